@@ -1,0 +1,281 @@
+"""NAME.fuse: one file that holds a fusion's plan, its recipe, its kernels as text and as objects for some targets.
+
+The file is a stored zip with one spelling (:mod:`fusebuild.stored_zip`), so equal contents are equal bytes:
+
+    manifest.json         format, fusion, toolchain, what the contents were made from, sha256 and size of each member
+    plan.json             what the executor runs (:mod:`fusebuild.plan`)
+    recipe.yaml           the recipe, as it was read
+    kernels/<name>.cu     each kernel's rendered text
+    <target>/<name>.cubin (or .so for a host target) the same kernel, compiled
+
+:func:`open_artifact` checks everything before anything is used; whatever is wrong is one :class:`ArtifactError`.
+Nothing of a file is executed by opening it. This module is part of the runtime: it imports no compiler and no YAML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fusebuild import elf, plan_check, stored_zip
+from fusebuild.errors import ArtifactError
+from fusebuild.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
+
+MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
+
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, OverflowError, ValueError)
+"""What msgspec raises for JSON that is malformed, too deep, out of range, or not UTF-8."""
+
+
+class MemberRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the manifest says of another member: sha256 in hex, size in bytes."""
+
+    sha256: str
+    size: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``toolchain`` maps each tool to its version; ``sources`` maps whatever the contents were made from (the recipe,
+    templates, headers, flags) to a digest, so that ``fusebuild check`` can compare without compiling."""
+
+    format: int
+    fusion: str
+    digest: str
+    toolchain: dict[str, str]
+    sources: dict[str, str]
+    members: dict[str, MemberRecord]
+
+
+class _Versioned(msgspec.Struct):
+    """The one field that every format has."""
+
+    format: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """An opened and validated artifact; the whole file is in memory."""
+
+    path: Path
+    manifest: Manifest
+    plan: Plan
+    members: Mapping[str, bytes]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that it holds objects for, in the plan's order."""
+        return tuple(target.target for target in self.plan.targets)
+
+    def member(self, name: str) -> bytes:
+        """The bytes of member ``name``; raises :class:`ArtifactError` when there is none."""
+        if name not in self.members:
+            raise ArtifactError(str(self.path), "it is missing", name)
+        return self.members[name]
+
+    def object_bytes(self, target: str, kernel: str) -> bytes:
+        """The object of ``kernel`` for ``target``; raises :class:`ArtifactError` when there is none."""
+        return self.member(object_member(target, kernel))
+
+    def kernel_text(self, kernel: str) -> str:
+        """The rendered text of ``kernel``; raises :class:`ArtifactError` when there is none."""
+        return self.member(kernel_member(kernel)).decode("utf-8")
+
+    def require_target(self, name: str) -> TargetPlan:
+        """The plan for target ``name``; raises :class:`ArtifactError` naming what it holds instead."""
+        target = self.plan.target(name)
+        if target is None:
+            raise ArtifactError(str(self.path), f"it holds no code for {name}, only for {', '.join(self.targets)}")
+        return target
+
+
+def kernel_member(kernel: str) -> str:
+    """The member that holds the text of ``kernel``."""
+    return f"kernels/{kernel}.cu"
+
+
+def object_member(target: str, kernel: str) -> str:
+    """The member that holds the object of ``kernel`` for ``target``."""
+    return f"{target}/{kernel}.{'so' if target.startswith('host') else 'cubin'}"
+
+
+def write_artifact(
+    path: Path,
+    *,
+    plan: Plan,
+    recipe: bytes,
+    kernels: Mapping[str, str],
+    objects: Mapping[tuple[str, str], bytes],
+    toolchain: Mapping[str, str],
+    sources: Mapping[str, str],
+) -> bool:
+    """Write the artifact; False when the file already holds exactly these bytes and was left alone.
+
+    ``kernels`` maps names to texts, ``objects`` maps (target, kernel) to ELF bytes; both must be exactly what ``plan``
+    launches. The file appears whole or not at all. Raises :class:`ArtifactError` for contents that
+    :func:`open_artifact` would refuse, and for a path that cannot be written.
+    """
+    members = {PLAN: encode(plan), RECIPE: recipe}
+    members |= {kernel_member(name): text.encode() for name, text in kernels.items()}
+    members |= {object_member(target, kernel): data for (target, kernel), data in objects.items()}
+    manifest = Manifest(
+        format=FORMAT_VERSION,
+        fusion=plan.fusion,
+        digest=plan.digest,
+        toolchain=dict(toolchain),
+        sources=dict(sources),
+        members={name: _record(data) for name, data in members.items()},
+    )
+    members[MANIFEST] = _encode_manifest(manifest)
+    _validate(path, members)
+    try:
+        data = stored_zip.encode(members)
+        return _replace(path, data)
+    except stored_zip.ZipError as problem:
+        raise ArtifactError(str(path), problem.reason, problem.member) from None
+    except OSError as error:
+        raise ArtifactError(str(path), f"it cannot be written: {error.strerror}") from error
+
+
+def open_artifact(path: str | os.PathLike[str]) -> Artifact:
+    """Read and validate the artifact at ``path``.
+
+    Raises :class:`ArtifactError`, and nothing else, naming the file, the member at fault and the reason.
+    """
+    path = Path(path)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ArtifactError(str(path), "it is not a file")
+        if path.stat().st_size > stored_zip.MAX_BYTES:
+            raise ArtifactError(str(path), f"it is larger than {stored_zip.MAX_BYTES} bytes")
+        members = stored_zip.decode(path.read_bytes())
+    except stored_zip.ZipError as problem:
+        raise ArtifactError(str(path), problem.reason, problem.member) from None
+    except OSError as error:
+        raise ArtifactError(str(path), f"it cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a path with a NUL in it
+        raise ArtifactError(str(path), f"it cannot be read: {error}") from error
+    manifest, plan = _validate(path, members)
+    return Artifact(path=path, manifest=manifest, plan=plan, members=members)
+
+
+def _record(data: bytes) -> MemberRecord:
+    return MemberRecord(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+
+
+def _encode_manifest(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest, order="deterministic"), indent=2) + b"\n"
+
+
+def _replace(path: Path, data: bytes) -> bool:
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _validate(path: Path, members: Mapping[str, bytes]) -> tuple[Manifest, Plan]:
+    """Check ``members`` against the manifest and the plan among them."""
+    for name in members:
+        parts = name.split("/")
+        if len(parts) > 2 or not all(plan_check.PLAIN_NAME.fullmatch(part) and part.strip(".") for part in parts):
+            raise ArtifactError(str(path), "it is no name for a member", name)
+    for name in (MANIFEST, PLAN):
+        if name not in members:
+            raise ArtifactError(str(path), "it is missing", name)
+    _check_format(path, members[MANIFEST])
+    manifest = _decode_manifest(path, members[MANIFEST])
+    _check_digests(path, members, manifest)
+    plan = _decode_plan(path, members[PLAN])
+    if (plan.fusion, plan.digest) != (manifest.fusion, manifest.digest):
+        raise ArtifactError(str(path), "it describes another fusion than the manifest", PLAN)
+    _check_contents(path, members, plan)
+    return manifest, plan
+
+
+def _check_format(path: Path, data: bytes) -> None:
+    """A newer format may have other fields, so this looks at nothing else."""
+    try:
+        found = msgspec.json.decode(data, type=_Versioned).format
+    except _UNREADABLE as error:
+        raise ArtifactError(str(path), f"it cannot be decoded: {error}", MANIFEST) from None
+    if found > FORMAT_VERSION:
+        reason = f"made by a newer fusebuild: format {found}, this runtime reads {FORMAT_VERSION}"
+        raise ArtifactError(str(path), reason)
+    if found != FORMAT_VERSION:
+        raise ArtifactError(str(path), f"it has format {found}, this runtime reads {FORMAT_VERSION}")
+
+
+def _decode_manifest(path: Path, data: bytes) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+        canonical = _encode_manifest(manifest)
+    except _UNREADABLE as error:
+        raise ArtifactError(str(path), f"it cannot be decoded: {error}", MANIFEST) from None
+    if canonical != data:
+        raise ArtifactError(str(path), "it is not in canonical form", MANIFEST)
+    return manifest
+
+
+def _decode_plan(path: Path, data: bytes) -> Plan:
+    try:
+        plan = decode(data)
+        canonical = encode(plan)
+    except _UNREADABLE as error:
+        raise ArtifactError(str(path), f"it cannot be decoded: {error}", PLAN) from None
+    if canonical != data:  # the native reader must not be able to read something else than was checked here
+        raise ArtifactError(str(path), "it is not in canonical form", PLAN)
+    if problem := plan_check.validate_plan(plan):
+        raise ArtifactError(str(path), problem, PLAN)
+    return plan
+
+
+def _check_digests(path: Path, members: Mapping[str, bytes], manifest: Manifest) -> None:
+    for name in sorted(manifest.members.keys() - members.keys()):
+        raise ArtifactError(str(path), "it is missing", name)
+    for name in sorted(members.keys() - manifest.members.keys() - {MANIFEST}):
+        raise ArtifactError(str(path), "the manifest does not know it", name)
+    for name, record in manifest.members.items():
+        if name == MANIFEST or _record(members[name]) != record:
+            raise ArtifactError(str(path), "its sha256 or size is not what the manifest says", name)
+
+
+def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
+    """Exactly the members that the plan needs, and objects that are whole."""
+    kernels = {target.target: plan_check.kernels_of(target) for target in plan.targets}
+    needed = {MANIFEST, PLAN, RECIPE}
+    needed |= {kernel_member(kernel) for names in kernels.values() for kernel in names}
+    needed |= {object_member(target, kernel) for target, names in kernels.items() for kernel in names}
+    for name in sorted(needed - members.keys()):
+        raise ArtifactError(str(path), "it is missing", name)
+    for name in sorted(members.keys() - needed):
+        raise ArtifactError(str(path), "the plan does not use it", name)
+    for target, names in kernels.items():
+        for kernel in names:
+            member = object_member(target, kernel)
+            reason = elf.problem(members[member], cuda=not target.startswith("host"), symbol=kernel)
+            if reason:
+                raise ArtifactError(str(path), reason, member)
+    for name in (RECIPE, *(kernel_member(kernel) for names in kernels.values() for kernel in names)):
+        try:
+            members[name].decode("utf-8")
+        except UnicodeDecodeError:
+            raise ArtifactError(str(path), "it is not UTF-8 text", name) from None

@@ -1,0 +1,245 @@
+"""From exprs to CUDA statements: one statement an op, one variable a fid.
+
+``T3`` is the address of tensor 3, ``v3`` a vector loaded from it, ``t3`` one element, ``s3`` a scalar, ``a3`` an
+accumulator, ``i1`` the coordinate on axis 1. Views (broadcast, squeeze, expand, set) produce no statement: their results
+are other names for what they view.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fusebuild.ir import DType, Expr, Value
+from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.domain import Access
+from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
+
+_RENAMES = frozenset({"set", "segment_set", "real"})
+COORDINATE = "i{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Axes walked by one linear index, called ``name`` in the kernel."""
+
+    name: str
+    axes: tuple[int, ...]
+
+
+class Body:
+    """Statements for one kernel."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.task = spec.task
+        self.fusion = spec.task.fusion
+        self.domain = spec.domain
+        self.extents = extent_names(spec.domain)
+        self._roots = self._find_roots()
+
+    def _find_roots(self) -> dict[int, int]:
+        roots: dict[int, int] = {}
+        for index in self.task.exprs:
+            expr = self.fusion.exprs[index]
+            if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
+                roots[expr.outputs[0]] = roots.get(expr.inputs[0], expr.inputs[0])
+        return roots
+
+    def root(self, fid: int) -> int:
+        """The value that ``fid`` is another name of; itself when it is no view."""
+        return self._roots.get(fid, fid)
+
+    def value(self, fid: int) -> Value:
+        return self.fusion.value(fid)
+
+    def c_type(self, fid: int) -> str:
+        return C_TYPES[self.value(fid).dtype]
+
+    def is_scalar(self, fid: int) -> bool:
+        """True for values known before the kernel looks at its coordinates: scalars and CPU tensors."""
+        value = self.value(fid)
+        return not value.is_tensor or value.tensor.cpu
+
+    def axes_of(self, fid: int) -> frozenset[int]:
+        """The axes along which (the root of) ``fid`` changes."""
+        root = self.root(fid)
+        return frozenset() if self.is_scalar(root) else self.domain.axes_of(root, self.value(root).tensor)
+
+    def memory_inputs(self) -> tuple[int, ...]:
+        """Tensors read from global memory."""
+        outputs = set(self.task.outputs)
+        return tuple(fid for fid in self.domain.accesses if fid not in outputs)
+
+    def closure(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[Expr, ...]:
+        """The exprs that compute ``targets``, in order; values in ``available`` are taken as computed."""
+        known = {self.root(fid) for fid in available}
+        wanted = {self.root(fid) for fid in targets} - known
+        exprs: list[Expr] = []
+        for index in reversed(self.task.exprs):
+            expr = self.fusion.exprs[index]
+            if expr.outputs[0] in wanted:
+                exprs.append(expr)
+                wanted |= {self.root(fid) for fid in expr.inputs} - known
+        return tuple(reversed(exprs))
+
+    def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
+        """The tensors of global memory that :meth:`closure` reads, in fid order."""
+        roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
+        for expr in self.closure(targets, available):
+            roots |= {self.root(fid) for fid in expr.inputs}
+        taken = {self.root(fid) for fid in available}
+        return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
+
+    def variable(self, fid: int) -> str:
+        """The variable that holds ``fid``."""
+        root = self.root(fid)
+        return f"s{root}" if self.is_scalar(root) else f"t{root}"
+
+    def operand(self, fid: int, dtype: DType) -> str:
+        """``fid`` as an operand of ``dtype``: a literal, the variable, or a cast of it."""
+        value = self.value(self.root(fid))
+        if value.is_constant:
+            assert isinstance(value.literal, bool | int | float)
+            return literal_text(value.literal, dtype)
+        text = self.variable(fid)
+        return text if value.dtype is dtype else f"fb::cast<{C_TYPES[dtype]}>({text})"
+
+    def statement(self, expr: Expr, coordinate: Callable[[int], str] = COORDINATE.format) -> str:
+        """``const float t7 = t5 * t6;  // scale, layernorm.yaml:14``."""
+        fid = expr.outputs[0]
+        value = self.value(fid)
+        declaration = f"const {self.c_type(fid)} {self.variable(fid)}"
+        return f"{declaration} = {self._expression(expr, coordinate)};{self.comment(value, expr)}"
+
+    @staticmethod
+    def comment(value: Value, expr: Expr) -> str:
+        return f"  // {value.name}, {expr.location.short}"
+
+    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        op, result = op_of(expr), self.value(expr.outputs[0])
+        if expr.op in ("cast", "full"):
+            return self.operand(expr.inputs[0], result.dtype)
+        if expr.op == "iota":
+            start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
+            axes = self.domain.axes_of(result.fid, result.tensor)
+            position = coordinate(min(axes)) if axes else "0"
+            return f"{start} + {step} * {C_TYPES[result.dtype]}({position})"
+        dtypes = op.operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
+        operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
+        return op.text(operands, dtypes[-1])
+
+    def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """``(those that change along none of axes, the others)``, scalars left out of both."""
+        moving = frozenset(axes)
+        tensors = [expr for expr in exprs if not self.is_scalar(expr.outputs[0])]
+        still = tuple(expr for expr in tensors if not self.axes_of(expr.outputs[0]) & moving)
+        return still, tuple(expr for expr in tensors if self.axes_of(expr.outputs[0]) & moving)
+
+    def scalar_statements(self, exprs: Iterable[Expr]) -> tuple[str, ...]:
+        """The scalar arithmetic among ``exprs``, done once at the top of the kernel; sizes are parameters."""
+        seen = {expr.outputs[0]: expr for expr in exprs if self.is_scalar(expr.outputs[0]) and expr.op != "size"}
+        return tuple(self.statement(expr) for expr in seen.values())
+
+    def coordinates(self, group: Group, needed: Iterable[int]) -> tuple[str, ...]:
+        """Lines that take a linear index apart, as far as the coordinates on the axes ``needed`` ask for."""
+        wanted = [axis for axis in group.axes if axis in set(needed)]
+        if len(group.axes) < 2 or not wanted:
+            return ()
+        lines, rest = [], group.name
+        for position, axis in reversed(list(enumerate(group.axes))[1:]):
+            size = f"Index({self.extents[axis]})"
+            if axis in wanted:
+                lines.append(f"const Index {COORDINATE.format(axis)} = {rest} % {size};")
+            if min(wanted) == axis:
+                return tuple(lines)
+            quotient = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
+            lines.append(f"const Index {quotient} = {rest} / {size};")
+            rest = quotient
+        return tuple(lines)
+
+    def coordinate(self, group: Group, axis: int) -> str:
+        """The coordinate on ``axis``: the linear index itself when the group has no other axis."""
+        return group.name if group.axes == (axis,) else COORDINATE.format(axis)
+
+    def needs_coordinates(self, fids: Iterable[int], group: Group) -> set[int]:
+        """The axes of ``group`` whose coordinates the accesses to ``fids`` read."""
+        needed: set[int] = set()
+        for fid in fids:
+            access = self.domain.accesses[fid]
+            own = {*access.axes} & {*group.axes}
+            if own and (own != {*group.axes} or not self.domain.is_contiguous(access)):
+                needed |= own
+        return needed
+
+    def offset(self, fid: int, groups: Sequence[Group]) -> str:
+        """The element offset of tensor ``fid`` at the current coordinates of ``groups``; ``0`` when it has none."""
+        access = self.domain.accesses[fid]
+        if not self.domain.is_contiguous(access):
+            return self._strided_offset(access, groups)
+        text = ""
+        for group in groups:
+            own = [axis for axis in group.axes if axis in access.axes]
+            if not own:
+                continue
+            part = group.name if tuple(own) == group.axes else self._horner(group, own)
+            size = " * ".join(self.extents[axis] for axis in own)
+            text = f"{_factor(text)} * {size} + {part}" if text else part
+        return text or "0"
+
+    def base(self, fid: int, outer: Sequence[Group], inner: Sequence[int]) -> str:
+        """The offset at which the part of tensor ``fid`` that changes along axes ``inner`` begins."""
+        access = self.domain.accesses[fid]
+        offset = self.offset(fid, outer)
+        sizes = [self.extents[axis] for axis in inner if axis in access.axes]
+        if offset == "0" or not sizes or not self.domain.is_contiguous(access):
+            return offset
+        return f"{_factor(offset)} * {' * '.join(sizes)}"
+
+    def _horner(self, group: Group, axes: Sequence[int]) -> str:
+        text = self.coordinate(group, axes[0])
+        for axis in axes[1:]:
+            text = f"{_factor(text)} * {self.extents[axis]} + {self.coordinate(group, axis)}"
+        return text
+
+    def _strided_offset(self, access: Access, groups: Sequence[Group]) -> str:
+        terms = []
+        for group in groups:
+            for axis in (axis for axis in group.axes if axis in access.axes):
+                stride, coordinate = access.strides[axis], self.coordinate(group, axis)
+                name = str(stride) if isinstance(stride, int) else f"T{access.fid}_stride{axis}"
+                terms.append(coordinate if name == "1" else f"{coordinate} * {name}")
+        return " + ".join(terms) or "0"
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+def literal_text(literal: bool | int | float, dtype: DType) -> str:
+    """A C++ literal of exactly ``dtype``."""
+    if dtype is DType.BOOL:
+        return str(bool(literal)).lower()
+    if dtype.is_integer:
+        return f"{C_TYPES[dtype]}({_integer_text(int(literal))})"
+    number = float(literal)
+    if dtype.is_reduced_precision:
+        return f"fb::cast<{C_TYPES[dtype]}>({literal_text(number, DType.FLOAT)})"
+    suffix = "f" if dtype is DType.FLOAT else ""
+    if math.isnan(number):
+        return f"{C_TYPES[dtype]}(NAN)"
+    if math.isinf(number):
+        return f"{C_TYPES[dtype]}({'-' if number < 0 else ''}INFINITY)"
+    return f"{number!r}{suffix}"
+
+
+def _integer_text(number: int) -> str:
+    """Integers as a compiler takes them: the most negative one has no literal of its own."""
+    return (
+        "(-9223372036854775807LL - 1)"
+        if number == -(2**63)
+        else f"{number}LL"
+        if abs(number) > 2**31 - 1
+        else str(number)
+    )

@@ -1,0 +1,89 @@
+"""Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now? Compiles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fusebuild.artifact import Artifact, open_artifact
+from fusebuild.build import BuildDir
+from fusebuild.errors import ArtifactError, ToolchainError
+from fusebuild.pipeline import PlannedRecipe, plan_recipe, read_recipes, source_digests
+from fusebuild.plan import encode
+from fusebuild.recipe import Recipe
+from fusebuild.target import Target, find_target
+from fusebuild.toolchain import Toolchain, find_toolchain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """One recipe's verdict: ``differences`` is empty when its artifact is fresh."""
+
+    recipe: str
+    artifact: Path
+    differences: tuple[str, ...]
+
+
+def check_recipes(
+    paths: Sequence[Path], out: Path, *, targets: Sequence[Target] | None = None, nvcc: str | None = None
+) -> tuple[Freshness, ...]:
+    """Compare the artifact of every recipe below ``paths`` in ``out`` with what would be built now.
+
+    ``targets`` defaults to those that each artifact holds. Where no toolchain is found its version is not compared.
+    Raises :class:`RecipeError` for recipes that cannot be read.
+    """
+    build_dir = BuildDir(root=out)
+    verdicts = []
+    for recipe in read_recipes(paths):
+        path = build_dir.artifact(recipe.fusion.name)
+        verdicts.append(
+            Freshness(recipe=recipe.path, artifact=path, differences=_differences(recipe, path, targets, nvcc))
+        )
+    return tuple(verdicts)
+
+
+def _differences(recipe: Recipe, path: Path, targets: Sequence[Target] | None, nvcc: str | None) -> tuple[str, ...]:
+    if not path.exists():
+        return (f"{path} is missing",)
+    try:
+        artifact = open_artifact(path)
+    except ArtifactError as error:
+        return (f"artifact is not whole: {error}",)
+    wanted = targets or [find_target(name) for name in artifact.targets]
+    if names := {target.name for target in wanted} ^ {*artifact.targets}:
+        return (f"targets differ: {', '.join(sorted(names))}",)
+    planned = plan_recipe(recipe, wanted)
+    return (
+        *_source_differences(artifact, planned, wanted, _toolchain(wanted, nvcc)),
+        *_plan_differences(artifact, planned),
+    )
+
+
+def _toolchain(targets: Sequence[Target], nvcc: str | None) -> Toolchain | None:
+    try:
+        return find_toolchain(targets, nvcc=nvcc)
+    except ToolchainError:
+        return None
+
+
+def _source_differences(
+    artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
+) -> tuple[str, ...]:
+    now = source_digests(planned, targets, toolchain)
+    then = dict(artifact.manifest.sources)
+    if toolchain is None:
+        then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
+    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
+
+
+def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
+    differences = []
+    if artifact.member("plan.json") != encode(planned.plan):
+        differences.append("plan changed")
+    kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
+    for name, kernel in sorted(kernels.items()):
+        member = f"kernels/{name}.cu"
+        if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
+            differences.append(f"kernel {name} changed")
+    return tuple(differences)

@@ -1,0 +1,302 @@
+"""The command line. Each verb is a few lines over the function that does the work."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fusebuild import __version__
+from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError
+from fusebuild.target import TARGETS, Target, find_target
+
+PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+OUT = click.option("-o", "--out", default="build", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+                   help="Folder of the artifacts.")  # fmt: skip
+NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
+
+
+def _targets(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Target, ...] | None:
+    """The targets named by ``sm_90,host``."""
+    if value is None:
+        return None
+    try:
+        return tuple(dict.fromkeys(find_target(name.strip()) for name in value.split(",")))
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fusebuild")
+@click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
+@click.option("-v", "--verbose", count=True, help="Say more about what is done; twice for everything.")
+def cli(quiet: bool, verbose: int) -> None:
+    """Build, check and run GPU fusion artifacts, ahead of time."""
+    level = logging.ERROR if quiet else [logging.WARNING, logging.INFO][verbose] if verbose < 2 else logging.DEBUG
+    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+    click.get_current_context().obj = {"quiet": quiet}
+
+
+@cli.command("compile")
+@PATHS
+@OUT
+@click.option("--arch", "targets", default="sm_90", show_default=True, callback=_targets,
+              help=f"Targets, separated by commas: {', '.join(TARGETS)}.")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
+@NVCC
+@JSON
+def compile_command(
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...],
+    jobs: int | None,
+    dump: Path | None,
+    dry_run: bool,
+    nvcc: str | None,
+    as_json: bool,
+) -> None:
+    """Compile the recipes in PATHS (files or folders) into artifacts."""
+    from fusebuild.pipeline import CompileReport, compile_recipes
+
+    with _progress("compiling") as on_progress:
+        report: CompileReport = compile_recipes(
+            paths, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress, dry_run=dry_run
+        )
+    for (target, kernel), spilled in sorted(report.build.spills.items()):
+        logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
+    if as_json:
+        _print_json(_compile_json(report))
+        return
+    verb = "would compile" if dry_run else "compiled"
+    for artifact in report.artifacts:
+        kernels = {name for by_name in artifact.planned.kernels.values() for name in by_name}
+        state = "" if dry_run else "written" if artifact.written else "unchanged"
+        _say(f"{artifact.path}  {len(kernels)} kernels  {state}")
+    _say(f"{verb} {report.build.compiled} of {report.build.total} objects in {report.build.seconds:.1f} s")
+
+
+def _compile_json(report: Any) -> dict[str, Any]:
+    return {
+        "artifacts": [
+            {
+                "fusion": artifact.planned.plan.fusion,
+                "recipe": artifact.planned.recipe.path,
+                "path": str(artifact.path),
+                "written": artifact.written,
+            }
+            for artifact in report.artifacts
+        ],
+        "compiled": report.build.compiled,
+        "total": report.build.total,
+        "seconds": report.build.seconds,
+        "spills": [
+            {"target": target, "kernel": kernel, "bytes": spilled}
+            for (target, kernel), spilled in sorted(report.build.spills.items())
+        ],
+    }
+
+
+@cli.command()
+@PATHS
+@OUT
+@click.option("--arch", "targets", callback=_targets, help="Targets to expect (default: those in each artifact).")
+@NVCC
+@JSON
+def check(
+    paths: Sequence[Path], out: Path, targets: tuple[Target, ...] | None, nvcc: str | None, as_json: bool
+) -> None:
+    """Say whether the artifacts of the recipes in PATHS are fresh; exit 3 when one is not. Compiles nothing."""
+    from fusebuild.check import check_recipes
+
+    verdicts = check_recipes(paths, out, targets=targets, nvcc=nvcc)
+    if as_json:
+        _print_json(
+            [
+                {
+                    "recipe": v.recipe,
+                    "artifact": str(v.artifact),
+                    "fresh": not v.differences,
+                    "why": list(v.differences),
+                }
+                for v in verdicts
+            ]
+        )
+    for verdict in verdicts:
+        for difference in verdict.differences:
+            click.echo(f"{verdict.recipe}: stale: {difference}", err=True)
+    stale = sum(bool(verdict.differences) for verdict in verdicts)
+    if not as_json:
+        _say(f"{len(verdicts) - stale} fresh, {stale} stale")
+    if stale:
+        sys.exit(StaleError.exit_code)
+
+
+@cli.command()
+@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--arch", "targets", callback=_targets, help="Targets to show (default: sm_90, or an artifact's own).")
+@JSON
+def inspect(path: Path, targets: tuple[Target, ...] | None, as_json: bool) -> None:
+    """Show the segments of PATH (a recipe or an artifact): why each cut exists, what crosses it, and how many bytes.
+
+    Needs no GPU. With --json and one target the report is one object, with several it is a list.
+    """
+    inspections = list(_inspections(path, targets))
+    if as_json:
+        reports = [inspection.as_json() for inspection in inspections]
+        _print_json(reports[0] if len(reports) == 1 else reports)
+        return
+    click.echo("\n".join(inspection.as_text() for inspection in inspections), nl=False)
+
+
+def _inspections(path: Path, targets: tuple[Target, ...] | None) -> Iterator[Any]:
+    from fusebuild.inspection import Inspection
+
+    if path.suffix == ".fuse":
+        from fusebuild.artifact import open_artifact
+        from fusebuild.recipe import parse_recipe
+
+        artifact = open_artifact(path)
+        names = [target.name for target in targets] if targets else list(artifact.targets)
+        plan = artifact.plan
+        fusion = parse_recipe(artifact.member("recipe.yaml").decode(), f"{path.name}/recipe.yaml").fusion
+        for name in names:
+            artifact.require_target(name)
+    else:
+        from fusebuild.pipeline import plan_recipe
+        from fusebuild.recipe import load_recipe
+
+        recipe = load_recipe(path)
+        chosen = targets or (find_target("sm_90"),)
+        names = [target.name for target in chosen]
+        plan, fusion = plan_recipe(recipe, chosen).plan, recipe.fusion
+    for name in names:
+        yield Inspection(plan=plan, target=name, sizes=fusion.cases[0] if fusion.cases else None)
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
+@click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@JSON
+def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, as_json: bool) -> None:
+    """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
+    from fusebuild.verification import Limits, verify_artifact
+
+    artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
+    if not artifacts:
+        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
+    rows, failed = [], 0
+    for artifact in artifacts:
+        for verdict in verify_artifact(artifact, target=target, limits=Limits(max_elements=max_elements), seed=seed):
+            failed += not verdict.ok
+            rows.append(_verdict_json(verdict))
+            if not as_json and (not verdict.ok or not click.get_current_context().obj["quiet"]):
+                click.echo(_verdict_text(verdict))
+    if as_json:
+        _print_json(rows)
+    else:
+        _say(f"{len(rows) - failed} passed, {failed} failed")
+    if failed:
+        sys.exit(1)
+
+
+def _verdict_json(verdict: Any) -> dict[str, Any]:
+    return {
+        "fusion": verdict.fusion,
+        "target": verdict.target,
+        "case": dict(verdict.case),
+        "variant": verdict.variant,
+        "layout": verdict.layout,
+        "error": verdict.error,
+        "bound": verdict.bound,
+        "ok": verdict.ok,
+        "problem": verdict.problem,
+    }
+
+
+def _verdict_text(verdict: Any) -> str:
+    case = " ".join(f"{name}={size}" for name, size in verdict.case.items())
+    way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
+    state = "ok" if verdict.ok else "FAIL"
+    end = f"  {verdict.problem}" if verdict.problem else ""
+    return (
+        f"{verdict.fusion:30} {case:28} {way:12} error {verdict.error:8.1e} (bound {verdict.bound:.1e})  {state}{end}"
+    )
+
+
+@cli.command()
+@NVCC
+@JSON
+def doctor(nvcc: str | None, as_json: bool) -> None:
+    """Say which compilers and libraries are found, whether they fit each other, and what to do where not."""
+    from fusebuild.doctor import diagnose
+
+    findings = diagnose(nvcc=nvcc)
+    if as_json:
+        _print_json([{"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings])
+    else:
+        colors = {"ok": "green", "warn": "yellow", "error": "red"}
+        for finding in findings:
+            status = click.style(f"{finding.status:5}", fg=colors[finding.status])
+            click.echo(f"{status} {finding.name:16} {finding.found}")
+            if finding.advice:
+                click.echo(f"      {'':16} {finding.advice}")
+    if any(finding.status == "error" for finding in findings):
+        sys.exit(5)
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr when a person watches; nothing in a pipe."""
+    if not sys.stderr.isatty() or click.get_current_context().obj["quiet"]:
+        yield None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=False) as bar:
+
+        def advance(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield advance
+
+
+def _print_json(report: object) -> None:
+    click.echo(json.dumps(report, indent=2, allow_nan=True))
+
+
+def _say(text: str) -> None:
+    if not click.get_current_context().obj["quiet"]:
+        click.echo(text)
+
+
+def main() -> None:
+    """Run the command line; errors of fusebuild end it with their message and exit code."""
+    color = False if os.environ.get("NO_COLOR") else None
+    try:
+        cli.main(standalone_mode=False, color=color)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("aborted", err=True)
+        sys.exit(130)
+    except FusebuildError as error:
+        click.echo(str(error) if isinstance(error, LocatedError) else f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

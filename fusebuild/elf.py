@@ -1,0 +1,103 @@
+"""Is an object file whole? Bounds and symbols of 64-bit little-endian ELF, the format of cubins and shared objects.
+
+A compiler on a full disk can exit 0 and leave a truncated object (measured with ``nvcc -cubin``), so nothing here
+trusts a header: every offset is checked against the length of the data before it is followed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+CUDA_MACHINE = 190
+HOST_MACHINES = (62, 183)
+"""x86-64 and AArch64."""
+
+_HEADER = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
+_STRING_TABLE, _NO_BITS, _NULL = 3, 8, 0
+_LOCAL_BINDING, _FILE_TYPE = 0, 4
+
+
+class _NotWholeError(Exception):
+    """The reason, as :func:`problem` returns it."""
+
+
+def problem(data: bytes, *, cuda: bool, symbol: str = "") -> str:
+    """Why ``data`` is no whole object that defines ``symbol``; empty when it is one.
+
+    ``cuda`` says which machine to expect. An empty ``symbol`` is not looked for. A host object may define more than one
+    function for a kernel, so there a name that contains ``symbol`` is enough.
+    """
+    try:
+        symbols = _defined_symbols(data, (CUDA_MACHINE,) if cuda else HOST_MACHINES)
+    except _NotWholeError as reason:
+        return str(reason)
+    exported = {name for name, binding in symbols if binding != _LOCAL_BINDING}
+    if symbol and symbol not in exported and (cuda or not any(symbol in name for name in exported)):
+        return f"it defines no symbol '{symbol}'"
+    return ""
+
+
+def path_dependent_symbol(data: bytes) -> str:
+    """A device function with internal linkage that outlived inlining, or an empty string.
+
+    Its mangled name carries a hash of the directory it was compiled in, and so makes the object's bytes depend on it.
+    ``data`` must be whole.
+    """
+    return next((name for name, _ in sorted(_defined_symbols(data, (CUDA_MACHINE,))) if "_INTERNAL_" in name), "")
+
+
+def _defined_symbols(data: bytes, machines: tuple[int, ...]) -> set[tuple[str, int]]:
+    """Name and binding of all that the symbol tables define, after all bounds have been checked."""
+    if len(data) < _HEADER.size:
+        raise _NotWholeError(f"it is truncated: {len(data)} bytes hold no ELF header")
+    header = _HEADER.unpack_from(data)
+    magic, width, order, version, machine = *header[:4], header[6]
+    segments, sections = header[9:11]
+    segment_size, segment_count, section_size, section_count, names = header[13:]
+    if magic != b"\x7fELF" or (width, order, version) != (2, 1, 1) or header[12] != _HEADER.size:
+        raise _NotWholeError("it is not a 64-bit little-endian ELF file")
+    if machine not in machines:
+        raise _NotWholeError(f"it is made for ELF machine {machine}, expected {' or '.join(map(str, machines))}")
+    for offset, entry_size, count, expected in (
+        (segments, segment_size, segment_count, _SEGMENT),
+        (sections, section_size, section_count, _SECTION),
+    ):
+        if count and entry_size != expected.size:
+            raise _NotWholeError("its header tables have an unknown entry size")
+        _check_range(data, offset, entry_size * count, "a header table")
+    for fields in _entries(data, _SEGMENT, segments, segment_count):
+        _check_range(data, fields[2], fields[5], "a segment")
+    table = list(_entries(data, _SECTION, sections, section_count))
+    if not table or not 0 < names < section_count or table[names][1] != _STRING_TABLE:
+        raise _NotWholeError("it has no section names")
+    for fields in table:
+        if fields[1] not in (_NO_BITS, _NULL):
+            _check_range(data, fields[4], fields[5], "a section")
+    return {symbol for fields in table if fields[1] in _SYMBOL_TABLES for symbol in _table_symbols(data, table, fields)}
+
+
+def _table_symbols(data: bytes, table: list[tuple[int, ...]], symbols: tuple[int, ...]) -> Iterator[tuple[str, int]]:
+    offset, size, link, entry_size = symbols[4], symbols[5], symbols[6], symbols[9]
+    if entry_size != _SYMBOL.size or link >= len(table) or table[link][1] != _STRING_TABLE:
+        raise _NotWholeError("its symbol table is malformed")
+    start, length = table[link][4], table[link][5]
+    strings = data[start : start + length]
+    for name, info, _, section, _, _ in _entries(data, _SYMBOL, offset, size // entry_size):
+        if name >= length:
+            raise _NotWholeError("its symbol table is malformed")
+        if section and name and info & 15 != _FILE_TYPE:
+            yield strings[name : strings.find(b"\0", name)].decode("utf-8", "replace"), info >> 4
+
+
+def _entries(data: bytes, entry: struct.Struct, offset: int, count: int) -> Iterator[tuple[int, ...]]:
+    return (entry.unpack_from(data, offset + index * entry.size) for index in range(count))
+
+
+def _check_range(data: bytes, offset: int, size: int, what: str) -> None:
+    if offset + size > len(data):
+        raise _NotWholeError(f"it is truncated: {what} ends at byte {offset + size} of {len(data)}")

@@ -1,0 +1,137 @@
+"""Source locations, diagnostics with carets, and the tree of errors that fusebuild raises.
+
+Every error a user can cause is a :class:`FusebuildError`. Each class carries the exit code that the command line
+returns for it (0 ok, 1 compile failure, 2 usage or recipe error, 3 stale, 4 corrupt or incompatible artifact,
+5 toolchain missing or incoherent), so no table elsewhere has to be kept in step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLocation:
+    """A place in a text that a person wrote.
+
+    ``line`` and ``column`` count from 1. ``text`` is the whole source line, kept here so that an error found many
+    stages later can still show it. ``width`` is the number of columns to underline.
+    """
+
+    path: str
+    line: int
+    column: int
+    text: str = ""
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
+
+    @property
+    def short(self) -> str:
+        """File name and line, without folders: what rendered kernels carry in their comments."""
+        return f"{self.path.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+
+NOWHERE = SourceLocation(path="<built>", line=1, column=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One thing that is wrong: where, what, and (when we know) what to do about it."""
+
+    location: SourceLocation
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.location}: error: {self.message}"]
+        if self.location.text:
+            source = self.location.text.rstrip("\n").replace("\t", " ")
+            caret = " " * (self.location.column - 1) + "^" + "~" * (max(self.location.width, 1) - 1)
+            lines += [f"  {source}", f"  {caret}"]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """``did you mean 'x'?`` for the candidate nearest to ``name``, or an empty string when none is near."""
+    matches = difflib.get_close_matches(name, sorted(candidates), n=1, cutoff=0.6)
+    return f"did you mean '{matches[0]}'?" if matches else ""
+
+
+class FusebuildError(Exception):
+    """Root of everything fusebuild raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class LocatedError(FusebuildError):
+    """One or more diagnostics, all errors of a stage at once, in source order."""
+
+    exit_code = 2
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(
+            sorted(diagnostics, key=lambda d: (d.location.path, d.location.line, d.location.column))
+        )
+        super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
+
+    @classmethod
+    def at(cls, location: SourceLocation, message: str, hint: str = "") -> LocatedError:
+        return cls([Diagnostic(location=location, message=message, hint=hint)])
+
+
+class RecipeError(LocatedError):
+    """A recipe, or a fusion definition, does not say something that can be built."""
+
+
+class ScheduleError(LocatedError):
+    """No scheduler accepts some expression, even alone; the message lists every scheduler's reason."""
+
+
+class InvalidFusionError(FusebuildError):
+    """The verifier found a Fusion that breaks an invariant: a bug in fusebuild or in code that builds Fusions by hand."""
+
+
+class UsageError(FusebuildError):
+    """The command line or an API call asks for something that does not exist or does not fit together."""
+
+    exit_code = 2
+
+
+class CompileError(FusebuildError):
+    """A compiler was run and failed, or left an object that is not whole."""
+
+
+class StaleError(FusebuildError):
+    """An artifact differs from what its recipe, templates, flags or toolchain would produce now."""
+
+    exit_code = 3
+
+
+class ArtifactError(FusebuildError):
+    """A ``.fuse`` file is corrupt, incompatible, or made for another architecture.
+
+    ``path`` is the file, ``member`` the member inside it (empty for the file itself), ``reason`` the rest.
+    """
+
+    exit_code = 4
+
+    def __init__(self, path: str, reason: str, member: str = "") -> None:
+        self.path, self.member, self.reason = path, member, reason
+        super().__init__(f"{path}: {member}: {reason}" if member else f"{path}: {reason}")
+
+
+class ToolchainError(FusebuildError):
+    """A compiler or a part of it is missing, or its parts do not fit each other."""
+
+    exit_code = 5
+
+
+class VerificationError(FusebuildError):
+    """A kernel's output differs from the reference by more than its bound."""

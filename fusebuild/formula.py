@@ -1,0 +1,139 @@
+"""Formulas over extents: the small prefix lists that Python and the native executor both evaluate.
+
+A formula is an int, a symbol (the name of an extent), or a tuple ``(operator, operand, ...)``: for example
+``("ceil_div", "M", 8)``. In JSON the tuples are lists. Shapes, byte counts, grids, guards and workspace sizes are all
+formulas, so a plan holds no code. All arithmetic is on 64-bit signed integers; divisions are of non-negative numbers.
+
+``("aligned", fid, bytes)`` is 1 when the tensor ``fid`` starts at a multiple of ``bytes``; it is evaluated only by the
+executor, which knows the pointers, and by tests that pass ``aligned=``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+Formula: TypeAlias = "int | str | tuple[int | str | tuple[object, ...], ...]"
+
+INT64_MAX = 2**63 - 1
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floor_div": lambda a, b: a // b,
+    "ceil_div": _ceil_div,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "eq": lambda a, b: int(a == b),
+    "ne": lambda a, b: int(a != b),
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+    "gt": lambda a, b: int(a > b),
+    "ge": lambda a, b: int(a >= b),
+}
+"""Binary operators; ``add``, ``mul``, ``min`` and ``max`` take two or more operands and fold from the left."""
+
+_VARIADIC = frozenset({"add", "mul", "min", "max"})
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "floor_div": "//", "mod": "%"} | {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
+}  # fmt: skip
+
+
+def evaluate(formula: Formula, extents: Mapping[str, int], aligned: Callable[[int, int], bool] | None = None) -> int:
+    """The value of ``formula`` where each symbol has its size in ``extents``.
+
+    Raises ``KeyError`` for a symbol without a size and ``ValueError`` for a malformed formula.
+    """
+    if isinstance(formula, int):
+        return formula
+    if isinstance(formula, str):
+        return extents[formula]
+    operator, *operands = formula
+    if operator == "aligned":
+        if aligned is None:
+            raise ValueError("an alignment guard can only be evaluated with tensors")
+        fid, size = operands
+        if not isinstance(fid, int) or not isinstance(size, int):
+            raise ValueError(f"malformed formula {formula!r}")
+        return int(aligned(fid, size))
+    if not isinstance(operator, str) or operator not in OPERATORS or len(operands) < 2:
+        raise ValueError(f"malformed formula {formula!r}")
+    if len(operands) > 2 and operator not in _VARIADIC:
+        raise ValueError(f"'{operator}' takes two operands: {formula!r}")
+    first, *rest = (evaluate(operand, extents, aligned) for operand in operands)  # type: ignore[arg-type]
+    for operand in rest:
+        first = OPERATORS[operator](first, operand)
+    return first
+
+
+def product(factors: Sequence[Formula]) -> Formula:
+    """The product of ``factors``: nested products flattened, constants folded into one leading factor; 1 for none."""
+    flat: list[Formula] = []
+    for factor in factors:
+        flat += factor[1:] if isinstance(factor, tuple) and factor[0] == "mul" else [factor]  # type: ignore[arg-type]
+    constant = math.prod(factor for factor in flat if isinstance(factor, int))
+    symbolic = [factor for factor in flat if not isinstance(factor, int)]
+    if not symbolic or constant == 0:
+        return constant
+    operands = symbolic if constant == 1 else [constant, *symbolic]
+    return operands[0] if len(operands) == 1 else ("mul", *operands)
+
+
+def total(terms: Sequence[Formula]) -> Formula:
+    """The sum of ``terms``: equal symbolic terms gathered under one factor, the constant last; 0 for none."""
+    counts: dict[Formula, int] = {}
+    constant = 0
+    for term in terms:
+        if isinstance(term, int):
+            constant += term
+            continue
+        has_factor = isinstance(term, tuple) and term[0] == "mul" and isinstance(term[1], int)
+        factor: int = term[1] if has_factor else 1  # type: ignore[assignment]
+        rest = product(term[2:]) if has_factor else term  # type: ignore[arg-type]
+        counts[rest] = counts.get(rest, 0) + factor
+    operands = [product([count, rest]) for rest, count in counts.items() if count]
+    if constant or not operands:
+        operands.append(constant)
+    return operands[0] if len(operands) == 1 else ("add", *operands)
+
+
+def ceil_div(a: Formula, b: int) -> Formula:
+    """``a / b`` rounded up, folded when ``a`` is a constant."""
+    if isinstance(a, int):
+        return _ceil_div(a, b)
+    return a if b == 1 else ("ceil_div", a, b)
+
+
+def symbols(formula: Formula) -> Iterator[str]:
+    """Every symbol in ``formula``, in order, repeats included."""
+    if isinstance(formula, str):
+        yield formula
+    elif isinstance(formula, tuple) and formula[0] != "aligned":
+        for operand in formula[1:]:
+            yield from symbols(operand)  # type: ignore[arg-type]
+
+
+def show(formula: Formula) -> str:
+    """``formula`` as a person writes it: ``("mul", 2, "M", "N")`` as ``2*M*N``."""
+    if not isinstance(formula, tuple):
+        return str(formula)
+    operator, *operands = formula
+    texts = [_show_operand(operand) for operand in operands]  # type: ignore[arg-type]
+    if operator in _INFIX:
+        separator = _INFIX[str(operator)]
+        return (separator if operator == "mul" else f" {separator} ").join(texts)
+    return f"{operator}({', '.join(show(operand) for operand in operands)})"  # type: ignore[arg-type]
+
+
+def _show_operand(operand: Formula) -> str:
+    text = show(operand)
+    needs_parentheses = isinstance(operand, tuple) and operand[0] in _INFIX and operand[0] != "mul"
+    return f"({text})" if needs_parentheses else text

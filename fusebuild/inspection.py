@@ -1,0 +1,139 @@
+"""What a plan says, for people and programs: segments, why each cut exists, what crosses it, and how many bytes.
+
+Needs no GPU, no tensors, no compiler and no torch: sizes are those of the recipe's first case, and formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusebuild.formula import Formula, evaluate, product, show, symbols
+from fusebuild.plan import Plan, PlanSegment, PlanValue, as_formula
+
+_BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """One target of a plan, seen with the sizes of one case (None where the recipe gives none)."""
+
+    plan: Plan
+    target: str
+    sizes: Mapping[str, int] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``."""
+        segments = [self._segment(segment) for segment in self._segments]
+        return {
+            "fusion": self.plan.fusion,
+            "target": self.target,
+            "case": None if self.sizes is None else dict(self.sizes),
+            "segments": segments,
+            "boundaries": [self._boundary(value) for value in self.boundaries],
+            "hbm_bytes": self._bytes(self._total),
+            "hbm_bytes_formula": show(self._total),
+        }
+
+    @property
+    def _segments(self) -> Sequence[PlanSegment]:
+        target = self.plan.target(self.target)
+        assert target is not None, f"the plan has no target {self.target}"
+        return target.segments
+
+    @property
+    def _total(self) -> Formula:
+        from fusebuild.formula import total
+
+        return total([as_formula(segment.hbm_bytes) for segment in self._segments])
+
+    @property
+    def boundaries(self) -> tuple[PlanValue, ...]:
+        """The intermediates in global memory: written by one segment and read by another."""
+        written = {fid for segment in self._segments for fid in segment.outputs}
+        read = {fid for segment in self._segments for fid in segment.inputs}
+        return tuple(self.plan.value(fid) for fid in sorted(written & read))
+
+    def _bytes(self, formula: Formula) -> int | None:
+        known = {} if self.sizes is None else self.sizes
+        return evaluate(formula, known) if {*symbols(formula)} <= {*known} else None
+
+    def _segment(self, segment: PlanSegment) -> dict[str, Any]:
+        formula = as_formula(segment.hbm_bytes)
+        launches = [launch for variant in segment.variants for launch in variant.launches]
+        return {
+            "id": segment.id,
+            "scheduler": segment.scheduler,
+            "fid_map": {str(key): value for key, value in segment.fid_map.items()},
+            "inputs": list(segment.inputs),
+            "outputs": list(segment.outputs),
+            "kernels": list(dict.fromkeys(launch.kernel for launch in launches)),
+            "variants": [
+                {"name": variant.name, "guard": [show(as_formula(guard)) for guard in variant.guard]}
+                for variant in segment.variants
+            ],
+            "hbm_bytes": self._bytes(formula),
+            "hbm_bytes_formula": show(formula),
+            "why": list(segment.why),
+        }
+
+    def _boundary(self, value: PlanValue) -> dict[str, Any]:
+        formula = stored_bytes(value)
+        return {
+            "fid": value.fid,
+            "name": value.name,
+            "dtype": value.dtype,
+            "shape": [show(as_formula(extent)) for extent in value.shape],
+            "bytes": self._bytes(formula),
+            "bytes_formula": show(formula),
+        }
+
+    def as_text(self) -> str:
+        """The same for people."""
+        report = self.as_json()
+        case = "no case" if self.sizes is None else ", ".join(f"{key}={size}" for key, size in self.sizes.items())
+        lines = [f"{report['fusion']} on {self.target} ({case or 'constant sizes'})"]
+        for segment in report["segments"]:
+            lines += _segment_lines(segment, self.plan)
+        lines.append("boundaries" if report["boundaries"] else "no boundaries: one segment computes everything")
+        for boundary in report["boundaries"]:
+            shape = ", ".join(boundary["shape"])
+            lines.append(
+                f"  %{boundary['fid']} {boundary['name']}: {boundary['dtype']}[{shape}]  "
+                f"{_bytes_text(boundary['bytes'], boundary['bytes_formula'])}"
+            )
+        lines.append(f"total  {_bytes_text(report['hbm_bytes'], report['hbm_bytes_formula'])}")
+        return "\n".join(lines) + "\n"
+
+
+def stored_bytes(value: PlanValue) -> Formula:
+    """Bytes of the distinct elements of ``value``: stride-0 dims count once."""
+    pairs = zip(value.shape, value.strides, strict=True)
+    return product([_BYTES[value.dtype], *(1 if stride == 0 else as_formula(extent) for extent, stride in pairs)])
+
+
+def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
+    fid_map = ", ".join(f"{key}: {value}" for key, value in segment["fid_map"].items())
+    lines = [
+        f"segment {segment['id']}: {segment['scheduler']}  "
+        f"{_bytes_text(segment['hbm_bytes'], segment['hbm_bytes_formula'])}",
+        f"  reads   {_names(segment['inputs'], plan)}",
+        f"  writes  {_names(segment['outputs'], plan)}",
+        f"  fid map {{{fid_map}}}",
+    ]
+    lines += [f"  {why}" for why in segment["why"]]
+    for variant in segment["variants"]:
+        guard = " and ".join(variant["guard"]) or "always"
+        lines.append(f"  variant {variant['name']}: {guard}")
+    return lines
+
+
+def _names(fids: Sequence[int], plan: Plan) -> str:
+    return ", ".join(f"%{fid} {plan.value(fid).name}" for fid in fids) or "nothing"
+
+
+def _bytes_text(count: int | None, formula: str) -> str:
+    if count is None:
+        return f"{formula} bytes"
+    return f"{count:,} bytes" if formula == str(count) else f"{count:,} bytes = {formula}"

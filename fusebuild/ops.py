@@ -1,0 +1,417 @@
+"""Every op, one :class:`OpDef` each: signature, type rule, CUDA text and torch reference.
+
+Adding a pointwise op means adding one line to :data:`OPS`. The CUDA text is a format string over operand texts; plain C
+operators where they say it all, else a function of the device header (``templates/include/fusebuild/math.cuh``). The
+reference takes the torch module as its first argument, so that importing this file does not import torch.
+
+Names and semantics are nvFuser's direct frontend's.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusebuild.formula import Formula
+from fusebuild.ir import Attribute, DType, Expr, ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.type_rules import (
+    TypeRuleError,
+    broadcast_in_dim_type,
+    broadcast_type,
+    expand_type,
+    normalize_dims,
+    pointwise_type,
+    promote,
+    reduced_type,
+    reduction_dtype,
+    require_tensor,
+    squeeze_type,
+)
+
+Attributes = Mapping[str, Attribute]
+
+
+class Kind(enum.Enum):
+    """What an op does to the iteration domain; schedulers look at this and not at names."""
+
+    POINTWISE = "pointwise"
+    VIEW = "view"
+    REDUCTION = "reduction"
+    COMPOSITE = "composite"
+    CREATION = "creation"
+
+
+class Rule(enum.Enum):
+    """In which dtype a pointwise op computes and what it yields."""
+
+    ARITHMETIC = "arithmetic"  # promoted dtype in and out; not for bool
+    FLOATING = "floating"  # integers and bools become float
+    COMPARE = "compare"  # promoted dtype in, bool out
+    LOGICAL = "logical"  # bool in and out
+    INTEGRAL = "integral"  # integers only
+    BITWISE = "bitwise"  # integers and bool
+    FLOAT_TEST = "float_test"  # floating in (integers become float), bool out
+    ANY = "any"  # promoted dtype in and out, bool too
+    SELECT = "select"  # bool first operand, the rest promoted
+    COPY = "copy"  # one operand of any dtype, kept: a copy of half is half
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of an op. ``kind`` says how a front end reads it: value, dims, shape, extent, mask, dtype, bool,
+    int. ``default`` of :data:`REQUIRED` marks one that must be given."""
+
+    name: str
+    kind: str = "value"
+    default: object = ...
+
+
+REQUIRED = ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpDef:
+    """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``identity`` and ``combine`` name the
+    device functor of a reduction."""
+
+    name: str
+    kind: Kind
+    parameters: tuple[Parameter, ...]
+    infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]]
+    operand_dtypes: Callable[[Sequence[ValueType], Attributes], tuple[DType, ...]]
+    reference: Callable[..., Any]
+    cuda: str = ""
+    cuda_integer: str = ""
+    functor: str = ""
+    results: int = 1
+
+    @property
+    def operands(self) -> tuple[Parameter, ...]:
+        return tuple(parameter for parameter in self.parameters if parameter.kind == "value")
+
+    def text(self, operands: Sequence[str], dtype: DType) -> str:
+        """The CUDA expression for ``operands``, computed in ``dtype``."""
+        pattern = self.cuda_integer if self.cuda_integer and not dtype.is_floating else self.cuda
+        return pattern.format(*operands)
+
+
+def _compute_dtype(rule: Rule, name: str, types: Sequence[ValueType]) -> DType:
+    """The dtype in which a pointwise op of ``rule`` meets its operands."""
+    if rule is Rule.COPY:
+        return types[0].dtype
+    dtype = promote(types[1:] if rule is Rule.SELECT else types)
+    if rule is Rule.LOGICAL:
+        return DType.BOOL
+    if rule in (Rule.FLOATING, Rule.FLOAT_TEST):
+        return dtype if dtype.is_floating else DType.FLOAT
+    if rule is Rule.ARITHMETIC and dtype is DType.BOOL:
+        raise TypeRuleError(f"{name} is not defined for bool", hint="use a logical op, or cast first", operand=0)
+    if rule is Rule.INTEGRAL and not dtype.is_integer:
+        raise TypeRuleError(f"{name} takes integers, not {dtype.value}", operand=0)
+    if rule is Rule.BITWISE and dtype.is_floating:
+        raise TypeRuleError(f"{name} takes integers or bool, not {dtype.value}", operand=0)
+    return dtype
+
+
+def _pointwise(
+    name: str, operands: str, rule: Rule, cuda: str, reference: Callable[..., Any], *, integer: str = ""
+) -> OpDef:
+    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+        dtype = _compute_dtype(rule, name, types)
+        return tuple(DType.BOOL if rule is Rule.SELECT and index == 0 else dtype for index in range(len(types)))
+
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        dtype = _compute_dtype(rule, name, types)
+        is_test = rule in (Rule.COMPARE, Rule.FLOAT_TEST)
+        return (pointwise_type(DType.BOOL if is_test else dtype, types),)
+
+    return OpDef(
+        name=name,
+        kind=Kind.POINTWISE,
+        parameters=tuple(Parameter(name=operand) for operand in operands.split()),
+        infer=infer,
+        operand_dtypes=operand_dtypes,
+        reference=reference,
+        cuda=cuda,
+        cuda_integer=integer,
+    )
+
+
+def _unary(name: str, rule: Rule = Rule.FLOATING, cuda: str = "", **more: Any) -> OpDef:
+    reference = more.pop("reference", lambda torch, x: getattr(torch, name)(x))
+    return _pointwise(name, "x", rule, cuda or f"fb::{name}({{0}})", reference, **more)
+
+
+def _binary(name: str, rule: Rule = Rule.ARITHMETIC, cuda: str = "", **more: Any) -> OpDef:
+    reference = more.pop("reference", lambda torch, a, b: getattr(torch, name)(a, b))
+    return _pointwise(name, "lhs rhs", rule, cuda or f"fb::{name}({{0}}, {{1}})", reference, **more)
+
+
+def _imag_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    raise TypeRuleError("imag takes complex numbers, and fusebuild has no complex dtypes", operand=0)
+
+
+def _trunc_divide(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.true_divide(a, b)
+    return torch.where(b == 0, torch.zeros_like(a), torch.div(a, torch.where(b == 0, 1, b), rounding_mode="trunc"))
+
+
+def _trunc_modulo(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.fmod(a, b)
+    return torch.where(b == 0, torch.zeros_like(a), torch.fmod(a, torch.where(b == 0, 1, b)))
+
+
+def _floor_modulo(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.remainder(a, b)
+    return torch.where(b == 0, torch.zeros_like(a), torch.remainder(a, torch.where(b == 0, 1, b)))
+
+
+def _logical_right_shift(torch: Any, a: Any, b: Any) -> Any:
+    bits = a.element_size() * 8
+    amount = b.clamp(0, bits - 1)
+    mask = torch.where(amount == 0, torch.full_like(a, -1), ~(torch.full_like(a, -1) << (bits - amount)))
+    return torch.where((b < 0) | (b >= bits), torch.zeros_like(a), (a >> amount) & mask)
+
+
+def _pow(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.pow(a, b)
+    whole = torch.pow(a, b.clamp(min=0))
+    inverse = torch.where(a == 1, 1, torch.where(a == -1, 1 - 2 * (b & 1).abs(), 0)).to(a.dtype)
+    return torch.where(b < 0, inverse, whole)
+
+
+_UNARY = (
+    _unary("abs", Rule.ARITHMETIC),
+    *map(_unary, ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1"]),
+    _unary("erfcinv", reference=lambda torch, x: torch.erfinv(1 - x)),
+    *map(_unary, ["lgamma", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"]),
+    _unary("ceil", Rule.ARITHMETIC, integer="{0}"),
+    _unary("floor", Rule.ARITHMETIC, integer="{0}"),
+    _unary("round", Rule.ARITHMETIC, integer="{0}"),
+    _unary("trunc", Rule.ARITHMETIC, integer="{0}"),
+    _unary("frac", Rule.FLOATING),
+    _unary("neg", Rule.ARITHMETIC, "-{0}", integer="fb::neg({0})"),
+    _unary("relu", Rule.ARITHMETIC),
+    _unary("sign", Rule.ARITHMETIC),
+    _unary("silu", reference=lambda torch, x: torch.nn.functional.silu(x)),
+    _unary("signbit", Rule.FLOAT_TEST),
+    _unary("logical_not", Rule.LOGICAL, "!{0}"),
+    _unary("bitwise_not", Rule.BITWISE),
+    *(_unary(name, Rule.FLOAT_TEST) for name in ["isfinite", "isinf", "isnan", "isneginf", "isposinf"]),
+    _unary("isreal", Rule.FLOAT_TEST, "fb::isreal({0})"),
+    _unary("real", Rule.ANY, "{0}", reference=lambda torch, x: x),
+    _unary("set", Rule.COPY, "{0}", reference=lambda torch, x: x),
+    _unary("segment_set", Rule.COPY, "{0}", reference=lambda torch, x: x),
+)
+
+_BINARY = (
+    _binary("add", cuda="{0} + {1}", integer="fb::add({0}, {1})"),
+    _binary("sub", cuda="{0} - {1}", integer="fb::sub({0}, {1})"),
+    _binary("mul", cuda="{0} * {1}", integer="fb::mul({0}, {1})"),
+    _binary("div", cuda="{0} / {1}", integer="fb::div({0}, {1})", reference=_trunc_divide),
+    _binary("truediv", Rule.FLOATING, "{0} / {1}", reference=lambda torch, a, b: torch.true_divide(a, b)),
+    _binary("atan2", Rule.FLOATING),
+    _binary("fmod", reference=_trunc_modulo),
+    _binary("mod", reference=_trunc_modulo),
+    _binary("remainder", reference=_floor_modulo),
+    _binary("pow", reference=_pow),
+    _binary("nextafter", Rule.FLOATING),
+    _binary("maximum", Rule.ANY),
+    _binary("minimum", Rule.ANY),
+    *(_binary(name, Rule.COMPARE, f"{{0}} {symbol} {{1}}")
+      for name, symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))),
+    _binary("logical_and", Rule.LOGICAL, "{0} && {1}"),
+    _binary("logical_or", Rule.LOGICAL, "{0} || {1}"),
+    _binary("bitwise_and", Rule.BITWISE),
+    _binary("bitwise_or", Rule.BITWISE),
+    _binary("bitwise_xor", Rule.BITWISE),
+    _binary("bitwise_left_shift", Rule.INTEGRAL),
+    _binary("bitwise_right_shift", Rule.INTEGRAL),
+    _binary("logical_right_shift", Rule.INTEGRAL, reference=_logical_right_shift),
+    _binary("gcd", Rule.INTEGRAL),
+)  # fmt: skip
+
+_TERNARY = (
+    _pointwise("where", "condition x y", Rule.SELECT, "fb::where({0}, {1}, {2})",
+               lambda torch, c, a, b: torch.where(c, a, b)),
+    _pointwise("lerp", "start end weight", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
+               lambda torch, a, b, w: torch.lerp(a, b, w)),
+    _pointwise("clamp", "x min max", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
+               lambda torch, x, low, high: torch.clamp(x, low, high)),
+    _pointwise("threshold", "x threshold value", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
+               lambda torch, x, limit, value: torch.where(x <= limit, value, x)),
+    _pointwise("addcmul", "x a b value", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
+               lambda torch, x, a, b, value: x + value * a * b),
+)  # fmt: skip
+
+
+def _same_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+    return tuple(t.dtype for t in types)
+
+
+def _cast_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    dtype = _dtype(attributes)
+    assert dtype is not None
+    if isinstance(types[0], TensorType):
+        return (pointwise_type(dtype, types),)
+    return (ScalarType(dtype=dtype),)
+
+
+def _dtype(attributes: Attributes) -> DType | None:
+    dtype = attributes.get("dtype")
+    assert dtype is None or isinstance(dtype, DType)
+    return dtype
+
+
+def _cast(name: str = "cast") -> OpDef:
+    return OpDef(
+        name=name,
+        kind=Kind.POINTWISE,
+        parameters=(Parameter(name="x"), Parameter(name="dtype", kind="dtype")),
+        infer=_cast_infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+    )
+
+
+def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        return (rule(require_tensor(name, types[0]), attributes),)
+
+    return OpDef(
+        name=name,
+        kind=Kind.VIEW,
+        parameters=(Parameter(name="x"), *parameters),
+        infer=infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+    )
+
+
+def _dims_of(op: str, tensor: TensorType, attributes: Attributes) -> tuple[int, ...]:
+    dims = attributes["dims"]
+    return normalize_dims(op, tuple(range(tensor.rank)) if dims is None else dims, tensor.rank)  # type: ignore[arg-type]
+
+
+_VIEWS = (
+    _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
+          lambda t, a: broadcast_type(t, a["is_broadcast_dim"])),
+    _view("broadcast_in_dim", [Parameter(name="shape", kind="shape"), Parameter(name="broadcast_dims", kind="dims")],
+          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"])),
+    _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"])),
+    _view("squeeze", [Parameter(name="dims", kind="dims")],
+          lambda t, a: squeeze_type(t, _dims_of("squeeze", t, a))),
+)  # fmt: skip
+
+_REDUCTION_PARAMETERS = (
+    Parameter(name="x"),
+    Parameter(name="dims", kind="dims", default=None),
+    Parameter(name="keepdim", kind="bool", default=False),
+)
+_DTYPE_PARAMETER = Parameter(name="dtype", kind="dtype", default=None)
+_CORRECTION = Parameter(name="correction", kind="int", default=1)
+
+
+def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.REDUCTION, results: int = 1) -> OpDef:
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        tensor = require_tensor(name, types[0])
+        if name in ("max", "min") and tensor.rank == 0 and attributes["dims"]:
+            raise TypeRuleError(f"{name} of a zero-dim tensor takes no dims")
+        base = "var" if name == "var_mean" else name
+        dtype = _dtype(attributes) or reduction_dtype(base, tensor.dtype)
+        dims = _dims_of(name, tensor, attributes)
+        return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
+
+    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+        dtype = _dtype(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
+        return (DType.FLOAT if dtype.is_reduced_precision else dtype,)
+
+    return OpDef(
+        name=name,
+        kind=kind,
+        parameters=(*_REDUCTION_PARAMETERS, *extra),
+        infer=infer,
+        operand_dtypes=operand_dtypes,
+        reference=lambda torch, x: x,
+        functor=functor,
+        results=results,
+    )
+
+
+_REDUCTIONS = (
+    _reduction("sum", "Sum", _DTYPE_PARAMETER),
+    _reduction("prod", "Prod", _DTYPE_PARAMETER),
+    _reduction("max", "Max"),
+    _reduction("min", "Min"),
+    _reduction("mean", "", _DTYPE_PARAMETER, kind=Kind.COMPOSITE),
+    _reduction("var", "", _CORRECTION, kind=Kind.COMPOSITE),
+    _reduction("var_mean", "", _CORRECTION, kind=Kind.COMPOSITE, results=2),
+)
+
+
+def _full_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    shape = attributes["shape"]
+    assert isinstance(shape, tuple)
+    if not isinstance(types[0], ScalarType):
+        raise TypeRuleError("full takes a scalar fill value", operand=0)
+    dtype = _dtype(attributes) or types[0].dtype
+    return (tensor_type(dtype, shape, range(len(shape))),)  # type: ignore[arg-type]
+
+
+def _iota_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    if not all(isinstance(t, ScalarType) and t.dtype.is_integer for t in types):
+        raise TypeRuleError("iota takes integer scalars for start and step", operand=0)
+    dtype = _dtype(attributes) or DType.INT64
+    if not dtype.is_integer:
+        raise TypeRuleError(f"iota yields integers, not {dtype.value}")
+    length: Formula = attributes["length"]  # type: ignore[assignment]
+    return (tensor_type(dtype, (length,)),)
+
+
+def _size_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    return (ScalarType(dtype=DType.INT64),)
+
+
+def _creation(name: str, parameters: Sequence[Parameter], infer: Callable[..., tuple[ValueType, ...]]) -> OpDef:
+    return OpDef(
+        name=name,
+        kind=Kind.CREATION,
+        parameters=tuple(parameters),
+        infer=infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+    )
+
+
+_CREATION = (
+    _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), _DTYPE_PARAMETER],
+              _full_infer),
+    _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
+                       Parameter(name="step", default=1), _DTYPE_PARAMETER], _iota_infer),
+    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer),
+)  # fmt: skip
+
+_IMAG = OpDef(
+    name="imag",
+    kind=Kind.POINTWISE,
+    parameters=(Parameter(name="x"),),
+    infer=_imag_infer,
+    operand_dtypes=_same_dtypes,
+    reference=lambda torch, x: torch.imag(x),
+)
+
+OPS: dict[str, OpDef] = {
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *_CREATION)
+}
+"""Every op by name, in the order in which the documentation lists them."""
+
+
+def op_of(expr: Expr) -> OpDef:
+    """The definition of ``expr``'s op."""
+    return OPS[expr.op]

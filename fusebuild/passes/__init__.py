@@ -1,0 +1,58 @@
+"""The passes, in order: each a pure function from a valid Fusion to a valid Fusion that computes the same.
+
+Adding a pass means adding a file here and a line to :data:`PASSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fusebuild.errors import InvalidFusionError
+from fusebuild.ir import Fusion, verify
+from fusebuild.passes.alias_outputs import alias_outputs
+from fusebuild.passes.cast_chains import cast_chains
+from fusebuild.passes.common_subexpressions import common_subexpressions
+from fusebuild.passes.dead_code import dead_code
+from fusebuild.passes.decompose import decompose
+from fusebuild.passes.fold_constants import fold_constants
+from fusebuild.passes.views import views
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """A named rewriting of Fusions: deterministic, idempotent, and near-linear in the number of exprs."""
+
+    name: str
+    run: Callable[[Fusion], Fusion]
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(name="dead_code", run=dead_code),
+    Pass(name="decompose", run=decompose),
+    Pass(name="fold_constants", run=fold_constants),
+    Pass(name="cast_chains", run=cast_chains),
+    Pass(name="views", run=views),
+    Pass(name="common_subexpressions", run=common_subexpressions),
+    Pass(name="dead_code", run=dead_code),
+    Pass(name="alias_outputs", run=alias_outputs),
+)
+"""Every pass, in order. ``alias_outputs`` comes last: a pass that drops a copy of an aliased input makes new readers of
+it, and code that is dead must not count as one."""
+
+
+def run_passes(fusion: Fusion, on_pass: Callable[[Pass, Fusion], None] | None = None) -> Fusion:
+    """``fusion`` after every pass. ``on_pass`` sees each pass with its result, to dump it.
+
+    Raises :class:`InvalidFusionError` naming the pass that broke an invariant.
+    """
+    verify(fusion)
+    for each in PASSES:
+        fusion = each.run(fusion)
+        try:
+            verify(fusion)
+        except InvalidFusionError as error:
+            raise InvalidFusionError(f"after pass {each.name}: {error}") from error
+        if on_pass is not None:
+            on_pass(each, fusion)
+    return fusion

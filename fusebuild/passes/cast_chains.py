@@ -1,0 +1,53 @@
+"""Drop casts that change nothing and join casts through a dtype that loses nothing.
+
+A round trip through a narrower dtype (float to bfloat16 and back) rounds, so it stays: its author may want it.
+"""
+
+from __future__ import annotations
+
+from fusebuild.ir import DType, Expr, Fusion, Value
+from fusebuild.passes.rewriting import Rewriter
+
+_EXACTLY_HELD_BY: dict[DType, frozenset[DType]] = {
+    DType.BOOL: frozenset(DType),
+    DType.INT32: frozenset({DType.INT32, DType.INT64, DType.DOUBLE}),
+    DType.INT64: frozenset({DType.INT64}),
+    DType.HALF: frozenset({DType.HALF, DType.FLOAT, DType.DOUBLE}),
+    DType.BFLOAT16: frozenset({DType.BFLOAT16, DType.FLOAT, DType.DOUBLE}),
+    DType.FLOAT: frozenset({DType.FLOAT, DType.DOUBLE}),
+    DType.DOUBLE: frozenset({DType.DOUBLE}),
+}
+
+
+def cast_chains(fusion: Fusion) -> Fusion:
+    """``fusion`` where every cast changes the dtype, and none reads another that only widened."""
+    rewriter = Rewriter(fusion)
+    for expr in fusion.exprs:
+        if expr.op != "cast":
+            rewriter.keep(expr)
+            continue
+        (operand,) = rewriter.operands(expr)
+        dtype = expr.attribute("dtype")
+        source = operand if operand.dtype is dtype else _through_widening(rewriter, operand)
+        if source.dtype is dtype:
+            rewriter.replace(expr.outputs[0], source, location=expr.location)
+        elif source is operand:
+            rewriter.keep(expr)
+        else:
+            rewriter.emit("cast", [source], {"dtype": dtype}, result=expr.outputs[0], location=expr.location)
+    return rewriter.finish()
+
+
+def _through_widening(rewriter: Rewriter, value: Value) -> Value:
+    """The value that ``value`` is a widened copy of; ``value`` itself when it is none."""
+    while (definition := _cast_of(rewriter, value)) is not None:
+        (source,) = rewriter.operands(definition)
+        if value.dtype not in _EXACTLY_HELD_BY[source.dtype]:
+            break
+        value = source
+    return value
+
+
+def _cast_of(rewriter: Rewriter, value: Value) -> Expr | None:
+    definition = rewriter.definition(value)
+    return definition if definition is not None and definition.op == "cast" else None

@@ -1,0 +1,60 @@
+"""Compute each thing once: equal exprs and equal constants are shared."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable
+
+from fusebuild.ir import Expr, Fusion, Value
+from fusebuild.passes.rewriting import Rewriter
+
+_COMMUTATIVE = frozenset(
+    {
+        "add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or",
+        "bitwise_and", "bitwise_or", "bitwise_xor",
+    }
+)  # fmt: skip
+
+
+def common_subexpressions(fusion: Fusion) -> Fusion:
+    """``fusion`` where an expr equal to an earlier one is gone and its readers read the earlier result.
+
+    Operands of commutative ops compare in any order; constants compare by dtype and bits, so -0.0 is not 0.0. A
+    ``segment_set`` is never shared, because its author asked for that very cut, nor is a ``set`` that defines an
+    output. An output that repeats an earlier value becomes a ``set`` of it.
+    """
+    rewriter = Rewriter(fusion)
+    _share_constants(rewriter)
+    first: dict[Hashable, Expr] = {}
+    for expr in fusion.exprs:
+        if expr.op == "segment_set" or (expr.op == "set" and rewriter.is_output(expr.outputs[0])):
+            rewriter.keep(expr)
+            continue
+        key = _key(rewriter, expr)
+        if (earlier := first.get(key)) is None:
+            first[key] = rewriter.keep(expr)
+            continue
+        for fid, shared in zip(expr.outputs, earlier.outputs, strict=True):
+            rewriter.replace(fid, rewriter.value(shared), location=expr.location)
+    return rewriter.finish()
+
+
+def _key(rewriter: Rewriter, expr: Expr) -> Hashable:
+    operands = [operand.fid for operand in rewriter.operands(expr)]
+    if expr.op in _COMMUTATIVE:
+        operands.sort()
+    return expr.op, tuple(operands), expr.attributes
+
+
+def _share_constants(rewriter: Rewriter) -> None:
+    first: dict[Hashable, Value] = {}
+    for value in rewriter.fusion.values.values():
+        if value.is_constant and not isinstance(value.literal, tuple):
+            shared = first.setdefault(_bits(value), value)
+            if shared is not value:
+                rewriter.replace(value.fid, shared)
+
+
+def _bits(value: Value) -> Hashable:
+    literal = value.literal
+    return value.dtype, struct.pack("<d", literal) if isinstance(literal, float) else literal

@@ -1,0 +1,252 @@
+"""Say everything in primitives, so that schedulers see few forms.
+
+What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
+``expand``, ``squeeze``, ``full``, ``iota``, ``size``, and the reductions sum, prod, max and min without ``keepdim`` or
+``dtype``, each over one run of adjacent dims. Extents of 1 still broadcast implicitly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fusebuild.formula import product
+from fusebuild.ir import Attribute, DType, Expr, Fusion, TensorType, Value
+from fusebuild.ops import OPS, Kind
+from fusebuild.passes.rewriting import Rewriter
+from fusebuild.type_rules import reduction_dtype
+
+_SIMPLE_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
+
+
+def decompose(fusion: Fusion) -> Fusion:
+    """``fusion`` in primitives. A result of a composite keeps its fid; the steps before it get new ones."""
+    rewriter = Rewriter(fusion)
+    widened: dict[tuple[int, int, DType], Value] = {}
+    for expr in fusion.exprs:
+        if expr.op == "broadcast_in_dim":
+            _broadcast_in_dim(rewriter, expr)
+        elif expr.op in _SIMPLE_REDUCTIONS:
+            _reduction(rewriter, expr)
+        elif expr.op == "mean":
+            _mean(rewriter, expr)
+        elif expr.op in ("var", "var_mean"):
+            _variance(rewriter, expr)
+        elif OPS[expr.op].kind is Kind.POINTWISE:
+            _align_ranks(rewriter, expr, widened)
+        else:
+            rewriter.keep(expr)
+    return rewriter.finish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One op of a chain: the value so far is its first operand, ``more`` are the others."""
+
+    op: str
+    name: str = ""
+    named: dict[str, Attribute] = field(default_factory=dict)
+    more: tuple[Value, ...] = ()
+
+
+def _chain(rewriter: Rewriter, expr: Expr, value: Value, steps: Sequence[_Step], result: int | None = None) -> Value:
+    """Apply ``steps`` to ``value``; the last one defines ``result``, where one is given."""
+    if not steps and result is not None:
+        steps = [_Step(op="set")]
+    for index, step in enumerate(steps):
+        value = rewriter.emit(
+            step.op,
+            [value, *step.more],
+            step.named,
+            name=step.name,
+            result=result if index == len(steps) - 1 else None,
+            location=expr.location,
+        )
+    return value
+
+
+def _align_ranks(rewriter: Rewriter, expr: Expr, widened: dict[tuple[int, int, DType], Value]) -> None:
+    """Give every tensor operand the rank of the highest, as NumPy aligns them, with ``broadcast``."""
+    operands = rewriter.operands(expr)
+    rank = max((operand.tensor.rank for operand in operands if operand.is_tensor), default=0)
+    if all(not operand.is_tensor or operand.tensor.rank == rank for operand in operands):
+        rewriter.keep(expr)
+        return
+    dtypes = _dtypes_to_broadcast_in(expr, operands, rank)
+    for index, (operand, dtype) in enumerate(zip(operands, dtypes, strict=True)):
+        if not operand.is_tensor or operand.tensor.rank == rank:
+            continue
+        key = operand.fid, rank, dtype
+        if key not in widened:
+            widened[key] = _chain(rewriter, expr, operand, [
+                *_cast_step(operand.dtype, dtype, f"{operand.name}_{dtype.value}"),
+                _Step(op="broadcast", name=f"{operand.name}_broadcast",
+                      named={"is_broadcast_dim": _leading(operand, rank)}),
+            ])  # fmt: skip
+        operands[index] = widened[key]
+    rewriter.emit(expr.op, operands, dict(expr.attributes), result=expr.outputs[0], location=expr.location)
+
+
+def _leading(operand: Value, rank: int) -> tuple[bool, ...]:
+    new = rank - operand.tensor.rank
+    return (True,) * new + (False,) * operand.tensor.rank
+
+
+def _dtypes_to_broadcast_in(expr: Expr, operands: Sequence[Value], rank: int) -> list[DType]:
+    """The dtype in which to broadcast each operand: its own, unless that would change the promotion.
+
+    A zero-dim tensor counts less than one with dims. It stops being zero-dim here, so where its dtype would now win it
+    is cast to the dtype in which the op meets it first.
+    """
+    own = [operand.dtype for operand in operands]
+    op, named = OPS[expr.op], dict(expr.attributes)
+    before = op.operand_dtypes([operand.type for operand in operands], named)
+    widened = [
+        OPS["broadcast"].infer([operand.type], {"is_broadcast_dim": _leading(operand, rank)})[0]
+        if isinstance(operand.type, TensorType)
+        else operand.type
+        for operand in operands
+    ]
+    if op.operand_dtypes(widened, named) == before:
+        return own
+    return [
+        compute if operand.is_tensor and operand.tensor.rank == 0 else dtype
+        for operand, compute, dtype in zip(operands, before, own, strict=True)
+    ]
+
+
+def _broadcast_in_dim(rewriter: Rewriter, expr: Expr) -> None:
+    (operand,) = rewriter.operands(expr)
+    result = rewriter.value(expr.outputs[0])
+    kept = expr.attribute("broadcast_dims")
+    assert isinstance(kept, tuple)
+    mask = tuple(position not in kept for position in range(result.tensor.rank))
+    own = iter(operand.tensor.shape)
+    shape = tuple(1 if is_new else next(own) for is_new in mask)
+    steps: list[_Step] = []
+    if any(mask):
+        steps.append(_Step(op="broadcast", name=f"{result.name}_broadcast", named={"is_broadcast_dim": mask}))
+    if shape != result.tensor.shape:
+        steps.append(_Step(op="expand", named={"shape": result.tensor.shape}))
+    _chain(rewriter, expr, operand, steps, result.fid)
+
+
+def _reduction(rewriter: Rewriter, expr: Expr) -> None:
+    (operand,) = rewriter.operands(expr)
+    result = rewriter.value(expr.outputs[0])
+    if not expr.dims:
+        _chain(rewriter, expr, operand, _cast_step(operand.dtype, result.dtype, ""), result.fid)
+        return
+    compute = _compute_dtype(expr, operand)
+    steps = [
+        *_widen(expr.op, operand, compute, result.name),
+        *_runs(expr.op, operand.tensor, expr.dims, result.name),
+        *_cast_step(reduction_dtype(expr.op, compute), result.dtype, f"{result.name}_narrow"),
+        *_keep_dims(expr, operand.tensor.rank),
+    ]
+    _chain(rewriter, expr, operand, steps, result.fid)
+
+
+def _mean(rewriter: Rewriter, expr: Expr) -> None:
+    """The sum divided by the number of elements, on the reduced domain."""
+    (operand,) = rewriter.operands(expr)
+    result = rewriter.value(expr.outputs[0])
+    compute = _compute_dtype(expr, operand)
+    count = _count(rewriter, expr, operand, result.name)
+    steps = [
+        *_widen("sum", operand, compute, result.name),
+        *_runs("sum", operand.tensor, expr.dims, result.name),
+        _Step(op="div", name=f"{result.name}_reduced", more=(count,)),
+        *_cast_step(reduction_dtype("sum", compute), result.dtype, f"{result.name}_narrow"),
+        *_keep_dims(expr, operand.tensor.rank),
+    ]
+    _chain(rewriter, expr, operand, steps, result.fid)
+
+
+def _variance(rewriter: Rewriter, expr: Expr) -> None:
+    """Two passes: the mean first, then the squares of what is left, over ``max(count - correction, 0)``."""
+    (operand,) = rewriter.operands(expr)
+    variance = rewriter.value(expr.outputs[0])
+    mean_fid = expr.outputs[1] if len(expr.outputs) == 2 else None
+    name = variance.name
+    mean_name = f"{name}_mean" if mean_fid is None else rewriter.value(mean_fid).name
+    keep = _keep_dims(expr, operand.tensor.rank)
+    restore = _keep_dims(expr, operand.tensor.rank, always=True)
+    count = _count(rewriter, expr, operand, name)
+    x = _chain(rewriter, expr, operand, _widen("sum", operand, variance.dtype, name))
+    mean_steps = [
+        *_runs("sum", x.tensor, expr.dims, mean_name),
+        _Step(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
+    ]
+    mean = _chain(rewriter, expr, x, mean_steps, None if keep else mean_fid)
+    wide_name = mean_name if keep else f"{mean_name}_broadcast"
+    wide_steps = [_Step(op=step.op, name=wide_name, named=step.named) for step in restore]
+    wide = _chain(rewriter, expr, mean, wide_steps, mean_fid if keep else None)
+    centered = rewriter.emit("sub", [x, wide], name=f"{name}_centered", location=expr.location)
+    squares = rewriter.emit("mul", [centered, centered], name=f"{name}_squares", location=expr.location)
+    divisor = _divisor(rewriter, expr, count, name)
+    steps = [
+        *_runs("sum", squares.tensor, expr.dims, name),
+        _Step(op="div", name=f"{name}_reduced", more=(divisor,)),
+        *keep,
+    ]
+    _chain(rewriter, expr, squares, steps, variance.fid)
+
+
+def _compute_dtype(expr: Expr, operand: Value) -> DType:
+    (dtype,) = OPS[expr.op].operand_dtypes([operand.type], dict(expr.attributes))
+    return dtype
+
+
+def _cast_step(old: DType, new: DType, name: str) -> list[_Step]:
+    return [] if old is new else [_Step(op="cast", name=name, named={"dtype": new})]
+
+
+def _widen(op: str, operand: Value, compute: DType, name: str) -> list[_Step]:
+    """A cast to ``compute``, unless ``op`` without an explicit dtype reads ``operand`` in it anyway."""
+    (natural,) = OPS[op].operand_dtypes([operand.type], {"dtype": None})
+    needless = natural is compute and reduction_dtype(op, operand.dtype) is reduction_dtype(op, compute)
+    return [] if needless else _cast_step(operand.dtype, compute, f"{name}_{compute.value}")
+
+
+def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[_Step]:
+    """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run."""
+    runs: list[list[int]] = []
+    for dim in dims:
+        if runs and all(tensor.shape[between] == 1 for between in range(runs[-1][-1] + 1, dim)):
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    names = [f"{name}_{op}", *[f"{name}_partial"] * (len(runs) - 1)]
+    return [
+        _Step(op=op, name=step_name, named={"dims": tuple(run)})
+        for step_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
+    ]
+
+
+def _keep_dims(expr: Expr, rank: int, *, always: bool = False) -> list[_Step]:
+    """The broadcast that puts reduced dims back at size 1, when ``keepdim`` asks for it."""
+    if not expr.dims or not (always or expr.attribute("keepdim")):
+        return []
+    mask = tuple(dim in expr.dims for dim in range(rank))
+    return [_Step(op="broadcast", named={"is_broadcast_dim": mask})]
+
+
+def _count(rewriter: Rewriter, expr: Expr, operand: Value, name: str) -> Value:
+    """The number of elements reduced, an int64 scalar: a constant where the shape is known."""
+    extent = product([operand.tensor.shape[dim] for dim in expr.dims])
+    if isinstance(extent, int):
+        return rewriter.constant(extent, name=f"{name}_count", location=expr.location)
+    return rewriter.emit("size", [], {"extent": extent}, name=f"{name}_count", location=expr.location)
+
+
+def _divisor(rewriter: Rewriter, expr: Expr, count: Value, name: str) -> Value:
+    """``max(count - correction, 0)``: zero where there is too little data, which gives NaN or Inf as in torch."""
+    correction = expr.attribute("correction")
+    assert isinstance(correction, int)
+    if correction == 0:
+        return count
+    given = rewriter.constant(correction, name=f"{name}_correction", location=expr.location)
+    zero = rewriter.constant(0, name="zero", location=expr.location)
+    freedom = rewriter.emit("sub", [count, given], name=f"{name}_freedom", location=expr.location)
+    return rewriter.emit("maximum", [freedom, zero], name=f"{name}_divisor", location=expr.location)

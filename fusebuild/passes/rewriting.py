@@ -1,0 +1,114 @@
+"""What every rewriting pass shares: one forward walk that builds the new exprs and remembers what was replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fusebuild.builder import FusionBuilder
+from fusebuild.errors import NOWHERE, SourceLocation
+from fusebuild.ir import Attribute, Expr, Fusion, Literal, Value
+from fusebuild.ops import OPS
+
+
+class Rewriter:
+    """The new exprs of ``fusion``, in the making. A pass walks the old exprs in order and for each one calls
+    :meth:`keep`, or :meth:`emit` and :meth:`replace`.
+
+    Readers of a replaced value are redirected when they are kept, and their types are inferred anew where an operand's
+    type changed, so nobody has to walk twice. Outputs keep their fids: replacing one leaves a ``set``.
+    """
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.fusion = fusion
+        self.builder = FusionBuilder.extending(fusion)
+        self._outputs = frozenset(fusion.output_fids)
+        self._replaced: dict[int, int] = {}
+        self._definitions: dict[int, Expr] = {}
+        self._retyped: set[int] = set()
+
+    def value(self, fid: int) -> Value:
+        """The value that readers of ``fid`` now read."""
+        return self.builder.values[self._replaced.get(fid, fid)]
+
+    def operands(self, expr: Expr) -> list[Value]:
+        """What ``expr`` reads, after replacement."""
+        return [self.value(fid) for fid in expr.inputs]
+
+    def definition(self, value: Value) -> Expr | None:
+        """The new expr that defines ``value``; None for inputs and constants."""
+        return self._definitions.get(value.fid)
+
+    def is_output(self, fid: int) -> bool:
+        return fid in self._outputs
+
+    def keep(self, expr: Expr) -> Expr:
+        """Record ``expr`` itself, reading what its operands were replaced by."""
+        operands = self.operands(expr)
+        current = tuple(operand.fid for operand in operands)
+        if current == expr.inputs and self._retyped.isdisjoint(current):
+            self.builder.exprs.append(expr)
+            self._note(expr)
+            return expr
+        old_types = [self.builder.values[fid].type for fid in expr.outputs]
+        named = dict(expr.attributes)
+        results = self.builder.call(expr.op, operands, named, location=expr.location, results=expr.outputs)
+        self._retyped.update(result.fid for result, old in zip(results, old_types, strict=True) if result.type != old)
+        self._note(self.builder.exprs[-1])
+        return self.builder.exprs[-1]
+
+    def emit(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        named: Mapping[str, Attribute] | None = None,
+        *,
+        name: str = "",
+        result: int | None = None,
+        location: SourceLocation = NOWHERE,
+    ) -> Value:
+        """Record a one-result op. ``result`` is the old fid that it now defines; without it a new value is made."""
+        results = () if result is None else (result,)
+        old_type = None if result is None else self.builder.values[result].type
+        (value,) = self.builder.call(op, operands, named, names=[name], location=location, results=results)
+        if result is not None and value.type != old_type:
+            self._retyped.add(value.fid)
+        self._note(self.builder.exprs[-1])
+        return value
+
+    def constant(self, literal: Literal, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:
+        return self.builder.constant(literal, name=name, location=location)
+
+    def replace(self, fid: int, value: Value, *, location: SourceLocation = NOWHERE) -> None:
+        """Let readers of ``fid`` read ``value``, which has its dtype and shape; an output becomes a copy of it."""
+        if value.type != self.builder.values[fid].type:
+            self._retyped.add(value.fid)
+        if self.is_output(fid):
+            self.emit("set", [value], result=fid, location=location)
+        self._replaced[fid] = value.fid
+
+    def replace_cast(self, expr: Expr, value: Value) -> None:
+        """Replace the one result of ``expr`` by ``value``, cast where the dtypes differ."""
+        (fid,) = expr.outputs
+        dtype = self.builder.values[fid].dtype
+        if value.dtype is dtype:
+            self.replace(fid, value, location=expr.location)
+        else:
+            self.emit("cast", [value], {"dtype": dtype}, result=fid, location=expr.location)
+
+    def make_constant(self, fid: int, literal: Literal) -> None:
+        """Turn the scalar ``fid`` into a constant; its definition must not be kept."""
+        old = self.builder.values[fid]
+        self.builder.values[fid] = Value(fid=fid, name=old.name, type=old.type, location=old.location, literal=literal)
+
+    def finish(self) -> Fusion:
+        """The rewritten Fusion, without values that nothing defines or reads."""
+        return self.fusion.with_exprs(self.builder.exprs, self.builder.values.values())
+
+    def _note(self, expr: Expr) -> None:
+        for fid in expr.outputs:
+            self._definitions[fid] = expr
+
+
+def operand_dtype(op: str, value: Value, named: Mapping[str, Attribute]) -> object:
+    """The dtype in which one-operand ``op`` reads ``value``."""
+    return OPS[op].operand_dtypes([value.type], named)[0]

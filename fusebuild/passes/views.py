@@ -1,0 +1,120 @@
+"""Views of views become one view, views that change nothing go, and a reduction over dims of size 1 is a squeeze.
+
+A chain of ``broadcast`` and ``squeeze`` only inserts and removes dims of constant size 1, which cannot be told apart,
+so the shapes at its two ends say all there is to know about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusebuild.formula import Formula
+from fusebuild.ir import Expr, Fusion, Value
+from fusebuild.passes.rewriting import Rewriter
+
+_LONGEST_CHAIN = 4
+"""How far a chain of views is followed back; joined chains are at most two long."""
+
+_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
+
+
+def views(fusion: Fusion) -> Fusion:
+    """``fusion`` with the fewest views. A ``set`` stays only where it defines an output, and nothing reads it."""
+    rewriter = Rewriter(fusion)
+    for expr in fusion.exprs:
+        if expr.op in ("broadcast", "squeeze"):
+            _rewrite_reshape(rewriter, expr)
+        elif expr.op == "expand":
+            _rewrite_expand(rewriter, expr)
+        elif expr.op in _REDUCTIONS and not expr.attribute("keepdim"):
+            _rewrite_reduction(rewriter, expr)
+        elif expr.op == "set":
+            rewriter.replace(expr.outputs[0], rewriter.operands(expr)[0], location=expr.location)
+        else:
+            rewriter.keep(expr)
+    return rewriter.finish()
+
+
+def _rewrite_reshape(rewriter: Rewriter, expr: Expr) -> None:
+    (operand,) = rewriter.operands(expr)
+    shape = rewriter.value(expr.outputs[0]).tensor.shape
+    chain = _reshape_chain(rewriter, operand)
+    if (same := next((value for value in chain if value.tensor.shape == shape), None)) is not None:
+        rewriter.replace(expr.outputs[0], same, location=expr.location)
+        return
+    for source in reversed(chain[1:]):
+        if _emit_reshape(rewriter, source, shape, expr):
+            return
+    rewriter.keep(expr)
+
+
+def _reshape_chain(rewriter: Rewriter, value: Value) -> list[Value]:
+    """``value`` and what it is a chain of broadcasts and squeezes of, nearest first."""
+    chain = [value]
+    while len(chain) < _LONGEST_CHAIN:
+        definition = rewriter.definition(chain[-1])
+        if definition is None or definition.op not in ("broadcast", "squeeze"):
+            break
+        chain.append(rewriter.operands(definition)[0])
+    return chain
+
+
+def _emit_reshape(rewriter: Rewriter, source: Value, shape: Sequence[Formula], expr: Expr) -> bool:
+    """Define the result of ``expr`` as one view of ``source``, when one view is enough."""
+    (result,) = expr.outputs
+    old = source.tensor.shape
+    if (added := _extra_ones(old, shape)) is not None:
+        mask = tuple(position in added for position in range(len(shape)))
+        rewriter.emit("broadcast", [source], {"is_broadcast_dim": mask}, result=result, location=expr.location)
+        return True
+    if (removed := _extra_ones(shape, old)) is not None:
+        rewriter.emit("squeeze", [source], {"dims": removed}, result=result, location=expr.location)
+        return True
+    return False
+
+
+def _extra_ones(short: Sequence[Formula], long: Sequence[Formula]) -> tuple[int, ...] | None:
+    """Positions in ``long`` of dims of size 1 that ``short`` lacks; None when it is not ``short`` plus such dims."""
+    extra: list[int] = []
+    matched = 0
+    for position, extent in enumerate(long):
+        if matched < len(short) and short[matched] == extent:
+            matched += 1
+        elif extent == 1:
+            extra.append(position)
+        else:
+            return None
+    return tuple(extra) if matched == len(short) else None
+
+
+def _rewrite_expand(rewriter: Rewriter, expr: Expr) -> None:
+    (operand,) = rewriter.operands(expr)
+    shape = rewriter.value(expr.outputs[0]).tensor.shape
+    definition = rewriter.definition(operand)
+    source = rewriter.operands(definition)[0] if definition is not None and definition.op == "expand" else operand
+    if source.tensor.shape == shape:
+        rewriter.replace(expr.outputs[0], source, location=expr.location)
+    elif source is operand:
+        rewriter.keep(expr)
+    else:
+        rewriter.emit("expand", [source], {"shape": shape}, result=expr.outputs[0], location=expr.location)
+
+
+def _rewrite_reduction(rewriter: Rewriter, expr: Expr) -> None:
+    """A reduction whose dims all have size 1 is the element itself, in the dtype of the result."""
+    (operand,) = rewriter.operands(expr)
+    if any(operand.tensor.shape[dim] != 1 for dim in expr.dims):
+        rewriter.keep(expr)
+        return
+    result = rewriter.value(expr.outputs[0])
+    if operand.dtype is not result.dtype:
+        named = {"dtype": result.dtype}
+        operand = rewriter.emit("cast", [operand], named, name=f"{result.name}_cast", location=expr.location)
+    squeeze = Expr(
+        op="squeeze",
+        inputs=(operand.fid,),
+        outputs=expr.outputs,
+        attributes=(("dims", expr.dims),),
+        location=expr.location,
+    )
+    _rewrite_reshape(rewriter, squeeze)

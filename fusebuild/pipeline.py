@@ -1,0 +1,193 @@
+"""The walk: recipes in, artifacts out. Every stage is a pure function from one frozen value to the next.
+
+::
+
+    recipes/*.yaml -> Fusion -> passes -> SegmentedFusion -> Plan and kernels -> objects -> NAME.fuse
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fusebuild import __version__
+from fusebuild.artifact import write_artifact
+from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.dump import Dump
+from fusebuild.errors import Diagnostic, LocatedError, RecipeError, UsageError
+from fusebuild.ir import Fusion
+from fusebuild.passes import run_passes
+from fusebuild.plan import Plan
+from fusebuild.planning import assemble, plan_target
+from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.render import Kernel, template_digests
+from fusebuild.segmentation import SegmentedFusion, segment
+from fusebuild.target import Target
+from fusebuild.toolchain import Toolchain, find_toolchain
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRecipe:
+    """A recipe taken as far as no compiler is needed. ``kernels`` maps target to name to kernel."""
+
+    recipe: Recipe
+    fusion: Fusion
+    segmented: Mapping[str, SegmentedFusion]
+    plan: Plan
+    kernels: Mapping[str, Mapping[str, Kernel]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltArtifact:
+    """One artifact of a compile. ``written`` is False when the file was up to date."""
+
+    planned: PlannedRecipe
+    path: Path
+    written: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileReport:
+    """What :func:`compile_recipes` did."""
+
+    artifacts: tuple[BuiltArtifact, ...]
+    build: BuildResult
+
+
+def compile_recipes(
+    paths: Sequence[Path],
+    targets: Sequence[Target],
+    out: Path,
+    *,
+    nvcc: str | None = None,
+    jobs: int | None = None,
+    dump: Path | None = None,
+    on_progress: Progress | None = None,
+    dry_run: bool = False,
+) -> CompileReport:
+    """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
+
+    A dry run plans and counts but writes nothing. Raises :class:`RecipeError`, :class:`ScheduleError`,
+    :class:`ToolchainError`, :class:`CompileError` and :class:`UsageError`.
+    """
+    recipes = read_recipes(paths)
+    planned = [plan_recipe(recipe, targets, dump) for recipe in recipes]
+    toolchain = find_toolchain(targets, nvcc=nvcc)
+    build_dir = BuildDir(root=out)
+    objects = build(kernel_requests(planned, targets), build_dir, toolchain,
+                    jobs=jobs, on_progress=on_progress, dry_run=dry_run)  # fmt: skip
+    if dry_run:
+        artifacts = [
+            BuiltArtifact(planned=each, path=build_dir.artifact(each.plan.fusion), written=False) for each in planned
+        ]
+    else:
+        artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
+    return CompileReport(artifacts=tuple(artifacts), build=objects)
+
+
+def read_recipes(paths: Sequence[Path]) -> tuple[Recipe, ...]:
+    """The recipes that ``paths`` name: files, or folders whose ``*.yaml`` are taken. Errors of all are raised at once."""
+    recipes: list[Recipe] = []
+    diagnostics: list[Diagnostic] = []
+    for file in _recipe_files(paths):
+        try:
+            recipes.append(load_recipe(file))
+        except LocatedError as error:
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise RecipeError(diagnostics)
+    seen: dict[str, Recipe] = {}
+    for recipe in recipes:
+        first = seen.setdefault(recipe.fusion.name, recipe)
+        if first is not recipe:
+            raise UsageError(f"{first.path} and {recipe.path} both define fusion '{recipe.fusion.name}'")
+    return tuple(recipes)
+
+
+def _recipe_files(paths: Sequence[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not found:
+            raise UsageError(f"{path} holds no *.yaml recipe")
+        files += found
+    return list(dict.fromkeys(files))
+
+
+def plan_recipe(recipe: Recipe, targets: Sequence[Target], dump: Path | None = None) -> PlannedRecipe:
+    """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``."""
+    record = Dump(folder=dump / recipe.fusion.name if dump else None)
+    record.fusion("00-recipe", recipe.fusion)
+    fusion = run_passes(recipe.fusion, record.after_pass)
+    segmented = {target.name: segment(fusion, target) for target in targets}
+    origin = Path(recipe.path).name
+    planned = [plan_target(segmented[target.name], target, origin) for target in targets]
+    plan = assemble(segmented, [each.target for each in planned])
+    kernels = {each.target.target: each.kernels for each in planned}
+    record.plan(plan, kernels)
+    return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels)
+
+
+def kernel_requests(
+    planned: Sequence[PlannedRecipe], targets: Sequence[Target]
+) -> tuple[tuple[Target, KernelSource], ...]:
+    """Every object that the planned recipes need, once each, in a fixed order."""
+    requests = {
+        (target.name, name): (target, KernelSource(name=name, text=kernel.source))
+        for each in planned
+        for target in targets
+        for name, kernel in each.kernels[target.name].items()
+    }
+    return tuple(requests[key] for key in sorted(requests))
+
+
+def pack(
+    planned: PlannedRecipe,
+    targets: Sequence[Target],
+    build_dir: BuildDir,
+    toolchain: Toolchain,
+    objects: BuildResult,
+) -> BuiltArtifact:
+    """Write the artifact of one planned recipe."""
+    path = build_dir.artifact(planned.plan.fusion)
+    own = {(target.name, name) for target in targets for name in planned.kernels[target.name]}
+    written = write_artifact(
+        path,
+        plan=planned.plan,
+        recipe=planned.recipe.text.encode(),
+        kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
+        objects={key: objects.objects[key].read_bytes() for key in sorted(own)},
+        toolchain=toolchain.versions,
+        sources=source_digests(planned, targets, toolchain),
+    )
+    return BuiltArtifact(planned=planned, path=path, written=written)
+
+
+def source_digests(planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None) -> dict[str, str]:
+    """What an artifact was made from, by name: what ``fusebuild check`` compares.
+
+    Without a toolchain its entry is left out.
+    """
+    templates = {
+        launch.kernel.rsplit("_", 1)[0]
+        for target in planned.plan.targets
+        for segment_plan in target.segments
+        for variant in segment_plan.variants
+        for launch in variant.launches
+    }
+    sources = {
+        "fusebuild": __version__,
+        "recipe": hashlib.sha256(planned.recipe.text.encode()).hexdigest(),
+        "device header": read_headers().digest,
+    }
+    sources |= {f"template {name}": digest for name, digest in template_digests(templates).items()}
+    sources |= {
+        f"flags of {target.name}": hashlib.sha256(compiler_flags(target).encode()).hexdigest() for target in targets
+    }
+    if toolchain is not None:
+        sources |= {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets}
+    return dict(sorted(sources.items()))

@@ -1,0 +1,214 @@
+"""The serialized plan: everything the executor needs to run an artifact, as data.
+
+A plan speaks in original fids. What a caller sees (values, extents, inputs, outputs) is shared by all targets; what runs
+(segments, variants, kernels, buffers) is kept per target, because shared-memory limits and bandwidths differ and later
+segmentations may too. Formulas are the prefix lists of :mod:`fusebuild.formula`.
+
+The JSON is canonical: keys in a fixed order, no insignificant choices, so equal plans are equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from fusebuild.formula import Formula
+
+FORMAT_VERSION = 1
+"""Raised whenever an older runtime could misread a newer artifact."""
+
+FormulaJson: TypeAlias = Any
+"""A formula as msgspec sees it: int, str, or a (nested) list or tuple; :func:`as_formula` restores the tuples."""
+
+
+class PlanValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input, output or intermediate that lives in memory or is passed by value.
+
+    ``shape`` and ``strides`` hold one formula per dim; a stride of None is read from the caller's tensor at run time,
+    0 is a broadcast dim. ``cpu`` marks a zero-dim tensor in host memory whose element is passed by value.
+    """
+
+    fid: int
+    name: str
+    kind: Literal["tensor", "scalar"]
+    dtype: str
+    shape: tuple[FormulaJson, ...] = ()
+    strides: tuple[FormulaJson, ...] = ()
+    cpu: bool = False
+
+
+class PlanExtent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A negative fid: the size of dim ``dim`` of input ``input``, equal to ``extent`` (a symbol or a constant)."""
+
+    fid: int
+    input: int
+    dim: int
+    extent: FormulaJson
+
+
+class PlanFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the recipe promises about a symbol; the executor refuses sizes that break it. ``values`` only hints."""
+
+    symbol: str
+    multiple_of: int = 1
+    min: int = 0
+    max: int | None = None
+
+
+class PlanOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A result in the order the caller gets them. ``alias`` is the input whose memory it overwrites."""
+
+    fid: int
+    name: str
+    alias: int | None = None
+
+
+class TensorArg(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
+    """The address of tensor ``fid`` (8 bytes)."""
+
+    fid: int
+
+
+class ExtentArg(msgspec.Struct, frozen=True, tag="extent", array_like=True):
+    """The size named by negative fid ``fid`` (int64)."""
+
+    fid: int
+
+
+class FormulaArg(msgspec.Struct, frozen=True, tag="formula", array_like=True):
+    """A number computed from extents (int64)."""
+
+    formula: FormulaJson
+
+
+class StrideArg(msgspec.Struct, frozen=True, tag="stride", array_like=True):
+    """The run-time stride of dim ``dim`` of tensor ``fid``, in elements (int64)."""
+
+    fid: int
+    dim: int
+
+
+class ScalarArg(msgspec.Struct, frozen=True, tag="scalar", array_like=True):
+    """The scalar (or zero-dim CPU tensor) ``fid``, passed by value as its own dtype."""
+
+    fid: int
+
+
+class WorkspaceArg(msgspec.Struct, frozen=True, tag="workspace", array_like=True):
+    """The address of workspace slot ``slot`` (8 bytes)."""
+
+    slot: int
+
+
+Arg: TypeAlias = TensorArg | ExtentArg | FormulaArg | StrideArg | ScalarArg | WorkspaceArg
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kernel launch. ``kernel`` is both the entry symbol and the stem of the object's file name.
+
+    ``grid`` holds three formulas; a grid with a zero in it launches nothing. ``shared_bytes`` is dynamic shared memory.
+    """
+
+    kernel: str
+    grid: tuple[FormulaJson, FormulaJson, FormulaJson]
+    block: tuple[int, int, int]
+    shared_bytes: FormulaJson = 0
+    args: tuple[Arg, ...] = ()
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way to run a segment, valid when every formula of ``guard`` is non-zero. The last one has no guard."""
+
+    name: str
+    guard: tuple[FormulaJson, ...]
+    launches: tuple[Launch, ...]
+
+
+class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One segment, in run order. ``fid_map`` maps segment fids to original fids.
+
+    ``frees`` names the intermediates that no later segment reads; ``views`` maps an output of an alias segment to the
+    value whose memory it shares. ``why`` says in words why the cut before this segment exists.
+    """
+
+    id: int
+    scheduler: str
+    fid_map: dict[int, int]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    frees: tuple[int, ...] = ()
+    rematerialized: tuple[int, ...] = ()
+    views: dict[int, int] = {}
+    hbm_bytes: FormulaJson = 0
+    variants: tuple[Variant, ...] = ()
+    why: tuple[str, ...] = ()
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of the workspace: an intermediate (``fid``) or a kernel's scratch (``fid`` None), live from segment
+    ``first`` to segment ``last`` inclusive. ``bytes`` is a formula."""
+
+    id: int
+    fid: int | None
+    bytes: FormulaJson
+    first: int
+    last: int
+
+
+class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What runs on one target: segments in run order and the workspace they need."""
+
+    target: str
+    segments: tuple[PlanSegment, ...]
+    workspace: tuple[Slot, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole plan. ``digest`` names the fusion after passes; ``values`` holds everything segments name."""
+
+    format: int
+    fusion: str
+    digest: str
+    values: tuple[PlanValue, ...]
+    extents: tuple[PlanExtent, ...]
+    facts: tuple[PlanFact, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[PlanOutput, ...]
+    targets: tuple[TargetPlan, ...]
+
+    def target(self, name: str) -> TargetPlan | None:
+        """The plan for target ``name``, or None."""
+        return next((target for target in self.targets if target.target == name), None)
+
+    def value(self, fid: int) -> PlanValue:
+        """The value ``fid``; raises ``KeyError`` when the plan has none."""
+        for value in self.values:
+            if value.fid == fid:
+                return value
+        raise KeyError(fid)
+
+
+def as_formula(json: FormulaJson) -> Formula:
+    """A formula read from JSON, lists turned to tuples."""
+    return (json[0], *(as_formula(item) for item in json[1:])) if isinstance(json, list | tuple) else json
+
+
+def encode(plan: Plan) -> bytes:
+    """Canonical JSON, indented by two spaces, with a final newline."""
+    targets = tuple(
+        msgspec.structs.replace(target, segments=tuple(_in_fid_order(segment) for segment in target.segments))
+        for target in plan.targets
+    )
+    return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(plan, targets=targets)), indent=2) + b"\n"
+
+
+def _in_fid_order(segment: PlanSegment) -> PlanSegment:
+    """msgspec writes fields as declared but leaves dicts with int keys as they are; their order must not matter."""
+    fid_map, views = dict(sorted(segment.fid_map.items())), dict(sorted(segment.views.items()))
+    return msgspec.structs.replace(segment, fid_map=fid_map, views=views)
+
+
+def decode(data: bytes) -> Plan:
+    """The plan in ``data``; raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` for anything else."""
+    return msgspec.json.decode(data, type=Plan)

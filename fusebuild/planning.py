@@ -1,0 +1,222 @@
+"""From a SegmentedFusion to the serialized plan of one target, and the kernels it names.
+
+Everything a segment says in its own fids is turned into original fids here; sizes are named by negative fids where one
+extent says it all and by formulas where axes were merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula
+from fusebuild.ir import Fusion, SegmentFid, TensorType, print_fusion
+from fusebuild.plan import (
+    FORMAT_VERSION,
+    Arg,
+    ExtentArg,
+    FormulaArg,
+    Launch,
+    Plan,
+    PlanExtent,
+    PlanFact,
+    PlanOutput,
+    PlanSegment,
+    PlanValue,
+    ScalarArg,
+    Slot,
+    StrideArg,
+    TargetPlan,
+    TensorArg,
+    Variant,
+    WorkspaceArg,
+)
+from fusebuild.render import Kernel, Origin, render
+from fusebuild.schedule import SCHEDULERS
+from fusebuild.schedule.alias import view_sources
+from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.segmentation import Segment, SegmentedFusion
+from fusebuild.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A target's plan and its kernels, by name."""
+
+    target: TargetPlan
+    kernels: Mapping[str, Kernel]
+
+
+def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Planned:
+    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin."""
+    sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
+    kernels: dict[str, Kernel] = {}
+    segments: list[PlanSegment] = []
+    slots = _intermediate_slots(segmented)
+    for segment in segmented.segments:
+        scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
+        variants = scheduler.schedule(segment.fusion.whole(), target, sizes)
+        scratch = _scratch_slots(variants, segment.id, len(slots))
+        slots += scratch
+        first_slot = scratch[0].id if scratch else 0
+        planned = []
+        for variant in variants:
+            rendered = _render(segment, variant, recipe)
+            kernels |= {kernel.name: kernel for kernel in rendered}
+            planned.append(_plan_variant(segmented.fusion, segment, variant, rendered, first_slot))
+        segments.append(_plan_segment(segmented, segment, tuple(planned)))
+    plan = TargetPlan(target=target.name, segments=tuple(segments), workspace=tuple(slots))
+    return Planned(target=plan, kernels=kernels)
+
+
+def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetPlan]) -> Plan:
+    """The whole plan: what the caller sees, and each target's segments. Segmentations differ at most in their cuts."""
+    fusion = next(iter(segmented.values())).fusion
+    named = {*fusion.inputs, *fusion.output_fids}
+    for each in segmented.values():
+        for segment in each.segments:
+            named |= {*segment.inputs, *segment.outputs}
+    aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+    return Plan(
+        format=FORMAT_VERSION,
+        fusion=fusion.name,
+        digest=fusion_digest(fusion),
+        values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid)) for fid in sorted(named)),
+        extents=tuple(
+            PlanExtent(fid=binding.fid, input=binding.input, dim=binding.dim, extent=binding.extent)
+            for binding in fusion.extents
+        ),
+        facts=tuple(
+            PlanFact(symbol=fact.symbol, multiple_of=fact.multiple_of, min=fact.min, max=fact.max)
+            for fact in fusion.facts
+        ),
+        inputs=fusion.inputs,
+        outputs=tuple(PlanOutput(fid=output.fid, name=output.name, alias=output.alias) for output in fusion.outputs),
+        targets=tuple(targets),
+    )
+
+
+def fusion_digest(fusion: Fusion) -> str:
+    """A name for what ``fusion`` computes: the digest of its printed text."""
+    return hashlib.sha256(print_fusion(fusion).encode()).hexdigest()
+
+
+def _plan_value(fusion: Fusion, fid: int, layout_fid: int) -> PlanValue:
+    value = fusion.value(fid)
+    if not isinstance(value.type, TensorType):
+        return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
+    layout = fusion.value(layout_fid).tensor
+    return PlanValue(
+        fid=fid,
+        name=value.name,
+        kind="tensor",
+        dtype=value.dtype.value,
+        shape=value.type.shape,
+        strides=layout.strides,
+        cpu=value.type.cpu,
+    )
+
+
+def _plan_segment(segmented: SegmentedFusion, segment: Segment, variants: tuple[Variant, ...]) -> PlanSegment:
+    later = {fid for other in segmented.segments[segment.id + 1 :] for fid in other.inputs}
+    intermediates = [fid for fid in (*segment.inputs, *segment.outputs) if fid in segmented.boundaries]
+    views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
+    return PlanSegment(
+        id=segment.id,
+        scheduler=segment.scheduler,
+        fid_map={int(key): int(value) for key, value in segment.fid_map.items()},
+        inputs=segment.inputs,
+        outputs=segment.outputs,
+        frees=tuple(sorted(fid for fid in set(intermediates) if fid not in later)),
+        views={segment.fid_map[SegmentFid(a)]: segment.fid_map[SegmentFid(b)] for a, b in views.items()},
+        hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
+        variants=variants,
+        why=segment.why,
+    )
+
+
+def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
+    fid_map = {int(key): int(value) for key, value in segment.fid_map.items()}
+    origin = Origin(
+        recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=variant.name
+    )
+    return tuple(render(launch.kernel, origin) for launch in variant.launches)
+
+
+def _plan_variant(
+    fusion: Fusion, segment: Segment, variant: VariantSpec, kernels: Sequence[Kernel], first_slot: int
+) -> Variant:
+    """``variant`` in original fids."""
+    return Variant(
+        name=variant.name,
+        guard=tuple(_original_guard(segment, guard) for guard in variant.guard),
+        launches=tuple(
+            Launch(
+                kernel=kernel.name,
+                grid=launch.grid,
+                block=launch.block,
+                shared_bytes=launch.shared_bytes,
+                args=tuple(
+                    _original_arg(fusion, segment, parameter.arg, first_slot) for parameter in launch.kernel.parameters
+                ),
+            )
+            for launch, kernel in zip(variant.launches, kernels, strict=True)
+        ),
+    )
+
+
+def _original_guard(segment: Segment, guard: Formula) -> Formula:
+    if isinstance(guard, tuple) and guard[0] == "aligned":
+        _, fid, size = guard
+        assert isinstance(fid, int)
+        return ("aligned", int(segment.fid_map[SegmentFid(fid)]), size)
+    return guard
+
+
+def _original_arg(fusion: Fusion, segment: Segment, arg: Arg, first_slot: int) -> Arg:
+    if isinstance(arg, TensorArg):
+        return TensorArg(fid=segment.fid_map[SegmentFid(arg.fid)])
+    if isinstance(arg, StrideArg):
+        return StrideArg(fid=segment.fid_map[SegmentFid(arg.fid)], dim=arg.dim)
+    if isinstance(arg, ScalarArg):
+        return ScalarArg(fid=segment.fid_map[SegmentFid(arg.fid)])
+    if isinstance(arg, WorkspaceArg):
+        return WorkspaceArg(slot=first_slot + arg.slot)
+    if isinstance(arg, FormulaArg) and isinstance(arg.formula, str):
+        bound = next(binding.fid for binding in fusion.extents if binding.extent == arg.formula)
+        return ExtentArg(fid=bound)
+    return arg
+
+
+def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
+    """One slot per intermediate that owns memory, live until the last segment that reads it or a view of it."""
+    fusion = segmented.fusion
+    outputs = set(fusion.output_fids)
+    source: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for segment in segmented.segments:
+        if segment.scheduler == "alias":
+            for view, viewed in view_sources(segment.fusion.whole()).items():
+                original = segment.fid_map[SegmentFid(viewed)]
+                source[segment.fid_map[SegmentFid(view)]] = source.get(original, original)
+        else:
+            first.update((fid, segment.id) for fid in segment.outputs if fid not in outputs)
+        for fid in (*segment.inputs, *segment.outputs):
+            last[source.get(fid, fid)] = segment.id
+    return [
+        Slot(id=index, fid=fid, bytes=fusion.value(fid).tensor.nbytes, first=first[fid], last=last[fid])
+        for index, fid in enumerate(sorted(first))
+    ]
+
+
+def _scratch_slots(variants: Sequence[VariantSpec], segment: int, first_id: int) -> list[Slot]:
+    """Scratch of one segment: each slot is as large as the greediest variant needs."""
+    count = max((len(variant.scratch) for variant in variants), default=0)
+    slots = []
+    for index in range(count):
+        sizes = list(dict.fromkeys(variant.scratch[index] for variant in variants if index < len(variant.scratch)))
+        size: Formula = sizes[0] if len(sizes) == 1 else ("max", *sizes)
+        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=segment, last=segment))
+    return slots

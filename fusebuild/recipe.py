@@ -1,0 +1,192 @@
+"""Recipes: YAML with positions in, a Fusion out.
+
+Three stages, each of which reports all of its errors at once: the YAML itself (``recipe_text``), the sections and their
+types (``recipe_sections``, ``recipe_fields``), and the body with the outputs and cases that depend on it
+(``recipe_body``, ``recipe_calls``). Fids are handed out in reading order: tensor inputs, scalars, then the body
+statement by statement, each constant right before the expr that reads it, and last the casts that outputs ask for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fusebuild.builder import FusionBuilder
+from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
+from fusebuild.formula import evaluate
+from fusebuild.ir import Fusion, Value
+from fusebuild.recipe_body import BodyReader, Scope, body_text, parse_body
+from fusebuild.recipe_sections import InputSection, OutputSection, Sections, read_sections
+from fusebuild.recipe_text import MAX_BYTES, Problems, Source, parse_yaml, read_source
+from fusebuild.type_rules import TypeRuleError
+
+MAX_ELEMENTS = 2**60 - 1
+"""The most elements a tensor of a case may have: its bytes must fit a signed 64-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders."""
+
+    path: str
+    text: str
+    fusion: Fusion
+    bench: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
+    """The recipe in the file ``path``; messages show the path relative to ``root`` when that is given and above it.
+
+    Raises :class:`~fusebuild.errors.UsageError` when the file cannot be read and
+    :class:`~fusebuild.errors.RecipeError` when it is not a recipe.
+    """
+    shown = path
+    if root is not None:
+        relative = Path(os.path.relpath(path, root))
+        shown = path if ".." in relative.parts else relative
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {shown.as_posix()}: {error.strerror}") from None
+    place = SourceLocation(path=shown.as_posix(), line=1, column=1)
+    if len(data) > MAX_BYTES:
+        raise RecipeError.at(place, f"the recipe has more than {MAX_BYTES} bytes, which are the limit")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        raise RecipeError.at(place, message) from None
+    return parse_recipe(text, shown.as_posix())
+
+
+def parse_recipe(text: str, path_name: str) -> Recipe:
+    """The recipe in ``text``; ``path_name`` is what messages call it. Raises :class:`~fusebuild.errors.RecipeError`."""
+    source = read_source(text, path_name)
+    root = parse_yaml(source)
+    problems = Problems()
+    sections = read_sections(root, problems)
+    recorder = _Recorder(source, sections, problems)
+    recorder.record_inputs()
+    problems.raise_if_any()
+    recorder.record_body()
+    recorder.record_outputs()
+    problems.raise_if_any()
+    fusion = recorder.finish()
+    problems.raise_if_any()
+    return Recipe(path=path_name, text=text, fusion=fusion, bench=sections.bench)
+
+
+class _Recorder:
+    """Records sections that were read into a builder, in the order of fids."""
+
+    def __init__(self, source: Source, sections: Sections, problems: Problems) -> None:
+        self._source, self._sections, self._problems = source, sections, problems
+        self._builder = FusionBuilder(sections.name, doc=sections.doc)
+        self._scope = Scope(symbols=sections.symbols)
+        self._scope.owners |= dict.fromkeys(sections.symbols, "an extent")
+        self._aliased: dict[str, str] = {}
+
+    def record_inputs(self) -> None:
+        """Tensor inputs, then scalars: those with a value are constants."""
+        for tensor in self._sections.inputs:
+            self._scope.owners[tensor.name] = "an input"
+            self._record_input(tensor)
+        for scalar in self._sections.scalars:
+            self._scope.owners[scalar.name] = "a scalar"
+            name, dtype, place = scalar.name, scalar.dtype, scalar.place
+            self._scope.values[name] = (
+                self._builder.scalar(dtype, name=name, location=place)
+                if scalar.value is None
+                else self._builder.constant(scalar.value, dtype=dtype, name=name, location=place)
+            )
+
+    def _record_input(self, tensor: InputSection) -> None:
+        try:
+            self._scope.values[tensor.name] = self._builder.tensor(
+                tensor.type.dtype,
+                tensor.type.shape,
+                name=tensor.name,
+                contiguity=tensor.contiguity,
+                stride_order=tensor.stride_order,
+                cpu=tensor.cpu,
+                location=tensor.place,
+            )
+        except TypeRuleError as error:
+            self._problems.add(tensor.type_place, error.message, error.hint)
+
+    def record_body(self) -> None:
+        """The statements, and complaints about names that nothing reads."""
+        assert self._sections.body is not None
+        text = body_text(self._source, self._sections.body)
+        reader = BodyReader(text, self._builder, self._scope, self._problems)
+        reader.read(parse_body(text))
+        outputs = {output.name for output in self._sections.outputs}
+        known = [name for name in self._scope.values if name not in outputs]
+        for output in self._sections.outputs:
+            if output.name not in self._scope.values:
+                hint = nearest(output.name, known)
+                self._scope.suggested |= {name for name in known if f"'{name}'" in hint}
+                self._problems.add(output.place, f"output '{output.name}' is not assigned in the body", hint)
+        for name, place in reader.unused(outputs):
+            self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
+        read = self._scope.used | self._scope.suggested | outputs
+        for tensor in self._sections.inputs:
+            if tensor.name not in read:
+                self._problems.add(tensor.place, f"input '{tensor.name}' is never used", "remove it")
+        for scalar in self._sections.scalars:
+            if scalar.name not in read:
+                self._problems.add(scalar.place, f"scalar '{scalar.name}' is never used", "remove it")
+
+    def record_outputs(self) -> None:
+        """Casts on store, and outputs with the inputs that they overwrite."""
+        for output in self._sections.outputs:
+            value = self._scope.values.get(output.name)
+            alias = self._alias_of(output)
+            if value is None:
+                continue
+            place = output.place if output.alias is None else output.alias.location
+            try:
+                stored = self._stored(value, output)
+                self._builder.output(stored, name=output.name, alias=alias, location=output.place)
+            except TypeRuleError as error:
+                self._problems.add(place, error.message, error.hint)
+
+    def _stored(self, value: Value, output: OutputSection) -> Value:
+        """``value`` in the dtype that ``output`` asks for. What is an input or an output already is copied."""
+        if output.dtype not in (None, value.dtype):
+            return self._builder.call("cast", [value], {"dtype": output.dtype}, location=output.place)[0]
+        taken = {*self._builder.inputs, *(done.fid for done in self._builder.outputs)}
+        if value.is_tensor and value.fid in taken:
+            return self._builder.call("set", [value], location=output.place)[0]
+        return value
+
+    def _alias_of(self, output: OutputSection) -> Value | None:
+        if output.alias is None:
+            return None
+        name, place = output.alias.text, output.alias.location
+        inputs = {tensor.name: self._scope.values.get(tensor.name) for tensor in self._sections.inputs}
+        if name not in inputs:
+            hint = nearest(name, inputs)
+            self._problems.add(place, f"output '{output.name}' aliases '{name}', which is no tensor input", hint)
+        elif name in self._aliased:
+            message = f"output '{output.name}' aliases '{name}', as output '{self._aliased[name]}' does"
+            self._problems.add(place, message, "an input can be overwritten once")
+        self._aliased.setdefault(name, output.name)
+        return inputs.get(name)
+
+    def finish(self) -> Fusion:
+        """The verified Fusion, once the tensors of every case are known to be of a possible size."""
+        fusion = self._builder.finish(
+            facts=[fact for fact, _ in self._sections.facts], cases=[case.sizes for case in self._sections.cases]
+        )
+        for case in self._sections.cases:
+            for value in fusion.values.values():
+                count = evaluate(value.tensor.numel, case.sizes) if value.is_tensor else 0
+                if count > MAX_ELEMENTS:
+                    message = f"the case gives '{value.name}' {count} elements; {MAX_ELEMENTS} are the limit"
+                    self._problems.add(case.place, message)
+                    break
+        return fusion

@@ -1,0 +1,361 @@
+"""Expressions of a recipe's body, recorded as ops: operators, calls and the arguments that ops take.
+
+:data:`fusebuild.ops.OPS` says what every parameter is; this file says how each kind is written. A method that returns
+None has reported why, or found a name whose own statement failed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from fusebuild.builder import FusionBuilder
+from fusebuild.errors import SourceLocation, nearest
+from fusebuild.formula import Formula
+from fusebuild.ir import Attribute, Literal, Value
+from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
+from fusebuild.recipe_fields import MAX_EXTENT, dtype_hint, dtype_named
+from fusebuild.recipe_text import Problems
+from fusebuild.type_rules import TypeRuleError
+
+MAX_NESTING = 100
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+Lookup: TypeAlias = "Callable[[ast.Name], Value | None]"
+Arguments: TypeAlias = "dict[str, ast.expr]"
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "mod", ast.Pow: "pow",
+    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
+    ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift",
+}  # fmt: skip
+_COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+_UNARY = {ast.USub: "neg", ast.Invert: "bitwise_not"}
+_REFUSED = {
+    ast.FloorDiv: ("'//'", "use floor(a / b); '/' of integers truncates"),
+    ast.MatMult: ("'@'", "fusebuild does not compute matrix products"),
+    ast.Not: ("'not'", "use logical_not(x)"),
+    ast.UAdd: ("a leading '+'", "leave it out"),
+    ast.And: ("'and'", "use logical_and(x, y)"),
+    ast.Or: ("'or'", "use logical_or(x, y)"),
+    ast.Is: ("'is'", "use =="),
+    ast.IsNot: ("'is not'", "use !="),
+    ast.In: ("'in'", ""),
+    ast.NotIn: ("'not in'", ""),
+    ast.Lambda: ("a lambda", "write its expression out"),
+    ast.Attribute: ("attribute access", "ops are called by their bare names"),
+    ast.Subscript: ("indexing", ""),
+    ast.IfExp: ("'if … else'", "use where(condition, x, y)"),
+    ast.JoinedStr: ("a string", ""),
+    ast.ListComp: ("a comprehension", ""),
+    ast.NamedExpr: ("':='", "write an assignment of its own"),
+    ast.List: ("a list", "only dims, shapes and masks are lists"),
+    ast.Tuple: ("a tuple", "only dims, shapes and masks are lists"),
+}
+
+
+def signature(op: OpDef) -> str:
+    """``op`` as its documentation writes it: ``sum(x, dims=None, keepdim=False, dtype=None)``."""
+    parts = [p.name if p.default is REQUIRED else f"{p.name}={p.default}" for p in op.parameters]
+    return f"{op.name}({', '.join(parts)})"
+
+
+class Calls:
+    """Records expressions into ``builder``. ``place`` locates a node, ``lookup`` finds the value of a name."""
+
+    def __init__(
+        self,
+        place: Callable[[ast.AST], SourceLocation],
+        builder: FusionBuilder,
+        problems: Problems,
+        lookup: Lookup,
+        symbols: tuple[str, ...],
+    ) -> None:
+        self._place, self._builder, self._problems = place, builder, problems
+        self._lookup, self._symbols = lookup, symbols
+
+    def results(self, node: ast.expr, names: Sequence[str], *, is_pack: bool) -> tuple[Value, ...] | None:
+        """The values of ``node``, the right side of an assignment to ``names``; as many as there are names."""
+        if _nesting(node) > MAX_NESTING:
+            self._error(node, f"the expression is nested more than {MAX_NESTING} deep", "give parts of it names")
+            return None
+        if not is_pack:
+            value = self._value(node, names[0])
+            return None if value is None else (value,)
+        if not isinstance(node, ast.Call):
+            self._error(node, f"one value cannot be given to {len(names)} names", "write one assignment a line")
+            return None
+        results = self._call(node, names)
+        if results is not None and len(results) != len(names):
+            op = node.func.id if isinstance(node.func, ast.Name) else ""
+            self._error(node, f"{op} gives {_count(len(results), 'result')}, not {len(names)}")
+            return None
+        return results
+
+    def _error(self, node: ast.AST, message: str, hint: str = "") -> None:
+        self._problems.add(self._place(node), message, hint)
+
+    def _value(self, node: ast.expr, name: str = "") -> Value | None:
+        if isinstance(node, ast.Name):
+            return self._lookup(node)
+        if _is_number(node) or isinstance(node, ast.Constant):
+            return self._constant(node, name)
+        if not isinstance(node, ast.Call):
+            operation = self._operation(node)
+            results = operation and self._record(operation[0], operation[1], {}, node, [name])
+            return results[0] if results else None
+        results = self._call(node, [name])
+        if results is not None and len(results) > 1:
+            op = node.func.id if isinstance(node.func, ast.Name) else ""
+            names = ", ".join("abcdef"[: len(results)])
+            self._error(node, f"{op} gives {len(results)} results", f"give each a name: '{names} = {op}(…)'")
+            return None
+        return results[0] if results else None
+
+    def _operation(self, node: ast.expr) -> tuple[str, list[ast.expr]] | None:
+        """The op and operands that an operator stands for."""
+        kind: ast.AST = node
+        if isinstance(node, ast.Compare):
+            if len(node.ops) > 1:
+                hint = "compare in pairs and join them with logical_and(x, y)"
+                self._error(node, "a chain of comparisons has no place in a body", hint)
+                return None
+            kind = node.ops[0]
+            if op := _COMPARE.get(type(kind)):
+                return op, [node.left, node.comparators[0]]
+        elif isinstance(node, ast.BinOp):
+            kind = node.op
+            if op := _BINARY.get(type(kind)):
+                return op, [node.left, node.right]
+        elif isinstance(node, ast.UnaryOp):
+            kind = node.op
+            if op := _UNARY.get(type(kind)):
+                return op, [node.operand]
+        elif isinstance(node, ast.BoolOp):
+            kind = node.op
+        what, hint = _REFUSED.get(type(kind), ("this expression", "use names, numbers, operators and ops"))
+        self._error(node, f"{what} has no place in a body", hint)
+        return None
+
+    def _constant(self, node: ast.expr, name: str = "") -> Value | None:
+        literal = _literal(node)
+        if not isinstance(literal, bool | int | float):
+            what = "None" if literal is None else "a string" if isinstance(literal, str) else "this constant"
+            self._error(node, f"{what} has no place in a body", "constants are numbers, True and False")
+            return None
+        if not isinstance(literal, bool) and isinstance(literal, int) and not _INT64_MIN <= literal <= _INT64_MAX:
+            self._error(node, "the integer does not fit 64 bits")
+            return None
+        if isinstance(literal, float) and math.isinf(literal):
+            self._error(node, "the number is too large for a double")
+            return None
+        return self._builder.constant(literal, name=name, location=self._place(node))
+
+    def _call(self, node: ast.Call, names: Sequence[str]) -> tuple[Value, ...] | None:
+        if not isinstance(node.func, ast.Name):
+            self._error(node.func, "only ops can be called, by their bare names")
+            return None
+        op = OPS.get(node.func.id)
+        if op is None:
+            hint = nearest(node.func.id, OPS)
+            self._error(node.func, f"unknown op '{node.func.id}'", hint)
+            return None
+        arguments = self._bind(op, node)
+        if arguments is None:
+            return None
+        operands: list[ast.expr | Literal] = []
+        named: dict[str, Attribute] = {}
+        complete = True
+        for parameter in op.parameters:
+            argument = arguments.get(parameter.name)
+            if parameter.kind == "value":
+                operands.append(parameter.default if argument is None else argument)  # type: ignore[arg-type]
+            elif argument is not None and not _is_absent(parameter, argument):
+                complete &= self._attribute(op, parameter, argument, named)
+        results = self._record(op.name, operands, named, node, names, complete=complete)
+        return results if complete else None
+
+    def _bind(self, op: OpDef, node: ast.Call) -> Arguments | None:
+        """Arguments by parameter name, once they fit the signature."""
+        hint = f"the signature is {signature(op)}"
+        if len(node.args) > len(op.parameters):
+            given = f"{op.name} takes {_count(len(op.parameters), 'argument')}, not {len(node.args)}"
+            self._error(node.args[len(op.parameters)], given, hint)
+            return None
+        spread: list[ast.expr] = [argument for argument in node.args if isinstance(argument, ast.Starred)]
+        spread += [keyword.value for keyword in node.keywords if keyword.arg is None]
+        if spread:
+            self._error(spread[0], "arguments cannot be spread with *", hint)
+            return None
+        bound = {parameter.name: argument for parameter, argument in zip(op.parameters, node.args, strict=False)}
+        known = [parameter.name for parameter in op.parameters]
+        is_good = True
+        for keyword in node.keywords:
+            assert keyword.arg is not None
+            if keyword.arg not in known:
+                near = nearest(keyword.arg, known)
+                self._error(keyword, f"{op.name} has no argument '{keyword.arg}'", near or hint)
+            elif keyword.arg in bound:
+                self._error(keyword, f"the argument '{keyword.arg}' is given twice", hint)
+            else:
+                bound[keyword.arg] = keyword.value
+                continue
+            is_good = False
+        missing = [p.name for p in op.parameters if p.default is REQUIRED and p.name not in bound]
+        if missing and is_good:
+            self._error(node, f"{op.name} needs the argument '{missing[0]}'", hint)
+        return bound if is_good and not missing else None
+
+    def _record(
+        self,
+        op: str,
+        operands: Sequence[ast.expr | Literal],
+        named: Mapping[str, Attribute],
+        node: ast.expr,
+        names: Sequence[str],
+        *,
+        complete: bool = True,
+    ) -> tuple[Value, ...] | None:
+        """Record ``op``. Operands that are ops come first, constants get their fids right before the result."""
+        values = [
+            self._value(operand) if isinstance(operand, ast.expr) and not _is_number(operand) else None
+            for operand in operands
+        ]
+        for index, operand in enumerate(operands):
+            if not isinstance(operand, ast.expr):
+                values[index] = self._builder.constant(operand, location=self._place(node))
+            elif _is_number(operand):
+                values[index] = self._constant(operand)
+        known = [value for value in values if value is not None]
+        if not complete or len(known) < len(values):
+            return None
+        # A wrong number of names is reported by the caller; the builder pads.
+        fitting = names if len(names) <= OPS[op].results else ()
+        try:
+            return self._builder.call(op, known, named, names=fitting, location=self._place(node))
+        except TypeRuleError as error:
+            culprit = None if error.operand is None else operands[error.operand]
+            self._error(culprit if isinstance(culprit, ast.expr) else node, error.message, error.hint)
+            return None
+
+    def _attribute(self, op: OpDef, parameter: Parameter, node: ast.expr, named: dict[str, Attribute]) -> bool:
+        """Read ``node`` as what ``parameter`` takes into ``named``; False after reporting that it is not."""
+        readers: dict[str, Callable[[OpDef, Parameter, ast.expr], Attribute]] = {
+            "dims": self._dims,
+            "shape": self._shape,
+            "extent": self._extent,
+            "mask": self._mask,
+            "dtype": self._dtype,
+            "bool": self._flag,
+            "int": self._integer,
+        }
+        before = len(self._problems.found)
+        named[parameter.name] = readers[parameter.kind](op, parameter, node)
+        return len(self._problems.found) == before
+
+    def _wanted(self, op: OpDef, parameter: Parameter, node: ast.expr, what: str, hint: str = "") -> None:
+        self._error(node, f"{op.name}: {parameter.name} must be {what}", hint)
+
+    def _dims(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+        dims: list[int] = []
+        for item in items:
+            literal = _literal(item)
+            if isinstance(literal, int) and not isinstance(literal, bool):
+                dims.append(literal)
+            else:
+                self._wanted(op, parameter, item, "a list of integers", f"for example {parameter.name}=[0, 1]")
+        return tuple(dims)
+
+    def _shape(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        if not isinstance(node, ast.List | ast.Tuple):
+            self._wanted(op, parameter, node, "a list of extents", f"for example {parameter.name}=[M, N, 1]")
+            return None
+        extents = [self._extent(op, parameter, item) for item in node.elts]
+        return tuple(extent for extent in extents if extent is not None)
+
+    def _extent(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Formula | None:
+        if isinstance(node, ast.Name):
+            if node.id not in self._symbols:
+                hint = nearest(node.id, self._symbols) or "an extent is a symbol of an input's shape, or an integer"
+                self._error(node, f"unknown extent '{node.id}'", hint)
+            return node.id
+        literal = _literal(node)
+        if isinstance(literal, bool) or not isinstance(literal, int):
+            self._wanted(op, parameter, node, "made of symbols and integers")
+        elif literal > MAX_EXTENT:
+            self._error(node, f"the extent is {literal}, more than {MAX_EXTENT}")
+        elif literal < 0 and (op.name, literal) != ("expand", -1):
+            hint = "only expand takes -1, for a dim that stays as it is" if literal == -1 else ""
+            self._error(node, f"the extent is {literal}, less than 0", hint)
+        else:
+            return literal
+        return None
+
+    def _mask(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        flags = [_literal(item) for item in items]
+        if not items or not all(isinstance(flag, bool) for flag in flags):
+            self._wanted(op, parameter, node, "a list of True and False")
+        return tuple(bool(flag) for flag in flags)
+
+    def _dtype(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        if not isinstance(node, ast.Name):
+            self._wanted(op, parameter, node, "a dtype", "for example float, without quotes")
+            return None
+        dtype = dtype_named(node.id)
+        if dtype is None:
+            self._error(node, f"unknown dtype '{node.id}'", dtype_hint(node.id))
+        return dtype
+
+    def _flag(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        literal = _literal(node)
+        if not isinstance(literal, bool):
+            self._wanted(op, parameter, node, "True or False")
+            return None
+        return literal
+
+    def _integer(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
+        literal = _literal(node)
+        if isinstance(literal, bool) or not isinstance(literal, int) or not _INT64_MIN <= literal <= _INT64_MAX:
+            self._wanted(op, parameter, node, "an integer")
+            return None
+        return literal
+
+
+def _nesting(expression: ast.expr) -> int:
+    """How many expressions deep ``expression`` is, found without recursion."""
+    deepest, level = 0, [expression]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return deepest
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether ``node`` is a constant, perhaps with a minus sign."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node = node.operand
+        return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    return isinstance(node, ast.Constant)
+
+
+def _literal(node: ast.expr) -> object:
+    """The constant that ``node`` is, its sign included; an object of no number type when it is none."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and _is_number(node):
+        assert isinstance(node.operand, ast.Constant)
+        return -node.operand.value  # type: ignore[operator]
+    return node
+
+
+def _is_absent(parameter: Parameter, argument: ast.expr) -> bool:
+    """Whether ``argument`` spells out the default None."""
+    return parameter.default is None and isinstance(argument, ast.Constant) and argument.value is None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

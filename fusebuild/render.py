@@ -1,0 +1,117 @@
+"""Kernels as text: one frozen view of a KernelSpec, filled into its Jinja template.
+
+A kernel is named after its template and the digest of its text without comments. Equal kernels of many recipes thus have
+one name and one object, whatever their comments say about where they come from; a changed doc string or line number
+changes no object. The commented text is what people read and what an artifact carries.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+
+import jinja2
+from jinja2.sandbox import SandboxedEnvironment
+
+from fusebuild.resources import templates_dir
+from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.views import KernelView, view_of
+
+_PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
+_COMMENT = re.compile(r"\s*//[^\n]*")
+_MAX_THREADS_FOR_TWO_BLOCKS = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a kernel comes from: the first lines of its text."""
+
+    recipe: str
+    segment: int
+    fid_map: Mapping[int, int]
+    scheduler: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled."""
+
+    name: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What a template sees."""
+
+    name: str
+    banner: tuple[str, ...]
+    view: KernelView
+    min_blocks: int
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """The Jinja environment: sandboxed, an undefined name is an error."""
+    return SandboxedEnvironment(
+        loader=jinja2.FileSystemLoader(templates_dir()),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render(spec: KernelSpec, origin: Origin) -> Kernel:
+    """The text of ``spec``."""
+    view = view_of(spec)
+    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=_min_blocks(spec))
+    text = environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page)
+    source = strip_comments(text)
+    name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return Kernel(name=name, text=text.replace(_PLACEHOLDER, name), source=source.replace(_PLACEHOLDER, name))
+
+
+def strip_comments(text: str) -> str:
+    """``text`` without ``//`` comments and blank lines."""
+    lines = _COMMENT.sub("", text).splitlines()
+    return "\n".join(line for line in lines if line.strip()) + "\n"
+
+
+def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
+    fids = ", ".join(f"{segment}: {original}" for segment, original in origin.fid_map.items())
+    return (
+        f"{origin.recipe}, segment {origin.segment}: {origin.scheduler}, variant {origin.variant}",
+        f"segment fids to original fids: {{{fids}}}",
+        f"schedule: {describe(spec.heuristics)}",
+    )
+
+
+def describe(heuristics: object) -> str:
+    """Heuristics in one line: ``threads=256 unroll=2``."""
+    assert is_dataclass(heuristics) and not isinstance(heuristics, type)
+    parts: list[str] = []
+    for key, value in asdict(heuristics).items():
+        if isinstance(value, dict):
+            parts += [f"{key}.{inner}={number}" for inner, number in value.items()]
+        else:
+            parts.append(f"{key}={list(value) if isinstance(value, tuple) else value}")
+    return " ".join(parts)
+
+
+def _min_blocks(spec: KernelSpec) -> int:
+    """The blocks per multiprocessor that ``__launch_bounds__`` asks for: two for small ones, so that one block's barrier
+    does not idle the multiprocessor, without forcing spills."""
+    threads = getattr(spec.heuristics, "threads", None)
+    block = threads.block if hasattr(threads, "block") else 256
+    return 2 if block <= _MAX_THREADS_FOR_TWO_BLOCKS else 1
+
+
+def template_digests(templates: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of each of the named templates, and of the macros that all of them use."""
+    names = sorted({*(f"{template}.cu.jinja" for template in templates), "macros.jinja"})
+    return {name: hashlib.sha256((templates_dir() / name).read_bytes()).hexdigest() for name in names}

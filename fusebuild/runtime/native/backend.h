@@ -1,0 +1,61 @@
+// Where kernels run: a CUDA device through the driver API, or the CPU for the host target.
+#pragma once
+
+#include <tvm/ffi/container/tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan.h"
+
+namespace fusebuild {
+
+/// The compiled object of one kernel: a cubin, or a shared object for the host.
+struct KernelObject {
+  std::string name;
+  std::string bytes;
+  bool uses_shared;  // may need more dynamic shared memory than a kernel may use by default
+};
+
+/// One launch with its arguments: `args[i]` points to the i-th.
+struct LaunchRequest {
+  const int64_t* grid;
+  const int32_t* block;
+  int64_t shared_bytes;
+  void** args;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual DLDeviceType device_type() const = 0;
+
+  /// The device of a call that names none by its tensors.
+  virtual DLDevice CurrentDevice() = 0;
+
+  /// Makes the calling thread ready to launch on `device`; LeaveDevice undoes it with the token.
+  virtual void* EnterDevice(int device) = 0;
+  virtual void LeaveDevice(void* token) = 0;
+
+  /// Runs kernel `index` (as loaded) after all work before it on `stream`.
+  virtual void Launch(int index, const LaunchRequest& request, void* stream) = 0;
+
+  /// Memory for a tensor when the caller brought no allocator.
+  virtual tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) = 0;
+};
+
+/// Throws ValueError when an object cannot be loaded. `fusion` names the plan in messages.
+std::unique_ptr<Backend> MakeHostBackend(const std::string& fusion, const std::vector<KernelObject>& kernels);
+
+/// `target` is "sm_90" or the like. Needs the driver (RuntimeError without), but no device yet.
+std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::string& target,
+                                         const std::vector<KernelObject>& kernels);
+
+/// 90 for compute capability 9.0 of the thread's current CUDA device (the first, when none is current).
+/// RuntimeError without a driver or device.
+int CurrentComputeCapability();
+
+}  // namespace fusebuild

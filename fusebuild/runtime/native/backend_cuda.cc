@@ -1,0 +1,246 @@
+// The CUDA backend: cubins as libraries, whose kernels run in any context, launched on the caller's stream.
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "backend.h"
+#include "cuda_driver.h"
+#include "error.h"
+
+namespace fusebuild {
+namespace {
+
+using namespace cuda;  // the driver's own names, which all start with CU, cu or k
+
+/// Loads a cubin once per process, by its bytes. Libraries are never unloaded: a captured graph, or a kernel
+/// still running, may outlive the plan, and loading the same artifact again costs nothing.
+CUlibrary LoadLibrary(const std::string& fusion, const KernelObject& kernel) {
+  static std::mutex mutex;
+  static std::map<std::string, CUlibrary>* const libraries = new std::map<std::string, CUlibrary>();
+  std::lock_guard lock(mutex);
+  auto found = libraries->find(kernel.bytes);
+  if (found != libraries->end()) return found->second;
+  CUlibrary library = nullptr;
+  const CUresult code =
+      GetDriver().cuLibraryLoadData(&library, kernel.bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (code != kSuccess) {
+    ThrowValueError(fusion + ": kernel " + kernel.name + ": the cubin cannot be loaded: " + ErrorName(code));
+  }
+  libraries->emplace(kernel.bytes, library);
+  return library;
+}
+
+struct Kernel {
+  std::string name;
+  CUkernel handle;
+  bool uses_shared;
+};
+
+int DeviceAttribute(int attribute, CUdevice device) {
+  int value = 0;
+  Check(GetDriver().cuDeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute",
+        "cuda:" + std::to_string(device));
+  return value;
+}
+
+CUdevice CurrentCudaDevice() {
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  const Driver& driver = GetDriver();
+  if (driver.cuCtxGetCurrent(&context) != kSuccess || context == nullptr) return 0;
+  return driver.cuCtxGetDevice(&device) == kSuccess ? device : 0;
+}
+
+int ComputeCapability(CUdevice device) {
+  return 10 * DeviceAttribute(kDeviceMajor, device) + DeviceAttribute(kDeviceMinor, device);
+}
+
+/// Makes a context current while it lives, unless it already is. It does not throw, since memory is freed
+/// under it, perhaps when the driver has already shut down; should it fail, the next driver call says so.
+class ContextScope {
+ public:
+  explicit ContextScope(CUcontext context) {
+    CUcontext current = nullptr;
+    GetDriver().cuCtxGetCurrent(&current);
+    pushed_ = current != context && GetDriver().cuCtxPushCurrent(context) == kSuccess;
+  }
+  ~ContextScope() {
+    CUcontext popped = nullptr;
+    if (pushed_) GetDriver().cuCtxPopCurrent(&popped);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
+
+/// Lets a thread that captures a graph do what capture forbids but does not concern it, such as loading code.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int mode_ = kCaptureModeRelaxed;
+};
+
+/// Plain device memory. cuMemFree waits for the work that uses it.
+struct CudaAllocator {
+  void AllocData(DLTensor* tensor) {
+    const size_t bytes = tvm::ffi::GetDataSize(*tensor);
+    CUdeviceptr address = 0;
+    if (bytes > 0) {
+      ContextScope scope(PrimaryContext(tensor->device.device_id));
+      Check(GetDriver().cuMemAlloc(&address, bytes), "cuMemAlloc", std::to_string(bytes) + " bytes");
+    }
+    tensor->data = reinterpret_cast<void*>(address);
+  }
+  void FreeData(DLTensor* tensor) {
+    if (tensor->data == nullptr) return;
+    ContextScope scope(PrimaryContext(tensor->device.device_id));
+    GetDriver().cuMemFree(reinterpret_cast<CUdeviceptr>(tensor->data));
+  }
+};
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(const std::string& fusion, const std::string& target, const std::vector<KernelObject>& objects)
+      : fusion_(fusion), target_(target) {
+    for (const KernelObject& object : objects) {
+      CUkernel handle = nullptr;
+      const CUlibrary library = LoadLibrary(fusion, object);
+      if (GetDriver().cuLibraryGetKernel(&handle, library, object.name.c_str()) != kSuccess) {
+        ThrowValueError(fusion + ": kernel " + object.name + ": the cubin has no entry of that name");
+      }
+      kernels_.push_back({object.name, handle, object.uses_shared});
+    }
+  }
+
+  DLDeviceType device_type() const override { return kDLCUDA; }
+  DLDevice CurrentDevice() override { return {kDLCUDA, CurrentCudaDevice()}; }
+
+  void* EnterDevice(int device) override {
+    if (device < 0 || device >= kMaxDevices)
+      ThrowValueError(fusion_ + ": no device cuda:" + std::to_string(device));
+    Device& state = devices_[device];
+    if (!state.ready.load(std::memory_order_acquire)) Prepare(device, &state);
+    CUcontext current = nullptr;
+    GetDriver().cuCtxGetCurrent(&current);
+    if (current == state.context) return nullptr;
+    Check(GetDriver().cuCtxPushCurrent(state.context), "cuCtxPushCurrent", fusion_);
+    return state.context;
+  }
+
+  void LeaveDevice(void* token) override {
+    CUcontext popped = nullptr;
+    if (token != nullptr) GetDriver().cuCtxPopCurrent(&popped);
+  }
+
+  void Launch(int index, const LaunchRequest& request, void* stream) override {
+    const Kernel& kernel = kernels_[index];
+    const CUlaunchConfig config = {
+        {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
+         static_cast<unsigned>(request.grid[2])},
+        {static_cast<unsigned>(request.block[0]), static_cast<unsigned>(request.block[1]),
+         static_cast<unsigned>(request.block[2])},
+        static_cast<unsigned>(request.shared_bytes),
+        static_cast<CUstream>(stream),
+        nullptr,
+        0,
+    };
+    // A CUkernel passes for a CUfunction; the driver then uses the current context's instance of it.
+    const CUfunction function = reinterpret_cast<CUfunction>(kernel.handle);
+    const CUresult code = GetDriver().cuLaunchKernelEx(&config, function, request.args, nullptr);
+    if (code != kSuccess) ThrowLaunchError(kernel, config, code);
+  }
+
+  tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) override {
+    return tvm::ffi::Tensor::FromNDAlloc(CudaAllocator(), shape, dtype, device);
+  }
+
+ private:
+  static constexpr int kMaxDevices = 64;
+
+  struct Device {
+    std::atomic<bool> ready{false};
+    CUcontext context = nullptr;
+  };
+
+  // Once per device: checks that the cubins fit it, loads them now rather than at a launch (which may be
+  // under graph capture), and lifts the limits that a kernel must ask to have lifted.
+  void Prepare(int device, Device* state) {
+    std::lock_guard lock(mutex_);
+    if (state->ready.load(std::memory_order_relaxed)) return;
+    const RelaxedCapture relaxed;
+    CheckCapability(device);
+    state->context = PrimaryContext(device);
+    const ContextScope scope(state->context);
+    const int max_shared = DeviceAttribute(kDeviceMaxSharedOptin, device);
+    for (const Kernel& kernel : kernels_) {
+      const std::string what = fusion_ + ": kernel " + kernel.name;
+      CUfunction function = nullptr;
+      Check(GetDriver().cuKernelGetFunction(&function, kernel.handle), "cuKernelGetFunction", what);
+      if (kernel.uses_shared) {
+        const int limit = max_shared - KernelAttribute(kKernelStaticShared, kernel, device);
+        SetKernelAttribute(kKernelMaxDynamicShared, limit, kernel, device);
+      }
+      int cluster_blocks = 1;  // a kernel compiled without clusters has zeros here
+      for (int dim = 0; dim < 3; ++dim)
+        cluster_blocks *= KernelAttribute(kKernelClusterWidth + dim, kernel, device);
+      if (cluster_blocks > 8) SetKernelAttribute(kKernelNonPortableCluster, 1, kernel, device);
+    }
+    state->ready.store(true, std::memory_order_release);
+  }
+
+  // A cubin for sm_XY runs on devices of capability X.Z with Z >= Y.
+  void CheckCapability(int device) const {
+    const int have = ComputeCapability(device), need = std::atoi(target_.c_str() + 3);
+    if (have / 10 == need / 10 && have >= need) return;
+    ThrowValueError(fusion_ + ": kernels for " + target_ + " cannot run on cuda:" + std::to_string(device) +
+                    ", which is sm_" + std::to_string(have));
+  }
+
+  int KernelAttribute(int attribute, const Kernel& kernel, CUdevice device) const {
+    int value = 0;
+    Check(GetDriver().cuKernelGetAttribute(&value, attribute, kernel.handle, device), "cuKernelGetAttribute",
+          fusion_ + ": kernel " + kernel.name);
+    return value;
+  }
+
+  void SetKernelAttribute(int attribute, int value, const Kernel& kernel, CUdevice device) const {
+    Check(GetDriver().cuKernelSetAttribute(attribute, value, kernel.handle, device), "cuKernelSetAttribute",
+          fusion_ + ": kernel " + kernel.name);
+  }
+
+  [[noreturn]] void ThrowLaunchError(const Kernel& kernel, const CUlaunchConfig& config,
+                                     CUresult code) const {
+    auto show = [](const unsigned* dims) {
+      return "(" + std::to_string(dims[0]) + ", " + std::to_string(dims[1]) + ", " + std::to_string(dims[2]) +
+             ")";
+    };
+    ThrowRuntimeError(fusion_ + ": kernel " + kernel.name + ": launch with grid " + show(config.grid) +
+                      ", block " + show(config.block) + ", " + std::to_string(config.shared_bytes) +
+                      " bytes of dynamic shared memory failed: " + ErrorName(code));
+  }
+
+  const std::string fusion_, target_;
+  std::vector<Kernel> kernels_;
+  std::array<Device, kMaxDevices> devices_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::string& target,
+                                         const std::vector<KernelObject>& kernels) {
+  return std::make_unique<CudaBackend>(fusion, target, kernels);
+}
+
+int CurrentComputeCapability() { return ComputeCapability(CurrentCudaDevice()); }
+
+}  // namespace fusebuild

@@ -1,0 +1,287 @@
+#include "bind.h"
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/string.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "error.h"
+
+namespace fusebuild {
+
+namespace ffi = tvm::ffi;
+using ffi::TypeIndex;
+
+Bound::Bound(const Plan& plan)
+    : tensors(plan.inputs.size()),
+      scalars(plan.inputs.size()),
+      addresses(plan.NumAddresses()),
+      key(plan.names.symbols.size() + plan.free_strides.size() + (plan.names.alignments.size() + 63) / 64),
+      aligned_begin(plan.names.symbols.size() + plan.free_strides.size()),
+      device{kDLCPU, 0} {}
+
+void Bound::SetAligned(size_t question, bool aligned) {
+  uint64_t word;
+  std::memcpy(&word, &key[aligned_begin + question / 64], 8);
+  const uint64_t bit = uint64_t{1} << (question % 64);
+  word = aligned ? word | bit : word & ~bit;
+  std::memcpy(&key[aligned_begin + question / 64], &word, 8);
+}
+
+std::string ShowList(const int64_t* items, size_t size) {
+  std::string text = "(";
+  for (size_t i = 0; i < size; ++i) text += (i ? ", " : "") + std::to_string(items[i]);
+  return text + (size == 1 ? ",)" : ")");
+}
+
+std::string Describe(const DLTensor& tensor) {
+  std::string text = Describe(tensor.dtype) + "[";
+  for (int dim = 0; dim < tensor.ndim; ++dim) text += (dim ? ", " : "") + std::to_string(tensor.shape[dim]);
+  return text + "]";
+}
+
+static int64_t Numel(const DLTensor& tensor) {
+  int64_t numel = 1;
+  for (int dim = 0; dim < tensor.ndim; ++dim) numel *= tensor.shape[dim];
+  return numel;
+}
+
+ByteRange Range(const DLTensor& tensor) {
+  const char* base = Address(tensor);
+  if (Numel(tensor) == 0) return {base, base};
+  const int64_t bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+  int64_t low = 0, high = 0;
+  for (int dim = 0; dim < tensor.ndim; ++dim) {
+    const int64_t reach = (tensor.shape[dim] - 1) * tensor.strides[dim];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {base + low * bytes, base + (high + 1) * bytes};
+}
+
+bool StridesMatch(const DLTensor& tensor, const int64_t* expected) {
+  bool match = true;
+  for (int dim = 0; dim < tensor.ndim; ++dim) {
+    if (tensor.shape[dim] == 0) return true;
+    match &= tensor.shape[dim] == 1 || tensor.strides[dim] == expected[dim];
+  }
+  return match;
+}
+
+const DLTensor* AsTensor(ffi::AnyView argument) {
+  const TVMFFIAny any = argument.CopyToTVMFFIAny();
+  if (any.type_index == TypeIndex::kTVMFFITensor) return TVMFFITensorGetDLTensorPtr(any.v_obj);
+  if (any.type_index == TypeIndex::kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(any.v_ptr);
+  return nullptr;
+}
+
+std::string DescribeArgument(ffi::AnyView argument) {
+  if (const DLTensor* tensor = AsTensor(argument)) return Describe(*tensor);
+  const TVMFFIAny any = argument.CopyToTVMFFIAny();
+  switch (any.type_index) {
+    case TypeIndex::kTVMFFINone:
+      return "None";
+    case TypeIndex::kTVMFFIBool:
+      return any.v_int64 ? "bool True" : "bool False";
+    case TypeIndex::kTVMFFIInt:
+      return "int " + std::to_string(any.v_int64);
+    case TypeIndex::kTVMFFIBigInt:
+      return "an int of more than 64 bits";
+    case TypeIndex::kTVMFFISmallStr:
+    case TypeIndex::kTVMFFIStr:
+      return "a string";
+    case TypeIndex::kTVMFFIFloat: {
+      char text[40];
+      std::snprintf(text, sizeof text, "float %g", any.v_float64);
+      return text;
+    }
+    default:
+      return "an object of type " + argument.GetTypeKey();
+  }
+}
+
+namespace {
+
+/// One call's checks; methods return only when what they check is right.
+class Binder {
+ public:
+  Binder(const Plan& plan, const ffi::AnyView* arguments, DLDeviceType device_type, Bound* bound)
+      : plan_(plan), arguments_(arguments), device_type_(device_type), bound_(*bound) {}
+
+  void BindAll() {
+    const int num_inputs = static_cast<int>(plan_.inputs.size());
+    for (int i = 0; i < num_inputs; ++i) BindInput(i);
+    for (int i = 0; i < num_inputs; ++i) CheckShapeAndStrides(i);
+    for (const Fact& fact : plan_.facts) CheckFact(fact);
+    for (size_t i = 0; i < plan_.free_strides.size(); ++i) {
+      const FreeStride& free = plan_.free_strides[i];
+      bound_.key[plan_.names.symbols.size() + i] = bound_.tensors[free.input]->strides[free.dim];
+    }
+  }
+
+ private:
+  // Kind, dtype, rank and device; and the symbols that this input is the first to have.
+  void BindInput(int i) {
+    const Value& value = plan_.Input(i);
+    if (!value.is_tensor) return BindScalar(i, value);
+    const DLTensor* tensor = AsTensor(arguments_[i]);
+    const int rank = static_cast<int>(value.shape.size());
+    if (tensor == nullptr || !Equal(tensor->dtype, Info(value.dtype).dlpack)) ThrowTypeError(Mismatch(i));
+    if (tensor->ndim != rank) ThrowValueError(Mismatch(i));
+    if (rank > 0 && tensor->strides == nullptr)
+      ThrowValueError(Argument(i) + "expected a tensor that has strides");
+    bound_.tensors[i] = tensor;
+    if (value.cpu) return ReadCpuTensor(i, *tensor);
+    CheckDevice(i, tensor->device);
+    char* address = Address(*tensor);
+    if (reinterpret_cast<uintptr_t>(address) % Info(value.dtype).bytes != 0) {
+      ThrowValueError(Argument(i) + "its address is not a multiple of its element size");
+    }
+    bound_.addresses[i] = address;
+    for (int dim = 0; dim < rank; ++dim) {
+      const int symbol = value.shape[dim].AsSymbol();
+      if (symbol < 0) continue;
+      const Binding& binding = plan_.bindings[symbol];
+      if (binding.input == i && binding.dim == dim) bound_.key[symbol] = tensor->shape[dim];
+    }
+    num_bound_ = i + 1;
+  }
+
+  void CheckDevice(int i, DLDevice device) {
+    const bool first = bound_.device_from < 0;
+    if (device.device_type == device_type_ && (first || device.device_id == bound_.device.device_id)) {
+      bound_.device = device;
+      if (first) bound_.device_from = i;
+      return;
+    }
+    std::string expected = device_type_ == kDLCPU ? "cpu" : "cuda";
+    if (!first) expected = Describe(bound_.device) + " like '" + plan_.Input(bound_.device_from).name + "'";
+    ThrowValueError(Argument(i) + "expected a tensor on " + expected + ", got one on " + Describe(device));
+  }
+
+  void ReadCpuTensor(int i, const DLTensor& tensor) {
+    if (tensor.device.device_type != kDLCPU) {
+      ThrowValueError(Argument(i) + "expected a tensor on cpu, got one on " + Describe(tensor.device));
+    }
+    std::memcpy(&bound_.scalars[i], Address(tensor), Info(plan_.Input(i).dtype).bytes);
+  }
+
+  void BindScalar(int i, const Value& value) {
+    const TVMFFIAny any = arguments_[i].CopyToTVMFFIAny();
+    const bool is_bool = any.type_index == TypeIndex::kTVMFFIBool;
+    const bool is_integer = is_bool || any.type_index == TypeIndex::kTVMFFIInt;
+    if (value.dtype == DType::kBool && is_bool) {
+      bound_.scalars[i] = any.v_int64 != 0;
+    } else if (IsFloating(value.dtype) && (is_integer || any.type_index == TypeIndex::kTVMFFIFloat)) {
+      bound_.scalars[i] =
+          FloatBits(value.dtype, is_integer ? static_cast<double>(any.v_int64) : any.v_float64);
+    } else if (value.dtype == DType::kInt64 && is_integer) {
+      bound_.scalars[i] = static_cast<uint64_t>(any.v_int64);
+    } else if (value.dtype == DType::kInt32 && is_integer) {
+      if (any.v_int64 != static_cast<int32_t>(any.v_int64)) ThrowValueError(Mismatch(i));
+      bound_.scalars[i] = static_cast<uint32_t>(any.v_int64);
+    } else if (any.type_index == TypeIndex::kTVMFFIBigInt && value.dtype != DType::kBool) {
+      ThrowValueError(Mismatch(i));
+    } else {
+      ThrowTypeError(Mismatch(i));
+    }
+  }
+
+  // Every dim, now that all symbols have sizes.
+  void CheckShapeAndStrides(int i) {
+    const Value& value = plan_.Input(i);
+    if (!value.is_tensor || value.cpu) return;
+    const DLTensor& tensor = *bound_.tensors[i];
+    const Environment environment = bound_.environment();
+    bool empty = false, strides_match = true;
+    for (int dim = 0; dim < tensor.ndim; ++dim) {
+      const int64_t size = tensor.shape[dim];
+      if (value.shape[dim].Evaluate(environment) != size) ThrowValueError(Mismatch(i));
+      empty |= size == 0;
+      const auto& stride = value.strides[dim];
+      strides_match &= !stride || size == 1 || stride->Evaluate(environment) == tensor.strides[dim];
+    }
+    if (!strides_match && !empty) {
+      ThrowValueError(Argument(i) + "expected strides " + ExpectedStrides(value) + ", got " +
+                      ShowList(tensor.strides, tensor.ndim) + " for " + Describe(tensor));
+    }
+  }
+
+  void CheckFact(const Fact& fact) {
+    const int64_t size = bound_.key[fact.symbol];
+    std::string broken;
+    if (size % fact.multiple_of != 0) broken = "is not a multiple of " + std::to_string(fact.multiple_of);
+    if (size < fact.min) broken = "is below the minimum of " + std::to_string(fact.min);
+    if (fact.max && size > *fact.max) broken = "is above the maximum of " + std::to_string(*fact.max);
+    if (broken.empty()) return;
+    ThrowValueError(Argument(plan_.bindings[fact.symbol].input) + plan_.names.symbols[fact.symbol] + "=" +
+                    std::to_string(size) + " " + broken);
+  }
+
+  // Messages.
+
+  std::string Argument(int i) const {
+    return plan_.fusion + ": argument " + std::to_string(i) + " '" + plan_.Input(i).name + "': ";
+  }
+
+  std::string Mismatch(int i) const {
+    const Value& value = plan_.Input(i);
+    const std::string dtype = Info(value.dtype).name;
+    const std::string expected =
+        value.is_tensor ? dtype + ExpectedShape(value) : "a number of dtype " + dtype;
+    return Argument(i) + "expected " + expected + ", got " + DescribeArgument(arguments_[i]);
+  }
+
+  // "[M=7, 8]": a symbol shows its size once an input has given it one.
+  std::string ExpectedShape(const Value& value) const {
+    std::string text = "[";
+    for (size_t dim = 0; dim < value.shape.size(); ++dim) {
+      const Formula& size = value.shape[dim];
+      const int symbol = size.AsSymbol();
+      if (dim) text += ", ";
+      if (symbol >= 0) text += plan_.names.symbols[symbol];
+      if (IsBound(size))
+        text += (symbol >= 0 ? "=" : "") + std::to_string(size.Evaluate(bound_.environment()));
+      if (symbol < 0 && !IsBound(size)) text += "?";
+    }
+    return text + "]";
+  }
+
+  bool IsBound(const Formula& size) const {
+    for (int symbol : size.Symbols()) {
+      if (plan_.bindings[symbol].input >= num_bound_) return false;
+    }
+    return true;
+  }
+
+  std::string ExpectedStrides(const Value& value) const {
+    std::string text = "(";
+    for (size_t dim = 0; dim < value.strides.size(); ++dim) {
+      const auto& stride = value.strides[dim];
+      text += (dim ? ", " : "") + (stride ? std::to_string(stride->Evaluate(bound_.environment())) : "any");
+    }
+    return text + (value.strides.size() == 1 ? ",)" : ")");
+  }
+
+  const Plan& plan_;
+  const ffi::AnyView* arguments_;
+  const DLDeviceType device_type_;
+  Bound& bound_;
+  int num_bound_ = 0;  // inputs before this one have given their symbols sizes
+};
+
+}  // namespace
+
+void Bind(const Plan& plan, const ffi::AnyView* arguments, int num_arguments, DLDeviceType device_type,
+          Bound* bound) {
+  if (num_arguments != static_cast<int>(plan.inputs.size())) {
+    std::string names;
+    for (size_t i = 0; i < plan.inputs.size(); ++i)
+      names += (i ? ", " : "") + plan.Input(static_cast<int>(i)).name;
+    ThrowTypeError(plan.fusion + ": expected " + std::to_string(plan.inputs.size()) + " arguments (" + names +
+                   "), got " + std::to_string(num_arguments));
+  }
+  Binder(plan, arguments, device_type, bound).BindAll();
+}
+
+}  // namespace fusebuild

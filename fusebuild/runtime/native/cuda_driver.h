@@ -1,0 +1,74 @@
+// The part of the CUDA driver API that the executor calls, found in libcuda.so.1 on first use. Neither CUDA's
+// headers nor its libraries are needed to build; names, types and numbers are those of cuda.h, which keeps
+// them stable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace fusebuild::cuda {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;  // as cuda.h spells it
+using CUcontext = struct CUctx_st*;
+using CUfunction = struct CUfunc_st*;
+using CUkernel = struct CUkern_st*;
+using CUlibrary = struct CUlib_st*;
+using CUstream = struct CUstream_st*;
+
+constexpr CUresult kSuccess = 0;
+constexpr int kDeviceMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kDeviceMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+constexpr int kDeviceMaxSharedOptin = 97;   // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+constexpr int kKernelStaticShared = 1;      // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+constexpr int kKernelMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kKernelClusterWidth = 11;     // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, then HEIGHT and DEPTH
+constexpr int kKernelNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+constexpr int kCaptureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+
+struct CUlaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  CUstream stream;
+  void* attributes;
+  unsigned num_attributes;
+};
+
+/// The driver's functions; each member is called as in cuda.h.
+struct Driver {
+  CUresult (*cuInit)(unsigned);
+  CUresult (*cuGetErrorName)(CUresult, const char**);
+  CUresult (*cuDeviceGet)(CUdevice*, int);
+  CUresult (*cuDeviceGetAttribute)(int*, int, CUdevice);
+  CUresult (*cuDevicePrimaryCtxRetain)(CUcontext*, CUdevice);
+  CUresult (*cuCtxGetCurrent)(CUcontext*);
+  CUresult (*cuCtxGetDevice)(CUdevice*);
+  CUresult (*cuCtxPushCurrent)(CUcontext);
+  CUresult (*cuCtxPopCurrent)(CUcontext*);
+  CUresult (*cuThreadExchangeStreamCaptureMode)(int*);
+  CUresult (*cuLibraryLoadData)(CUlibrary*, const void*, void*, void**, unsigned, void*, void**, unsigned);
+  CUresult (*cuLibraryGetKernel)(CUkernel*, CUlibrary, const char*);
+  CUresult (*cuKernelGetFunction)(CUfunction*, CUkernel);
+  CUresult (*cuKernelGetAttribute)(int*, int, CUkernel, CUdevice);
+  CUresult (*cuKernelSetAttribute)(int, int, CUkernel, CUdevice);
+  CUresult (*cuLaunchKernelEx)(const CUlaunchConfig*, CUfunction, void**, void**);
+  CUresult (*cuMemAlloc)(CUdeviceptr*, size_t);
+  CUresult (*cuMemFree)(CUdeviceptr);
+};
+
+/// The driver, initialized; RuntimeError when it is missing, too old or finds no device. Thread-safe.
+const Driver& GetDriver();
+
+/// "CUDA_ERROR_INVALID_VALUE".
+std::string ErrorName(CUresult code);
+
+/// Throws RuntimeError "<what>: <call> failed: CUDA_ERROR_…" unless `code` is success.
+void Check(CUresult code, const char* call, const std::string& what);
+
+/// Primary context of `device`, retained once for the life of the process (other libraries hold it too).
+CUcontext PrimaryContext(CUdevice device);
+
+}  // namespace fusebuild::cuda

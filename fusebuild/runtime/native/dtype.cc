@@ -1,0 +1,75 @@
+#include "dtype.h"
+
+#include <tvm/ffi/dtype.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace fusebuild {
+
+static constexpr DTypeInfo kInfo[] = {
+    {"double", {kDLFloat, 64, 1}, 8},    {"float", {kDLFloat, 32, 1}, 4}, {"half", {kDLFloat, 16, 1}, 2},
+    {"bfloat16", {kDLBfloat, 16, 1}, 2}, {"int64", {kDLInt, 64, 1}, 8},   {"int32", {kDLInt, 32, 1}, 4},
+    {"bool", {kDLBool, 8, 1}, 1},
+};
+static constexpr DType kAll[] = {DType::kDouble, DType::kFloat, DType::kHalf, DType::kBFloat16,
+                                 DType::kInt64,  DType::kInt32, DType::kBool};
+
+const DTypeInfo& Info(DType dtype) { return kInfo[static_cast<int>(dtype)]; }
+
+const DType* FindDType(const std::string& name) {
+  for (const DType& dtype : kAll) {
+    if (name == Info(dtype).name) return &dtype;
+  }
+  return nullptr;
+}
+
+std::string Describe(DLDataType dlpack) {
+  for (const DTypeInfo& info : kInfo) {
+    if (Equal(info.dlpack, dlpack)) return info.name;
+  }
+  if (dlpack.code == kDLComplex) return "complex" + std::to_string(dlpack.bits);
+  return std::string(tvm::ffi::DLDataTypeToString(dlpack));
+}
+
+std::string Describe(DLDevice device) {
+  if (device.device_type == kDLCPU) return "cpu";
+  if (device.device_type == kDLCUDA) return "cuda:" + std::to_string(device.device_id);
+  return "device type " + std::to_string(device.device_type) + ":" + std::to_string(device.device_id);
+}
+
+// Rounds a float to its upper 16 bits, ties to even.
+static uint16_t BFloat16Bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// Rounds a float to IEEE binary16, ties to even.
+static uint16_t HalfBits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const float magnitude = std::fabs(value);
+  if (std::isnan(value)) return sign | 0x7e00;
+  if (magnitude >= 65520.0f) return sign | 0x7c00;
+  if (magnitude < 6.103515625e-05f) {  // subnormal: count units of 2^-24; a carry into 2^-14 is also right
+    return sign | static_cast<uint16_t>(std::nearbyintf(magnitude * 16777216.0f));
+  }
+  bits &= 0x7fffffff;
+  bits += 0xfff + (bits >> 13 & 1);
+  return sign | static_cast<uint16_t>((bits - 0x38000000) >> 13);
+}
+
+uint64_t FloatBits(DType dtype, double value) {
+  uint64_t result = 0;
+  const float single = static_cast<float>(value);
+  if (dtype == DType::kDouble) std::memcpy(&result, &value, 8);
+  if (dtype == DType::kFloat) std::memcpy(&result, &single, 4);
+  if (dtype == DType::kHalf) result = HalfBits(single);
+  if (dtype == DType::kBFloat16) result = BFloat16Bits(single);
+  return result;
+}
+
+}  // namespace fusebuild

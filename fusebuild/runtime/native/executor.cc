@@ -1,0 +1,273 @@
+#include "executor.h"
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <cstring>
+
+#include "error.h"
+
+namespace fusebuild {
+
+namespace ffi = tvm::ffi;
+
+namespace {
+
+constexpr int64_t kWorkspaceAlignment = 256;  // PackSlots' offsets are multiples of it
+constexpr DLDataType kByte = {kDLUInt, 8, 1};
+
+/// Makes a device current for the calling thread while it lives.
+class DeviceScope {
+ public:
+  DeviceScope(Backend* backend, DLDevice device)
+      : backend_(backend), token_(backend->EnterDevice(device.device_id)) {}
+  ~DeviceScope() { backend_->LeaveDevice(token_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Backend* backend_;
+  void* token_;
+};
+
+bool IsAligned(const char* address, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+std::string OutName(const Plan& plan, size_t output) {
+  return plan.fusion + ": out " + std::to_string(output) + " '" +
+         plan.values[plan.outputs[output].value].name + "': ";
+}
+
+std::string InputName(const Plan& plan, int input) {
+  return "argument " + std::to_string(input) + " '" + plan.Input(input).name + "'";
+}
+
+}  // namespace
+
+void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyView* outs,
+                    std::optional<int64_t> variant, ffi::Any* result) {
+  Bound bound(plan_);
+  Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
+  CheckOverwrites(bound);
+  if (bound.device_from < 0) bound.device = backend_->CurrentDevice();
+  Given given(plan_.outputs.size());
+  if (outs != nullptr) ReadOuts(outs, &bound, &given);
+  AnswerAlignments(&bound);
+  std::shared_ptr<const Resolved> resolved = variant ? Resolve(plan_, bound, variant) : ResolveCached(bound);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] != nullptr) CheckOut(i, *given[i], bound, *resolved, given);
+  }
+
+  DeviceScope scope(backend_.get(), bound.device);
+  Tensors owned(plan_.owned.size());
+  AllocateOwned(*resolved, &bound, &owned);
+  if (!AlignmentsStillHold(&bound)) resolved = Resolve(plan_, bound, variant);
+  const ffi::Tensor workspace = AllocateWorkspace(*resolved, &bound);
+  LaunchAll(*resolved, bound);
+  Return(inputs, *resolved, given, owned, result);
+}
+
+std::vector<std::vector<int64_t>> Executor::VariantsFor(const ffi::AnyView* inputs, int num_inputs) {
+  Bound bound(plan_);
+  Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
+  AnswerAlignments(&bound);
+  return ValidVariants(plan_, bound);
+}
+
+std::shared_ptr<const Resolved> Executor::ResolveCached(const Bound& bound) {
+  std::shared_ptr<const Resolved> resolved = cache_.Find(bound.key);
+  if (resolved == nullptr) {
+    resolved = Resolve(plan_, bound, std::nullopt);
+    cache_.Insert(resolved);
+  }
+  return resolved;
+}
+
+// Overwriting an input that another input shares memory with would make the result depend on the order of
+// blocks.
+void Executor::CheckOverwrites(const Bound& bound) const {
+  for (const Output& output : plan_.outputs) {
+    if (output.kind != OutputKind::kAlias) continue;
+    const ByteRange overwritten = Range(*bound.tensors[output.source]);
+    for (int i = 0; i < static_cast<int>(plan_.inputs.size()); ++i) {
+      if (i == output.source || bound.tensors[i] == nullptr || bound.addresses[i] == nullptr) continue;
+      if (!Range(*bound.tensors[i]).Overlaps(overwritten)) continue;
+      ThrowValueError(plan_.fusion + ": " + InputName(plan_, i) + ": overlaps " +
+                      InputName(plan_, output.source) + ", which output '" + plan_.values[output.value].name +
+                      "' overwrites");
+    }
+  }
+}
+
+// Kinds only; the shapes are checked once the call is resolved.
+void Executor::ReadOuts(const ffi::AnyView* outs, Bound* bound, Given* given) const {
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    if (outs[i] == nullptr) continue;
+    const Output& output = plan_.outputs[i];
+    const DLTensor* tensor = AsTensor(outs[i]);
+    if (tensor == nullptr)
+      ThrowTypeError(OutName(plan_, i) + "expected a tensor, got " + DescribeArgument(outs[i]));
+    if (output.kind == OutputKind::kInputView) {
+      ThrowValueError(OutName(plan_, i) + "this output shares the memory of " +
+                      InputName(plan_, output.source) + ": give None");
+    }
+    (*given)[i] = tensor;
+    if (bound->device_from < 0 && tensor->device.device_type == backend_->device_type())
+      bound->device = tensor->device;
+    if (output.kind == OutputKind::kAlias) continue;
+    if (plan_.owned[output.source].given_by != static_cast<int>(i)) {
+      ThrowValueError(OutName(plan_, i) + "this output shares its memory with another output: give None");
+    }
+    bound->addresses[plan_.OwnedAddress(output.source)] = Address(*tensor);
+  }
+}
+
+void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, const Resolved& resolved,
+                        const Given& given) const {
+  const Output& output = plan_.outputs[i];
+  const Value& value = plan_.values[output.value];
+  const Layout& layout = resolved.outputs[i];
+  if (output.kind == OutputKind::kAlias) {
+    if (Address(tensor) == bound.addresses[output.source] &&
+        tensor.ndim == bound.tensors[output.source]->ndim)
+      return;
+    ThrowValueError(OutName(plan_, i) + "this output overwrites " + InputName(plan_, output.source) +
+                    ": give that tensor or None");
+  }
+  const bool right_dtype = Equal(tensor.dtype, Info(value.dtype).dlpack);
+  const bool right_shape =
+      std::equal(layout.shape.begin(), layout.shape.end(), tensor.shape, tensor.shape + tensor.ndim);
+  if (!right_dtype || !right_shape) {
+    std::string expected = ShowList(layout.shape.data(), layout.shape.size());
+    expected = "[" + expected.substr(1, expected.size() - (layout.shape.size() == 1 ? 3 : 2)) + "]";
+    const std::string message =
+        OutName(plan_, i) + "expected " + Info(value.dtype).name + expected + ", got " + Describe(tensor);
+    right_dtype ? ThrowValueError(message) : ThrowTypeError(message);
+  }
+  if (tensor.device.device_type != bound.device.device_type ||
+      tensor.device.device_id != bound.device.device_id) {
+    ThrowValueError(OutName(plan_, i) + "expected a tensor on " + Describe(bound.device) + ", got one on " +
+                    Describe(tensor.device));
+  }
+  if (!StridesMatch(tensor, layout.strides.data())) {
+    ThrowValueError(OutName(plan_, i) + "expected strides " +
+                    ShowList(layout.strides.data(), layout.strides.size()) + ", got " +
+                    ShowList(tensor.strides, tensor.ndim));
+  }
+  const Layout& root = resolved.owned[output.source];
+  const bool is_root = plan_.owned[output.source].value == output.value;
+  if (!is_root && !(root.contiguous && layout.contiguous && root.storage == layout.storage)) {
+    ThrowValueError(OutName(plan_, i) + "this output is a strided view of a larger tensor: give None");
+  }
+  const ByteRange range = Range(tensor);
+  for (int input = 0; input < static_cast<int>(plan_.inputs.size()); ++input) {
+    if (bound.tensors[input] != nullptr && Range(*bound.tensors[input]).Overlaps(range)) {
+      ThrowValueError(OutName(plan_, i) + "overlaps " + InputName(plan_, input));
+    }
+  }
+  for (size_t other = 0; other < i; ++other) {
+    if (given[other] != nullptr && Range(*given[other]).Overlaps(range)) {
+      ThrowValueError(OutName(plan_, i) + "overlaps out " + std::to_string(other) + " '" +
+                      plan_.values[plan_.outputs[other].value].name + "'");
+    }
+  }
+}
+
+// A tensor not allocated yet counts as aligned: allocators align to 64 bytes or more. AlignmentsStillHold
+// checks.
+void Executor::AnswerAlignments(Bound* bound) const {
+  for (size_t i = 0; i < plan_.alignment_addresses.size(); ++i) {
+    const int index = plan_.alignment_addresses[i];
+    const int64_t bytes = plan_.names.alignments[i].bytes;
+    const bool is_slot = index >= plan_.SlotAddress(0);
+    bound->SetAligned(i,
+                      is_slot ? kWorkspaceAlignment % bytes == 0 : IsAligned(bound->addresses[index], bytes));
+  }
+}
+
+bool Executor::AlignmentsStillHold(Bound* bound) const {
+  bool hold = true;
+  for (size_t i = 0; i < plan_.alignment_addresses.size(); ++i) {
+    const int index = plan_.alignment_addresses[i];
+    if (index < plan_.OwnedAddress(0) || index >= plan_.SlotAddress(0)) continue;
+    if (IsAligned(bound->addresses[index], plan_.names.alignments[i].bytes)) continue;
+    hold &= !bound->IsAligned(i);
+    bound->SetAligned(i, false);
+  }
+  return hold;
+}
+
+ffi::Tensor Executor::Allocate(ffi::ShapeView shape, DLDataType dtype, DLDevice device) const {
+  if (TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr) return backend_->Allocate(shape, dtype, device);
+  return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, shape, dtype, device);
+}
+
+void Executor::AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* owned) const {
+  for (size_t i = 0; i < plan_.owned.size(); ++i) {
+    char*& address = bound->addresses[plan_.OwnedAddress(static_cast<int>(i))];
+    if (address != nullptr) continue;  // given by the caller
+    const Layout& layout = resolved.owned[i];
+    const DLDataType dtype = Info(plan_.values[plan_.owned[i].value].dtype).dlpack;
+    const ffi::ShapeView shape = layout.contiguous ? ffi::ShapeView(layout.shape.data(), layout.shape.size())
+                                                   : ffi::ShapeView(&layout.storage, 1);
+    (*owned)[i] = Allocate(shape, dtype, bound->device);
+    address = Address(*(*owned)[i].GetDLTensorPtr());
+  }
+}
+
+ffi::Tensor Executor::AllocateWorkspace(const Resolved& resolved, Bound* bound) const {
+  if (resolved.workspace_bytes == 0) return ffi::Tensor();
+  // Allocators promise less than 256 bytes of alignment, so ask for room to round the start up.
+  const int64_t bytes = resolved.workspace_bytes + kWorkspaceAlignment - 1;
+  ffi::Tensor workspace = Allocate(ffi::ShapeView(&bytes, 1), kByte, bound->device);
+  const uintptr_t start = reinterpret_cast<uintptr_t>(Address(*workspace.GetDLTensorPtr()));
+  char* base =
+      reinterpret_cast<char*>((start + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+  for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
+    bound->addresses[plan_.SlotAddress(static_cast<int>(slot))] = base + resolved.slot_offsets[slot];
+  }
+  return workspace;
+}
+
+void Executor::LaunchAll(const Resolved& resolved, const Bound& bound) const {
+  InlineBuffer<uint64_t, 64> values(resolved.values.size());
+  InlineBuffer<void*, 64> pointers(resolved.values.size());
+  std::memcpy(values.data(), resolved.values.data(), resolved.values.size() * sizeof(uint64_t));
+  for (const Patch& patch : resolved.patches) {
+    values[patch.value] = patch.is_scalar ? bound.scalars[patch.index]
+                                          : reinterpret_cast<uint64_t>(bound.addresses[patch.index]);
+  }
+  for (size_t i = 0; i < values.size(); ++i) pointers[i] = &values[i];
+  const DLDevice device = bound.device;
+  void* stream =
+      device.device_type == kDLCPU ? nullptr : TVMFFIEnvGetStream(device.device_type, device.device_id);
+  for (const ResolvedLaunch& launch : resolved.launches) {
+    backend_->Launch(launch.kernel,
+                     {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value},
+                     stream);
+  }
+}
+
+void Executor::Return(const ffi::AnyView* inputs, const Resolved& resolved, const Given& given,
+                      const Tensors& owned, ffi::Any* result) const {
+  InlineBuffer<ffi::Tensor, 8> made(plan_.outputs.size());
+  size_t count = 0;
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const Output& output = plan_.outputs[i];
+    if (given[i] != nullptr || output.kind == OutputKind::kAlias) continue;
+    const bool of_input = output.kind == OutputKind::kInputView;
+    const ffi::Tensor base = of_input ? inputs[output.source].cast<ffi::Tensor>() : owned[output.source];
+    const bool is_base =
+        output.value == (of_input ? plan_.inputs[output.source] : plan_.owned[output.source].value) &&
+        (of_input || resolved.owned[output.source].contiguous);
+    const Layout& layout = resolved.outputs[i];
+    made[count++] = is_base ? base
+                            : base.as_strided(ffi::ShapeView(layout.shape.data(), layout.shape.size()),
+                                              ffi::ShapeView(layout.strides.data(), layout.strides.size()));
+  }
+  if (count == 1) *result = made[0];
+  if (count > 1) *result = ffi::Array<ffi::Tensor>(made.data(), made.data() + count);
+}
+
+}  // namespace fusebuild

@@ -1,0 +1,75 @@
+// What Python sees: two functions of the shared library, and the functions that a loaded plan consists of.
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <memory>
+#include <optional>
+
+#include "backend.h"
+#include "error.h"
+#include "executor.h"
+
+namespace fusebuild {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+bool IsHost(const std::string& target) { return target.rfind("host", 0) == 0; }
+
+std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String>& names,
+                                  const ffi::Array<ffi::Bytes>& objects) {
+  std::vector<KernelObject> kernels;
+  for (size_t kernel = 0; kernel < plan.kernels.size(); ++kernel) {
+    const std::string& name = plan.kernels[kernel];
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (std::string(names[i]) == name)
+        kernels.push_back({name, std::string(objects[i]), plan.kernel_uses_shared[kernel]});
+    }
+    if (kernels.size() != kernel + 1)
+      ThrowValueError(plan.fusion + ": kernel " + name + ": no object for it");
+  }
+  return kernels;
+}
+
+/// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`. Returns three
+/// functions:
+///   call(inputs...)                              -> see Executor::Call
+///   call_into(variant or None, inputs..., outs...) -> the same, with a tensor or None for every output
+///   variants_for(inputs...)                      -> for each segment, the indices of the variants that fit
+ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
+                               const ffi::Array<ffi::String>& names, const ffi::Array<ffi::Bytes>& objects) {
+  Plan plan = ReadPlan(std::string(plan_json), std::string(target));
+  const std::vector<KernelObject> kernels = Objects(plan, names, objects);
+  std::unique_ptr<Backend> backend = IsHost(plan.target) ? MakeHostBackend(plan.fusion, kernels)
+                                                         : MakeCudaBackend(plan.fusion, plan.target, kernels);
+  auto executor = std::make_shared<Executor>(std::move(plan), std::move(backend));
+
+  auto call = [executor](ffi::PackedArgs args, ffi::Any* result) {
+    executor->Call(args.data(), args.size(), nullptr, std::nullopt, result);
+  };
+  auto call_into = [executor](ffi::PackedArgs args, ffi::Any* result) {
+    const int num_outputs = static_cast<int>(executor->plan().outputs.size());
+    const int num_inputs = args.size() - 1 - num_outputs;
+    if (num_inputs < 0)
+      ThrowTypeError(executor->plan().fusion + ": expected the variant, the inputs and the outputs");
+    const std::optional<int64_t> variant =
+        args[0] == nullptr ? std::nullopt : std::optional(args[0].cast<int64_t>());
+    executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, variant, result);
+  };
+  auto variants_for = [executor](ffi::PackedArgs args, ffi::Any* result) {
+    ffi::Array<ffi::Array<int64_t>> segments;
+    for (const std::vector<int64_t>& valid : executor->VariantsFor(args.data(), args.size())) {
+      segments.push_back(ffi::Array<int64_t>(valid.begin(), valid.end()));
+    }
+    *result = segments;
+  };
+  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(call_into),
+          ffi::Function::FromPacked(variants_for)};
+}
+
+}  // namespace
+}  // namespace fusebuild
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(load, fusebuild::Load);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_compute_capability, fusebuild::CurrentComputeCapability);

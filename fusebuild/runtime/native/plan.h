@@ -1,0 +1,123 @@
+// The plan as flat structs: fusebuild/plan.py after all names are resolved to indices. Read once, then
+// immutable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dtype.h"
+#include "formula.h"
+
+namespace fusebuild {
+
+/// An input, output or intermediate. `address` is where a call keeps the tensor's address, -1 for what has
+/// none.
+struct Value {
+  int64_t fid;
+  std::string name;
+  bool is_tensor;
+  bool cpu;  // a zero-dim tensor in host memory, passed to kernels by value
+  DType dtype;
+  std::vector<Formula> shape;
+  std::vector<std::optional<Formula>> strides;  // none: the caller's, read at run time
+  int address = -1;
+};
+
+/// What the recipe promises about a symbol.
+struct Fact {
+  int symbol;
+  int64_t multiple_of, min;
+  std::optional<int64_t> max;
+};
+
+/// Where the sizes of one symbol come from: the first input dim that is just that symbol.
+struct Binding {
+  int input = -1, dim = -1;
+};
+
+/// A dim of an input whose stride the caller chooses.
+struct FreeStride {
+  int input, dim;
+};
+
+enum class OutputKind : uint8_t {
+  kAlias,      // overwrites the memory of input `source`; the caller already has that tensor
+  kInputView,  // shares the memory of input `source`
+  kOwned,      // lives in owned tensor `source`, as itself or as a view
+};
+
+struct Output {
+  int value;
+  OutputKind kind;
+  int source;
+};
+
+/// A tensor that a call allocates because an output lives in it. `given_by` is the one output whose `out=`
+/// may replace it, -1 when several outputs share it.
+struct Owned {
+  int value;
+  int given_by;
+};
+
+struct Arg {
+  enum class Kind : uint8_t { kAddress, kScalar, kFormula, kFreeStride } kind;
+  int index = 0;  // of the address, the input, or the free stride
+  Formula formula;
+};
+
+struct Launch {
+  int kernel;
+  Formula grid[3];
+  int32_t block[3];
+  Formula shared_bytes;
+  std::vector<Arg> args;
+};
+
+struct Variant {
+  std::string name;
+  std::vector<Formula> guard;
+  std::vector<Launch> launches;
+};
+
+struct Segment {
+  int64_t id;
+  std::vector<Variant> variants;
+};
+
+/// A piece of the workspace, live from segment `first` to segment `last` inclusive.
+struct Slot {
+  int64_t id;
+  Formula bytes;
+  int64_t first, last;
+};
+
+/// A call keeps its addresses in one array: the inputs', then the owned tensors', then the workspace slots'.
+struct Plan {
+  std::string fusion, target;
+  Names names;
+  std::vector<Value> values;
+  std::vector<Fact> facts;
+  std::vector<int> inputs;        // indices into values
+  std::vector<Binding> bindings;  // one per symbol
+  std::vector<FreeStride> free_strides;
+  std::vector<Output> outputs;
+  std::vector<Owned> owned;
+  std::vector<Segment> segments;
+  std::vector<Slot> slots;
+  std::vector<std::string> kernels;  // names, in order of first use
+  std::vector<bool>
+      kernel_uses_shared;  // whether it may need more dynamic shared memory than the default 48 KiB
+  std::vector<int> alignment_addresses;  // one per names.alignments
+
+  int OwnedAddress(int owned) const { return static_cast<int>(inputs.size()) + owned; }
+  int SlotAddress(int slot) const { return static_cast<int>(inputs.size() + owned.size()) + slot; }
+  int NumAddresses() const { return SlotAddress(static_cast<int>(slots.size())); }
+  const Value& Input(int position) const { return values[inputs[position]]; }
+};
+
+/// Reads the plan of `target` from plan.json; throws ValueError, located, for anything that cannot be run.
+Plan ReadPlan(const std::string& json, const std::string& target);
+
+}  // namespace fusebuild

@@ -1,0 +1,221 @@
+#include "resolve.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "error.h"
+
+namespace fusebuild {
+
+namespace {
+
+constexpr int64_t kSlotAlignment = 256;
+constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
+
+bool GuardHolds(const Variant& variant, const Environment& environment) {
+  return std::all_of(variant.guard.begin(), variant.guard.end(),
+                     [&](const Formula& condition) { return condition.Evaluate(environment) != 0; });
+}
+
+class Resolver {
+ public:
+  Resolver(const Plan& plan, const Bound& bound)
+      : plan_(plan),
+        bound_(bound),
+        environment_(bound.environment()),
+        resolved_(std::make_shared<Resolved>()) {}
+
+  std::shared_ptr<const Resolved> Run(std::optional<int64_t> variant) {
+    const InlineBuffer<int64_t, 32>& key = bound_.key;
+    resolved_->key.assign(key.data(), key.data() + key.size());
+    for (const Output& output : plan_.outputs)
+      resolved_->outputs.push_back(LayoutOf(plan_.values[output.value]));
+    for (const Owned& owned : plan_.owned) resolved_->owned.push_back(LayoutOf(plan_.values[owned.value]));
+    CheckAliases();
+    std::vector<int64_t> bytes;
+    for (const Slot& slot : plan_.slots) bytes.push_back(slot.bytes.Evaluate(environment_));
+    resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
+    if (variant) CheckForced(*variant);
+    for (const Segment& segment : plan_.segments) {
+      if (segment.variants.empty()) continue;  // views only
+      for (const Launch& launch : Choose(segment, variant).launches) AddLaunch(launch);
+    }
+    return resolved_;
+  }
+
+ private:
+  Layout LayoutOf(const Value& value) const {
+    Layout layout;
+    int64_t dense = 1, last = 0;
+    bool empty = false;
+    for (size_t dim = 0; dim < value.shape.size(); ++dim) {
+      layout.shape.push_back(value.shape[dim].Evaluate(environment_));
+      empty |= layout.shape[dim] == 0;
+    }
+    layout.strides.resize(layout.shape.size());
+    layout.contiguous = true;
+    for (size_t dim = layout.shape.size(); dim-- > 0;) {
+      const int64_t size = layout.shape[dim];
+      const auto& stride = value.strides[dim];
+      // The stride of a dim of one element is free to choose; row-major is what callers expect to see.
+      layout.strides[dim] = empty || size == 1 || !stride ? dense : stride->Evaluate(environment_);
+      layout.contiguous &= layout.strides[dim] == dense;
+      last += empty ? 0 : (size - 1) * layout.strides[dim];
+      if (size > 0 && __builtin_mul_overflow(dense, size, &dense)) ThrowValueError("a size exceeds 64 bits");
+    }
+    layout.storage = empty ? 0 : last + 1;
+    return layout;
+  }
+
+  void CheckAliases() const {
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const Output& output = plan_.outputs[i];
+      if (output.kind != OutputKind::kAlias) continue;
+      const DLTensor& input = *bound_.tensors[output.source];
+      const std::vector<int64_t>& shape = resolved_->outputs[i].shape;
+      if (std::equal(shape.begin(), shape.end(), input.shape, input.shape + input.ndim)) continue;
+      ThrowValueError(plan_.fusion + ": argument " + std::to_string(output.source) + " '" +
+                      plan_.Input(output.source).name + "': expected the shape of output '" +
+                      plan_.values[output.value].name + "' " + ShowList(shape.data(), shape.size()) +
+                      ", got " + ShowList(input.shape, input.ndim));
+    }
+  }
+
+  void CheckForced(int64_t index) const {
+    size_t most = 0;
+    for (const Segment& segment : plan_.segments) most = std::max(most, segment.variants.size());
+    if (index < 0 || static_cast<size_t>(index) >= most) {
+      ThrowValueError(plan_.fusion + ": variant " + std::to_string(index) +
+                      " does not exist: no segment has more than " + std::to_string(most));
+    }
+  }
+
+  const Variant& Choose(const Segment& segment, std::optional<int64_t> forced) const {
+    if (forced && static_cast<size_t>(*forced) < segment.variants.size()) {
+      const Variant& variant = segment.variants[*forced];
+      if (GuardHolds(variant, environment_)) return variant;
+      ThrowValueError(plan_.fusion + ": segment " + std::to_string(segment.id) + ": variant " +
+                      std::to_string(*forced) + " '" + variant.name +
+                      "' does not fit these inputs: its guard is false");
+    }
+    for (const Variant& variant : segment.variants) {
+      if (GuardHolds(variant, environment_)) return variant;
+    }
+    ThrowValueError(plan_.fusion + ": segment " + std::to_string(segment.id) +
+                    ": no variant fits these inputs");
+  }
+
+  void AddLaunch(const Launch& launch) {
+    ResolvedLaunch result{
+        launch.kernel,     {}, {}, launch.shared_bytes.Evaluate(environment_), resolved_->values.size(),
+        launch.args.size()};
+    bool empty = false;
+    for (int dim = 0; dim < 3; ++dim) {
+      result.grid[dim] = launch.grid[dim].Evaluate(environment_);
+      result.block[dim] = launch.block[dim];
+      empty |= result.grid[dim] == 0;
+    }
+    if (empty) return;
+    for (int dim = 0; dim < 3; ++dim) {
+      if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
+      ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
+                      ShowList(result.grid, 3) + " exceeds CUDA's limits " + ShowList(kMaxGrid, 3));
+    }
+    for (const Arg& arg : launch.args) AddArg(arg);
+    resolved_->launches.push_back(result);
+  }
+
+  void AddArg(const Arg& arg) {
+    uint64_t value = 0;
+    switch (arg.kind) {
+      case Arg::Kind::kFormula:
+        value = static_cast<uint64_t>(arg.formula.Evaluate(environment_));
+        break;
+      case Arg::Kind::kFreeStride:
+        value = static_cast<uint64_t>(bound_.key[plan_.names.symbols.size() + arg.index]);
+        break;
+      case Arg::Kind::kAddress:
+      case Arg::Kind::kScalar:
+        resolved_->patches.push_back({resolved_->values.size(), arg.kind == Arg::Kind::kScalar, arg.index});
+    }
+    resolved_->values.push_back(value);
+  }
+
+  const Plan& plan_;
+  const Bound& bound_;
+  const Environment environment_;
+  std::shared_ptr<Resolved> resolved_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Resolved> Resolve(const Plan& plan, const Bound& bound,
+                                        std::optional<int64_t> variant) {
+  return Resolver(plan, bound).Run(variant);
+}
+
+std::vector<std::vector<int64_t>> ValidVariants(const Plan& plan, const Bound& bound) {
+  std::vector<std::vector<int64_t>> valid;
+  for (const Segment& segment : plan.segments) {
+    valid.emplace_back();
+    for (size_t i = 0; i < segment.variants.size(); ++i) {
+      if (GuardHolds(segment.variants[i], bound.environment()))
+        valid.back().push_back(static_cast<int64_t>(i));
+    }
+  }
+  return valid;
+}
+
+int64_t PackSlots(const std::vector<Slot>& slots, const std::vector<int64_t>& bytes,
+                  std::vector<int64_t>* offsets) {
+  std::vector<size_t> order(slots.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  offsets->assign(slots.size(), 0);
+  std::vector<size_t> placed;  // by offset
+  int64_t total = 0;
+  for (size_t slot : order) {
+    if (bytes[slot] <= 0) continue;
+    const int64_t size = (bytes[slot] + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      if (slots[other].last < slots[slot].first || slots[slot].last < slots[other].first) continue;
+      if (offset + size <= (*offsets)[other]) break;  // fits into the gap before `other`
+      offset = std::max(
+          offset, ((*offsets)[other] + bytes[other] + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment);
+    }
+    (*offsets)[slot] = offset;
+    auto after = [&](int64_t value, size_t other) { return value < (*offsets)[other]; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), slot);
+    total = std::max(total, offset + size);
+  }
+  return total;
+}
+
+uint64_t ResolvedCache::Hash(const int64_t* key, size_t size) {
+  uint64_t hash = 0x9e3779b97f4a7c15;
+  for (size_t i = 0; i < size; ++i) {
+    hash = (hash ^ static_cast<uint64_t>(key[i])) * 0xff51afd7ed558ccd;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+std::shared_ptr<const Resolved> ResolvedCache::Find(const InlineBuffer<int64_t, 32>& key) const {
+  const uint64_t hash = Hash(key.data(), key.size());
+  std::shared_lock lock(mutex_);
+  auto found = entries_.find(hash);
+  if (found == entries_.end()) return nullptr;
+  if (std::memcmp(found->second->key.data(), key.data(), key.size() * sizeof(int64_t)) != 0) return nullptr;
+  return found->second;
+}
+
+void ResolvedCache::Insert(std::shared_ptr<const Resolved> resolved) {
+  const uint64_t hash = Hash(resolved->key.data(), resolved->key.size());
+  std::unique_lock lock(mutex_);
+  if (entries_.size() >= kCapacity) entries_.clear();
+  entries_[hash] = std::move(resolved);
+}
+
+}  // namespace fusebuild

@@ -1,0 +1,196 @@
+"""Reductions over the innermost axes whose results are broadcast back: softmax, norms, any number of levels.
+
+Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier. Inputs
+that several sweeps read are kept on chip, in registers for rows up to a capacity, in shared memory for longer ones; where
+neither holds the row it is read again. Values between inputs and outputs are recomputed in each sweep that needs them:
+arithmetic is free beside memory. (nvFuser's inner persistent scheduler projects its buffers to inputs likewise.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula, product
+from fusebuild.ir import Task
+from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import (
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    VariantSpec,
+    axis_product,
+    extent_parameters,
+    fits_int32,
+    hint,
+    rejection,
+    scalar_parameters,
+    tensor_parameters,
+    try_domain,
+    usable,
+    vector_guards,
+    vector_width,
+)
+from fusebuild.schedule.rows import (
+    MAX_THREADS,
+    RowThreads,
+    check_outputs,
+    check_reductions,
+    kept_axes,
+    levels,
+    next_power_of_two,
+    reduced_axes,
+    row_threads,
+)
+from fusebuild.target import Target
+
+REGISTER_BYTES = 128
+"""Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentHeuristics:
+    """``storage`` is registers, shared or reread; ``chunks`` the vectors of a row that a thread keeps (registers
+    only); ``cached`` the inputs that are kept."""
+
+    threads: RowThreads
+    storage: str
+    chunks: int
+    cached: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerPersistentScheduler:
+    name: str = "inner_persistent"
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        domain = try_domain(self.name, task)
+        if isinstance(domain, Rejection):
+            return domain
+        if rejected := check_reductions(self.name, task, domain):
+            return rejected
+        kept, reduced = kept_axes(domain), reduced_axes(domain)
+        if kept and reduced and max(kept) > min(reduced):
+            return rejection(self.name, task, "the reduced dims are not the innermost ones")
+        return check_outputs(self.name, task, domain, kept, (*kept, *reduced))
+
+    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        domain = try_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        columns = axis_product(domain, reduced_axes(domain))
+        inner = len(domain.axes) - 1
+        vec = vector_width(task, domain, inner)
+        vector = vector_guards(task, domain, inner, vec)
+        small = fits_int32(columns)
+        variants = [
+            _registers(task, domain, columns, vec, (small, *vector), sizes),
+            _shared(task, target, domain, columns, vec, (small, *vector), sizes),
+        ]
+        if vec > 1:
+            variants.append(_registers(task, domain, columns, 1, (small,), sizes))
+        variants.append(_reread(task, domain, columns, sizes))
+        return usable(variants)
+
+
+def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Inputs worth keeping: those of the whole domain that more than one sweep reads."""
+    everything = tuple(range(len(domain.axes)))
+    sweeps = input_sweeps(task)
+    return tuple(
+        fid
+        for fid in domain.accesses
+        if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
+    )
+
+
+def input_sweeps(task: Task) -> dict[int, set[int]]:
+    """For each input, the sweeps (0 for the first level's reductions, one more for the final stores) that read it."""
+    level = levels(task)
+    last = max(level.values())
+    needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
+    for index in reversed(task.exprs):
+        expr = task.fusion.exprs[index]
+        sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
+        if op_of(expr).kind is Kind.REDUCTION:
+            sweeps = {level[expr.outputs[0]] - 1}
+        for fid in expr.inputs:
+            needed.setdefault(fid, set()).update(sweeps)
+    return {fid: needed.get(fid, set()) for fid in task.inputs}
+
+
+def _registers(
+    task: Task, domain: AxisDomain, columns: Formula, vec: int, guard: tuple[Formula, ...], sizes: Mapping[str, int]
+) -> VariantSpec:
+    """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread."""
+    cached = cached_inputs(task, domain)
+    bytes_per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached)
+    most = max(1, REGISTER_BYTES // (bytes_per_element * vec)) if cached else max(1, 16 // vec)
+    size = hint(columns, sizes)
+    threads = row_threads(size, vec, min(4 if vec > 1 else 16, most))
+    chunks = min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
+    capacity = threads.per_row * chunks * vec
+    heuristics = PersistentHeuristics(threads=threads, storage="registers", chunks=chunks, cached=cached)
+    fits: Formula = ("le", columns, capacity)
+    name = f"registers_vec{vec}_int32"
+    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics)
+
+
+def _shared(
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    columns: Formula,
+    vec: int,
+    guard: tuple[Formula, ...],
+    sizes: Mapping[str, int],
+) -> VariantSpec:
+    """The row in shared memory: rows beyond the registers, up to what one block may use."""
+    cached = cached_inputs(task, domain)
+    per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached)
+    size = hint(columns, sizes)
+    wanted = row_threads(max(size, 2048 * vec), vec, 8).per_row
+    heuristics = PersistentHeuristics(
+        threads=RowThreads(per_row=min(MAX_THREADS, wanted), rows=1), storage="shared", chunks=0, cached=cached
+    )
+    shared_bytes = product([per_element, columns])
+    fits: Formula = ("le", shared_bytes, target.shared_bytes - 2048)
+    name = f"shared_vec{vec}_int32"
+    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics, shared_bytes)
+
+
+def _reread(task: Task, domain: AxisDomain, columns: Formula, sizes: Mapping[str, int]) -> VariantSpec:
+    """The fallback for everything: each sweep reads its inputs again, one element at a time, with 64-bit indices."""
+    heuristics = PersistentHeuristics(
+        threads=row_threads(hint(columns, sizes), 1, 8), storage="reread", chunks=0, cached=()
+    )
+    return _variant(task, domain, "reread_scalar_int64", (), 1, "int64_t", heuristics)
+
+
+def _variant(
+    task: Task,
+    domain: AxisDomain,
+    name: str,
+    guard: Sequence[Formula],
+    vec: int,
+    index: str,
+    heuristics: PersistentHeuristics,
+    shared_bytes: Formula = 0,
+) -> VariantSpec:
+    kernel = KernelSpec(
+        template="inner_persistent",
+        task=task,
+        domain=domain,
+        parameters=(*tensor_parameters(task, domain), *scalar_parameters(task), *extent_parameters(domain)),
+        index=index,
+        vec=vec,
+        heuristics=heuristics,
+    )
+    rows = axis_product(domain, kept_axes(domain))
+    launch = LaunchSpec(
+        kernel=kernel,
+        grid=(heuristics.threads.grid(rows), 1, 1),
+        block=(heuristics.threads.block, 1, 1),
+        shared_bytes=shared_bytes,
+    )
+    return VariantSpec(name=name, guard=tuple(guard), launches=(launch,))

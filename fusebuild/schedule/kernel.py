@@ -1,0 +1,295 @@
+"""What a scheduler hands on: variants of launches of kernels, all decisions made, no CUDA text yet.
+
+A :class:`KernelSpec` names its template and holds typed heuristics; :mod:`fusebuild.render` turns it into text. Its
+parameter list is made once, here, so that the rendered signature and the plan's argument list cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fusebuild.errors import SourceLocation
+from fusebuild.formula import Formula, evaluate, product, show
+from fusebuild.ir import DType, Task, TensorType
+from fusebuild.ops import Kind, op_of
+from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg
+from fusebuild.schedule.domain import AxisDomain, DomainError, domain_of, merge_axes
+from fusebuild.target import Target
+
+C_TYPES = {
+    DType.DOUBLE: "double",
+    DType.FLOAT: "float",
+    DType.HALF: "__half",
+    DType.BFLOAT16: "__nv_bfloat16",
+    DType.INT64: "int64_t",
+    DType.INT32: "int32_t",
+    DType.BOOL: "bool",
+}
+
+INDEX_HEADROOM = 2**31 - 2**20
+"""32-bit indices are used below this many elements, so that one block's overshoot cannot wrap."""
+
+DEFAULT_EXTENT = 1024
+"""The size a symbol is taken to have when the recipe gives no case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why a scheduler does not take a task. ``location`` is the expr to blame."""
+
+    scheduler: str
+    reason: str
+    location: SourceLocation
+
+    def __str__(self) -> str:
+        return f"{self.scheduler}: {self.reason} ({self.location.short})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One kernel parameter: its C declaration, and where the executor takes its value from (fids of the segment)."""
+
+    declaration: str
+    name: str
+    arg: Arg
+    comment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices."""
+
+    template: str
+    task: Task
+    domain: AxisDomain
+    parameters: tuple[Parameter, ...]
+    index: str
+    vec: int
+    heuristics: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    kernel: KernelSpec
+    grid: tuple[Formula, Formula, Formula]
+    block: tuple[int, int, int]
+    shared_bytes: Formula = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantSpec:
+    """One way to run a segment. ``scratch`` gives the bytes of each workspace slot its launches share."""
+
+    name: str
+    guard: tuple[Formula, ...]
+    launches: tuple[LaunchSpec, ...]
+    scratch: tuple[Formula, ...] = ()
+
+
+class Scheduler(Protocol):
+    """A family of kernels: says which tasks it takes, and how it would run one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        """None when :meth:`schedule` can run ``task``; otherwise the reason."""
+
+    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case."""
+
+
+def memory_types(task: Task) -> dict[int, TensorType]:
+    """The layout of every tensor of ``task`` that lives in device memory; an aliasing output has its target's."""
+    fusion = task.fusion
+    alias = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+    fids = [fid for fid in task.inputs if fusion.value(fid).is_tensor and not fusion.value(fid).tensor.cpu]
+    types = {fid: fusion.value(fid).tensor for fid in fids}
+    for fid in task.outputs:
+        types[fid] = fusion.value(alias.get(fid, fid)).tensor
+    return types
+
+
+def axis_domain(task: Task) -> AxisDomain:
+    """The merged iteration domain of ``task``; raises :class:`DomainError`, also when an input that an output overwrites
+    is read with other dims than it is written with, so that a thread could read what another one wrote."""
+    domain = domain_of(task)
+    for output in task.fusion.outputs:
+        if output.alias in domain.dims and domain.dims[output.alias] != domain.dims.get(output.fid):
+            name = task.fusion.value(output.alias).name
+            raise DomainError(f"{name} is overwritten by {output.name} but read with other dims")
+    return merge_axes(task, domain, memory_types(task))
+
+
+def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -> Rejection:
+    """A rejection blamed on the expr that defines ``fid``, or on the task's first expr."""
+    index = task.exprs[0] if fid is None else task.fusion.definition(fid)
+    location = task.fusion.exprs[index].location if index is not None else task.fusion.value(fid or 0).location
+    return Rejection(scheduler=scheduler, reason=reason, location=location)
+
+
+def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
+    """The domain, or the rejection that its absence means."""
+    try:
+        return axis_domain(task)
+    except DomainError as error:
+        return rejection(scheduler, task, str(error))
+
+
+def reductions(task: Task) -> tuple[int, ...]:
+    """Indices of the task's reduction exprs."""
+    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is Kind.REDUCTION)
+
+
+def extent_names(domain: AxisDomain) -> tuple[str, ...]:
+    """How kernels write each axis's extent: ``n0``, ``n1``, …, or the number itself when it is a constant."""
+    return tuple(
+        str(axis.extent) if isinstance(axis.extent, int) else f"n{index}" for index, axis in enumerate(domain.axes)
+    )
+
+
+def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+    """Pointers of the task's tensors, inputs first. ``__restrict__`` unless an output overwrites an input."""
+    fusion = task.fusion
+    restrict = "" if any(output.alias is not None for output in fusion.outputs) else " __restrict__"
+    outputs = set(task.outputs)
+    names = {output.fid: output.name for output in fusion.outputs}
+    parameters = []
+    for fid in domain.accesses:
+        value = fusion.value(fid)
+        const = "" if fid in outputs else "const "
+        parameters.append(
+            Parameter(
+                declaration=f"{const}{C_TYPES[value.dtype]}*{restrict} T{fid}",
+                name=f"T{fid}",
+                arg=TensorArg(fid=fid),
+                comment=f"{names.get(fid, value.name)}: {value.type}",
+            )
+        )
+    return parameters
+
+
+def scalar_parameters(task: Task) -> list[Parameter]:
+    """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
+    fusion = task.fusion
+    parameters = []
+    for fid in task.inputs:
+        value = fusion.value(fid)
+        if value.is_tensor and not value.tensor.cpu:
+            continue
+        declaration = f"{C_TYPES[value.dtype]} s{fid}"
+        parameters.append(
+            Parameter(declaration=declaration, name=f"s{fid}", arg=ScalarArg(fid=fid), comment=value.name)
+        )
+    for index in task.exprs:
+        expr = fusion.exprs[index]
+        if expr.op == "size":
+            formula: Formula = expr.attribute("extent")  # type: ignore[assignment]
+            name = f"s{expr.outputs[0]}"
+            parameters.append(
+                Parameter(
+                    declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula)
+                )
+            )
+    return parameters
+
+
+def extent_parameters(domain: AxisDomain) -> list[Parameter]:
+    """One size per axis that is not a constant, then every stride that cannot be computed from them."""
+    parameters = [
+        Parameter(
+            declaration=f"int64_t n{index}",
+            name=f"n{index}",
+            arg=FormulaArg(formula=axis.extent),
+            comment=show(axis.extent),
+        )
+        for index, axis in enumerate(domain.axes)
+        if not isinstance(axis.extent, int)
+    ]
+    for access in domain.accesses.values():
+        if domain.is_contiguous(access):
+            continue
+        for axis in access.axes:
+            stride, dim = access.strides[axis], access.dims[axis]
+            if isinstance(stride, int) or dim is None:
+                continue
+            name = f"T{access.fid}_stride{axis}"
+            arg = StrideArg(fid=access.fid, dim=dim) if stride is None else FormulaArg(formula=stride)
+            comment = f"stride of dim {dim}, in elements"
+            parameters.append(Parameter(declaration=f"int64_t {name}", name=name, arg=arg, comment=comment))
+    return parameters
+
+
+def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
+    """A pointer into scratch memory."""
+    prefix = "const " if const else ""
+    return Parameter(
+        declaration=f"{prefix}{C_TYPES[dtype]}* __restrict__ {name}",
+        name=name,
+        arg=WorkspaceArg(slot=slot),
+        comment=comment,
+    )
+
+
+def vector_fids(domain: AxisDomain, axis: int) -> tuple[int, ...]:
+    """Tensors that can be accessed by vectors along ``axis``: dense where they change along it."""
+    return tuple(fid for fid, access in domain.accesses.items() if axis in access.axes and domain.is_contiguous(access))
+
+
+def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
+    """Elements per access so that the narrowest tensor moves 16 bytes, at most 8; 1 where nothing is dense."""
+    sizes = [task.fusion.value(fid).dtype.bytes for fid in vector_fids(domain, axis)]
+    return min(8, 16 // min(sizes)) if sizes else 1
+
+
+def vector_guards(task: Task, domain: AxisDomain, axis: int, vec: int) -> tuple[Formula, ...]:
+    """The innermost extent is a multiple of ``vec`` and every vector access is aligned."""
+    if vec == 1:
+        return ()
+    aligned: list[Formula] = [
+        ("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes)) for fid in vector_fids(domain, axis)
+    ]
+    return (("eq", ("mod", domain.axes[axis].extent, vec), 0), *aligned)
+
+
+def fits_int32(formula: Formula) -> Formula:
+    """A guard: so few elements that 32-bit indices do."""
+    return ("lt", formula, INDEX_HEADROOM)
+
+
+def usable(variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
+    """``variants`` with constant guards decided: true ones dropped, variants with a false one dropped, and everything
+    after the first unguarded variant dropped, since it could never be chosen."""
+    kept: list[VariantSpec] = []
+    for variant in variants:
+        decided = [(guard, _constant(guard)) for guard in variant.guard]
+        if any(result == 0 for _, result in decided):
+            continue
+        guard = tuple(guard for guard, result in decided if result is None)
+        kept.append(VariantSpec(name=variant.name, guard=guard, launches=variant.launches, scratch=variant.scratch))
+        if not guard:
+            break
+    return tuple(kept)
+
+
+def _constant(formula: Formula) -> int | None:
+    """The value of a formula without symbols or pointers; None for any other."""
+    try:
+        return evaluate(formula, {})
+    except (KeyError, ValueError):
+        return None
+
+
+def hint(formula: Formula, sizes: Mapping[str, int]) -> int:
+    """The size that heuristics assume for ``formula``, at least 1."""
+    from fusebuild.formula import symbols
+
+    known = {symbol: sizes.get(symbol, DEFAULT_EXTENT) for symbol in symbols(formula)}
+    return max(1, evaluate(formula, known))
+
+
+def axis_product(domain: AxisDomain, axes: Sequence[int]) -> Formula:
+    """The number of points of the given axes."""
+    return product([domain.axes[axis].extent for axis in axes])

@@ -1,0 +1,111 @@
+"""Elementwise tasks with any broadcast pattern: one thread handles ``unroll`` vectors of neighbouring elements.
+
+All axes are flattened into one index; a tensor that lacks an axis (a broadcast) recovers its coordinates by division,
+which costs nothing next to memory. Values that do not change along the innermost axis are computed once a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula, ceil_div
+from fusebuild.ir import Task
+from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import (
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    VariantSpec,
+    axis_product,
+    extent_parameters,
+    fits_int32,
+    hint,
+    rejection,
+    scalar_parameters,
+    tensor_parameters,
+    try_domain,
+    usable,
+    vector_guards,
+    vector_width,
+)
+from fusebuild.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseHeuristics:
+    """``unroll`` vectors are loaded before the first is used: the bytes in flight that hide memory latency."""
+
+    threads: int
+    unroll: int
+    min_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseScheduler:
+    name: str = "pointwise"
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        for index in task.exprs:
+            expr = task.fusion.exprs[index]
+            if op_of(expr).kind is Kind.REDUCTION:
+                return rejection(self.name, task, f"{expr.op} is a reduction", expr.outputs[0])
+        domain = try_domain(self.name, task)
+        if isinstance(domain, Rejection):
+            return domain
+        for fid in task.outputs:
+            if domain.accesses[fid].axes != tuple(range(len(domain.axes))):
+                name = task.fusion.value(fid).name
+                return rejection(self.name, task, f"{name} does not span the whole iteration domain", fid)
+        return None
+
+    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        domain = try_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        total = axis_product(domain, range(len(domain.axes)))
+        inner = len(domain.axes) - 1
+        vec = vector_width(task, domain, inner) if domain.axes else 1
+        vector = vector_guards(task, domain, inner, vec) if domain.axes else ()
+        small = fits_int32(total)
+        variants = [
+            (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
+            ("scalar_int32", (small,), 1, "int32_t"),
+            ("scalar_int64", (), 1, "int64_t"),
+        ]
+        return usable(
+            [
+                VariantSpec(
+                    name=name, guard=guard, launches=(_launch(task, target, domain, total, width, index, sizes),)
+                )
+                for name, guard, width, index in (variants if vec > 1 else variants[1:])
+            ]
+        )
+
+
+def _launch(
+    task: Task, target: Target, domain: AxisDomain, total: Formula, vec: int, index: str, sizes: Mapping[str, int]
+) -> LaunchSpec:
+    heuristics = choose(task, target, domain, vec, hint(total, sizes))
+    kernel = KernelSpec(
+        template="pointwise",
+        task=task,
+        domain=domain,
+        parameters=(*tensor_parameters(task, domain), *scalar_parameters(task), *extent_parameters(domain)),
+        index=index,
+        vec=vec,
+        heuristics=heuristics,
+    )
+    per_block = heuristics.threads * heuristics.unroll * vec
+    return LaunchSpec(kernel=kernel, grid=(ceil_div(total, per_block), 1, 1), block=(heuristics.threads, 1, 1))
+
+
+def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int) -> PointwiseHeuristics:
+    """Two vectors a thread (one with many inputs, whose loads are in flight together anyway), 256 threads a block;
+    smaller blocks when there is too little work to fill the multiprocessors."""
+    inputs = [fid for fid in domain.accesses if fid not in task.outputs]
+    unroll = 2 if len(inputs) <= 3 else 1
+    threads = 256
+    while threads > 64 and total < target.multiprocessors * threads * vec * unroll:
+        threads //= 2
+    return PointwiseHeuristics(threads=threads, unroll=unroll, min_blocks=max(1, 1024 // threads))

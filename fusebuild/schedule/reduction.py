@@ -1,0 +1,250 @@
+"""Reductions without broadcasting back: inner, outer and full, several over the same axes in one pass.
+
+The domain is ``kept x reduced x kept``. **Inner** (nothing kept inside): threads share a row. **Outer** (something kept
+inside): each thread owns a vector of columns and walks the reduced axis, then a block combines its rows. When the kept
+part alone cannot fill the GPU, the reduced axis is split over ``splits`` blocks whose partial results a second kernel
+combines in a fixed order, so that results are bitwise equal from run to run. The epilogue on the reduced domain runs in
+whichever kernel holds the final values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula, ceil_div, product
+from fusebuild.ir import Task
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import (
+    KernelSpec,
+    LaunchSpec,
+    Parameter,
+    Rejection,
+    VariantSpec,
+    axis_product,
+    extent_parameters,
+    fits_int32,
+    hint,
+    reductions,
+    rejection,
+    scalar_parameters,
+    tensor_parameters,
+    try_domain,
+    usable,
+    vector_guards,
+    vector_width,
+    workspace_parameter,
+)
+from fusebuild.schedule.rows import (
+    RowThreads,
+    check_outputs,
+    check_reductions,
+    kept_axes,
+    levels,
+    next_power_of_two,
+    reduced_axes,
+    row_threads,
+)
+from fusebuild.target import Target
+
+BLOCKS_PER_MULTIPROCESSOR = 4
+MAX_SPLITS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerHeuristics:
+    """``splits`` blocks share each row; 1 means that the kernel writes results and not partials."""
+
+    threads: RowThreads
+    splits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterHeuristics:
+    """A block is ``block_x`` column vectors by ``block_y`` rows; ``unroll`` rows are loaded before the first is used."""
+
+    block_x: int
+    block_y: int
+    unroll: int
+    splits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishHeuristics:
+    """A block combines the partials of ``block_x`` results, ``block_y`` threads to each."""
+
+    block_x: int
+    block_y: int
+    splits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionScheduler:
+    name: str = "reduction"
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        domain = try_domain(self.name, task)
+        if isinstance(domain, Rejection):
+            return domain
+        if rejected := check_reductions(self.name, task, domain):
+            return rejected
+        level = levels(task)
+        for index in reductions(task):
+            fid = task.fusion.exprs[index].outputs[0]
+            if level[fid] > 1:
+                name = task.fusion.value(fid).name
+                return rejection(self.name, task, f"{name} needs the result of another reduction", fid)
+        reduced = reduced_axes(domain)
+        if reduced and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
+            return rejection(self.name, task, "the reduced dims are not neighbours")
+        return check_outputs(self.name, task, domain, kept_axes(domain))
+
+    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        domain = try_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        inner = len(domain.axes) - 1
+        vec = vector_width(task, domain, inner)
+        vector = vector_guards(task, domain, inner, vec)
+        small = fits_int32(axis_product(domain, range(len(domain.axes))))
+        choices = [
+            (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
+            ("scalar_int32", (small,), 1, "int32_t"),
+            ("scalar_int64", (), 1, "int64_t"),
+        ]
+        is_inner = domain.axes[inner].reduced
+        make = _inner if is_inner else _outer
+        return usable(
+            [
+                make(task, target, domain, name, guard, width, index, sizes)
+                for name, guard, width, index in (choices if vec > 1 else choices[1:])
+            ]
+        )
+
+
+def _inner(
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    name: str,
+    guard: tuple[Formula, ...],
+    vec: int,
+    index: str,
+    sizes: Mapping[str, int],
+) -> VariantSpec:
+    rows = axis_product(domain, kept_axes(domain))
+    columns = axis_product(domain, reduced_axes(domain))
+    threads = row_threads(hint(columns, sizes), vec, 8)
+    blocks = hint(threads.grid(rows), sizes)
+    splits = _splits(target, blocks, hint(columns, sizes) // (256 * vec * 4))
+    if splits > 1:
+        threads = RowThreads(per_row=256, rows=1)
+    heuristics = InnerHeuristics(threads=threads, splits=splits)
+    kernel = _kernel("reduction_inner", task, domain, vec, index, heuristics, splits)
+    launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
+    return _with_finish(launch, name, guard, rows, splits, sizes)
+
+
+def _outer(
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    name: str,
+    guard: tuple[Formula, ...],
+    vec: int,
+    index: str,
+    sizes: Mapping[str, int],
+) -> VariantSpec:
+    reduced = reduced_axes(domain)
+    outside = axis_product(domain, [axis for axis in kept_axes(domain) if axis < reduced[0]])
+    inside = axis_product(domain, [axis for axis in kept_axes(domain) if axis > reduced[-1]])
+    block_x = min(32, next_power_of_two(-(-hint(inside, sizes) // vec)))
+    block_y = 256 // block_x
+    tiles = ceil_div(inside, block_x * vec)
+    depth = hint(axis_product(domain, reduced), sizes)
+    splits = _splits(target, hint(tiles, sizes) * hint(outside, sizes), depth // (block_y * 8))
+    heuristics = OuterHeuristics(block_x=block_x, block_y=block_y, unroll=4 if vec > 1 else 2, splits=splits)
+    kernel = _kernel("reduction_outer", task, domain, vec, index, heuristics, splits)
+    launch = LaunchSpec(kernel=kernel, grid=(product([tiles, outside]), splits, 1), block=(block_x, block_y, 1))
+    return _with_finish(launch, name, guard, product([outside, inside]), splits, sizes)
+
+
+def _splits(target: Target, blocks: int, most: int) -> int:
+    """How many blocks share one reduction, so that the GPU is full; at most ``most``."""
+    wanted = -(-target.multiprocessors * BLOCKS_PER_MULTIPROCESSOR // blocks)
+    return max(1, min(wanted, most, MAX_SPLITS))
+
+
+def _kernel(
+    template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: object, splits: int
+) -> KernelSpec:
+    """A reducing kernel. With splits it writes partials and not outputs."""
+    tensors = tensor_parameters(task, domain)
+    if splits > 1:
+        outputs = {f"T{fid}" for fid in task.outputs}
+        tensors = [parameter for parameter in tensors if parameter.name not in outputs]
+        tensors += partial_parameters(task, const=False)
+    return KernelSpec(
+        template=template,
+        task=task,
+        domain=domain,
+        parameters=(*tensors, *scalar_parameters(task), *extent_parameters(domain)),
+        index=index,
+        vec=vec,
+        heuristics=heuristics,
+    )
+
+
+def partial_parameters(task: Task, *, const: bool) -> list[Parameter]:
+    """One scratch array ``[splits, kept]`` per reduction."""
+    return [
+        workspace_parameter(
+            f"P{fid}",
+            task.fusion.value(fid).dtype,
+            slot,
+            const=const,
+            comment=f"partial results of {task.fusion.value(fid).name}",
+        )
+        for slot, fid in enumerate(task.fusion.exprs[index].outputs[0] for index in reductions(task))
+    ]
+
+
+def _with_finish(
+    launch: LaunchSpec,
+    name: str,
+    guard: tuple[Formula, ...],
+    kept: Formula,
+    splits: int,
+    sizes: Mapping[str, int],
+) -> VariantSpec:
+    if splits == 1:
+        return VariantSpec(name=name, guard=guard, launches=(launch,))
+    task, domain = launch.kernel.task, launch.kernel.domain
+    block_x = min(32, next_power_of_two(hint(kept, sizes)))
+    heuristics = FinishHeuristics(block_x=block_x, block_y=256 // block_x, splits=splits)
+    tensors = [parameter for parameter in tensor_parameters(task, domain) if _in_epilogue(task, domain, parameter)]
+    kernel = KernelSpec(
+        template="reduction_finish",
+        task=task,
+        domain=domain,
+        parameters=(
+            *tensors,
+            *partial_parameters(task, const=True),
+            *scalar_parameters(task),
+            *extent_parameters(domain),
+        ),
+        index=launch.kernel.index,
+        vec=1,
+        heuristics=heuristics,
+    )
+    finish = LaunchSpec(kernel=kernel, grid=(ceil_div(kept, block_x), 1, 1), block=(block_x, heuristics.block_y, 1))
+    scratch = tuple(
+        product([splits, task.fusion.value(task.fusion.exprs[index].outputs[0]).dtype.bytes, kept])
+        for index in reductions(task)
+    )
+    return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
+
+
+def _in_epilogue(task: Task, domain: AxisDomain, parameter: Parameter) -> bool:
+    """Outputs, and inputs that do not change along a reduced axis."""
+    fid = int(parameter.name[1:])
+    return fid in task.outputs or not any(domain.axes[axis].reduced for axis in domain.accesses[fid].axes)

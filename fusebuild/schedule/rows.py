@@ -1,0 +1,97 @@
+"""What the reducing families share: the checks on reduced axes, and how many threads walk one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula, ceil_div
+from fusebuild.ir import Task
+from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import Rejection, reductions, rejection
+
+WARP = 32
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowThreads:
+    """``per_row`` threads (a power of two) walk a row together; a block holds ``rows`` rows.
+
+    Several rows share a block only where a row fits a warp, so that rows never wait for each other at a barrier.
+    """
+
+    per_row: int
+    rows: int
+
+    @property
+    def block(self) -> int:
+        return self.per_row * self.rows
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        return ceil_div(rows, self.rows)
+
+
+def next_power_of_two(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+def row_threads(columns: int, vec: int, vectors_per_thread: int) -> RowThreads:
+    """Threads so that each has about ``vectors_per_thread`` vectors of a row of ``columns`` elements; blocks of at
+    least 128 threads."""
+    wanted = next_power_of_two(max(1, -(-columns // (vec * vectors_per_thread))))
+    per_row = min(MAX_THREADS, max(8, wanted))
+    return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
+
+
+def kept_axes(domain: AxisDomain) -> tuple[int, ...]:
+    return tuple(index for index, axis in enumerate(domain.axes) if not axis.reduced)
+
+
+def reduced_axes(domain: AxisDomain) -> tuple[int, ...]:
+    return tuple(index for index, axis in enumerate(domain.axes) if axis.reduced)
+
+
+def levels(task: Task) -> dict[int, int]:
+    """For each value the number of reductions on the longest path to it."""
+    level: dict[int, int] = {}
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        own = max((level.get(fid, 0) for fid in expr.inputs), default=0)
+        own += op_of(expr).kind is Kind.REDUCTION
+        level.update((fid, own) for fid in expr.outputs)
+    return level
+
+
+def check_reductions(scheduler: str, task: Task, domain: AxisDomain) -> Rejection | None:
+    """None when there are reductions, all over the same loops, each spanning every kept loop of the domain."""
+    indices = reductions(task)
+    if not indices:
+        return rejection(scheduler, task, "there is no reduction")
+    reduced = {loop for loop, info in enumerate(domain.domain.loops) if info.reduced}
+    kept = {loop for axis in domain.axes if not axis.reduced for loop in axis.loops}
+    for index in indices:
+        expr = task.fusion.exprs[index]
+        dims = domain.domain.dims[expr.inputs[0]]
+        own = {dims[dim] for dim in expr.dims} - {None}
+        name = task.fusion.value(expr.outputs[0]).name
+        if own != reduced:
+            return rejection(
+                scheduler, task, f"{name} reduces over other dims than the rest of the task", expr.outputs[0]
+            )
+        if not kept <= {*dims}:
+            return rejection(
+                scheduler, task, f"the task iterates over dims that the reduction {name} does not have",
+                expr.outputs[0],
+            )  # fmt: skip
+    return None
+
+
+def check_outputs(scheduler: str, task: Task, domain: AxisDomain, *shapes: tuple[int, ...]) -> Rejection | None:
+    """None when every output changes along exactly one of the given sets of axes."""
+    for fid in task.outputs:
+        if domain.accesses[fid].axes not in shapes:
+            name = task.fusion.value(fid).name
+            return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
+    return None

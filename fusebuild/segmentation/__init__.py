@@ -1,0 +1,6 @@
+"""Segmentation: which exprs run together, in which order, and what crosses between them."""
+
+from fusebuild.segmentation.segmented import Segment, SegmentedFusion, extract
+from fusebuild.segmentation.segmenter import segment
+
+__all__ = ["Segment", "SegmentedFusion", "extract", "segment"]

@@ -1,0 +1,145 @@
+"""The result of segmentation: an acyclic cover of a Fusion by tasks in run order, and each task as its own Fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fusebuild.formula import Formula, symbols, total
+from fusebuild.ir import (
+    Fusion,
+    OriginalFid,
+    Output,
+    SegmentFid,
+    Task,
+    tensor_type,
+    verify,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A task extracted into its own Fusion and index space.
+
+    ``fid_map`` leads from the segment's inputs and outputs back to the original fids. ``why`` says why the segment is
+    not part of one that it reads from.
+    """
+
+    id: int
+    scheduler: str
+    task: Task
+    fusion: Fusion
+    fid_map: Mapping[SegmentFid, OriginalFid]
+    why: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[OriginalFid, ...]:
+        return tuple(self.fid_map[SegmentFid(fid)] for fid in self.fusion.inputs)
+
+    @property
+    def outputs(self) -> tuple[OriginalFid, ...]:
+        return tuple(self.fid_map[SegmentFid(output.fid)] for output in self.fusion.outputs)
+
+    @property
+    def hbm_bytes(self) -> Formula:
+        """Bytes of the distinct elements of every tensor the segment reads or writes."""
+        read = {fid for expr in self.fusion.exprs for fid in expr.inputs}
+        tensors = [self.fusion.value(fid) for fid in self.fusion.inputs if fid in read]
+        tensors += [self.fusion.value(output.fid) for output in self.fusion.outputs]
+        return total([value.tensor.nbytes for value in tensors if value.is_tensor])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentedFusion:
+    """``segments`` in run order; every expr of ``fusion`` is in at least one."""
+
+    fusion: Fusion
+    segments: tuple[Segment, ...]
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Original fids of the intermediates in global memory: written by one segment and read by another."""
+        written = {fid for segment in self.segments for fid in segment.outputs}
+        read = {fid for segment in self.segments for fid in segment.inputs}
+        return tuple(sorted(written & read))
+
+    @property
+    def hbm_bytes(self) -> Formula:
+        return total([segment.hbm_bytes for segment in self.segments])
+
+
+def dense_outputs(fusion: Fusion) -> Fusion:
+    """``fusion`` with every output stored in full: what a user gets has no stride-0 dims."""
+    values = dict(fusion.values)
+    for fid in fusion.output_fids:
+        type_ = values[fid].tensor
+        values[fid] = replace(values[fid], type=tensor_type(type_.dtype, type_.shape))
+    return replace(fusion, values=values)
+
+
+def with_scalars(task: Task) -> Task:
+    """``task`` with the scalar arithmetic it needs: scalars are computed again wherever they are used."""
+    fusion = task.fusion
+    exprs = set(task.exprs)
+    waiting = [fid for index in task.exprs for fid in fusion.exprs[index].inputs]
+    while waiting:
+        fid = waiting.pop()
+        index = fusion.definition(fid)
+        if index is None or index in exprs or fusion.value(fid).is_tensor:
+            continue
+        exprs.add(index)
+        waiting += fusion.exprs[index].inputs
+    return Task(fusion=fusion, exprs=tuple(sorted(exprs)))
+
+
+def extract(task: Task, name: str) -> tuple[Fusion, dict[SegmentFid, OriginalFid]]:
+    """``task`` as a Fusion of its own, and the map from its inputs and outputs to original fids.
+
+    Inputs come first, in the order of their original fids, then constants and results in the order of the exprs. An
+    input that an output overwrites is an input even when no expr reads it.
+    """
+    fusion = task.fusion
+    outputs = task.outputs
+    aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+    targets = {aliases[fid] for fid in outputs if fid in aliases}
+    inputs = sorted({*task.inputs, *targets})
+    renumbered: dict[int, int] = {fid: index for index, fid in enumerate(inputs)}
+    exprs = [fusion.exprs[index] for index in task.exprs]
+    for expr in exprs:
+        for fid in (*expr.inputs, *expr.outputs):
+            renumbered.setdefault(fid, len(renumbered))
+    names = {output.fid: output.name for output in fusion.outputs}
+    values = {new: replace(fusion.value(old), fid=new) for old, new in renumbered.items()}
+    extracted = Fusion(
+        name=name,
+        values=values,
+        exprs=tuple(
+            replace(
+                expr,
+                inputs=tuple(renumbered[fid] for fid in expr.inputs),
+                outputs=tuple(renumbered[fid] for fid in expr.outputs),
+            )
+            for expr in exprs
+        ),
+        inputs=tuple(renumbered[fid] for fid in inputs),
+        outputs=tuple(
+            Output(
+                fid=renumbered[fid],
+                name=names.get(fid, fusion.value(fid).name),
+                alias=renumbered[aliases[fid]] if fid in aliases else None,
+            )
+            for fid in outputs
+        ),
+        facts=fusion.facts,
+        cases=fusion.cases,
+        recorded=len(renumbered),
+        given=_all_symbols(fusion),
+    )
+    fid_map = {SegmentFid(renumbered[fid]): OriginalFid(fid) for fid in (*inputs, *outputs)}
+    return verify(extracted), fid_map
+
+
+def _all_symbols(fusion: Fusion) -> tuple[str, ...]:
+    """Every symbol of the whole Fusion: a segment may name sizes of inputs that it does not read."""
+    bound = [symbol for binding in fusion.extents for symbol in symbols(binding.extent)]
+    return tuple(dict.fromkeys([*bound, *fusion.given]))

@@ -1,0 +1,96 @@
+"""Targets: what a plan is scheduled and compiled for. Adding a target touches this file alone.
+
+Limits are from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; bandwidths are the
+vendor's data sheets for the part named, and only steer heuristics and cost: nothing measured is derived from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusebuild.errors import UsageError, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A GPU architecture, or the CPU that runs the same rendered kernels for testing: ``host``, and
+    ``host-asan`` under AddressSanitizer and UBSan.
+
+    ``shared_bytes`` is the most shared memory one block may use, ``bandwidth`` is in bytes per second,
+    ``launch_seconds`` the cost of one more kernel.
+    """
+
+    name: str
+    multiprocessors: int
+    shared_bytes: int
+    registers: int
+    threads_per_multiprocessor: int
+    bandwidth: float
+    launch_seconds: float
+    compiler_flags: tuple[str, ...]
+
+    @property
+    def is_host(self) -> bool:
+        return self.name.startswith("host")
+
+    @property
+    def compute_capability(self) -> int:
+        """90 for ``sm_90``; 0 for the host."""
+        return 0 if self.is_host else int(self.name.removeprefix("sm_"))
+
+
+def _gpu(name: str, multiprocessors: int, shared_kib: int, threads: int, bandwidth: float) -> Target:
+    return Target(
+        name=name,
+        multiprocessors=multiprocessors,
+        shared_bytes=shared_kib * 1024,
+        registers=65536,
+        threads_per_multiprocessor=threads,
+        bandwidth=bandwidth,
+        launch_seconds=3e-6,
+        compiler_flags=(f"-gencode=arch=compute_{name[3:]},code={name}",),
+    )
+
+
+def _host(name: str, *flags: str) -> Target:
+    return Target(
+        name=name,
+        multiprocessors=1,
+        shared_bytes=96 * 1024,
+        registers=65536,
+        threads_per_multiprocessor=1024,
+        bandwidth=1e10,
+        launch_seconds=1e-6,
+        compiler_flags=flags,
+    )
+
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        _gpu("sm_80", 108, 163, 2048, 2.0e12),  # A100 80 GB
+        _gpu("sm_86", 84, 99, 1536, 0.77e12),  # A40
+        _gpu("sm_89", 142, 99, 1536, 0.86e12),  # L40S
+        _gpu("sm_90", 132, 227, 2048, 4.8e12),  # H200
+        _gpu("sm_100", 148, 227, 2048, 8.0e12),  # B200
+        _gpu("sm_120", 188, 99, 1536, 1.8e12),  # RTX PRO 6000 Blackwell
+        _host("host", "-O2"),
+        _host(
+            "host-asan",
+            "-O1",
+            "-g",
+            "-fno-omit-frame-pointer",
+            "-fsanitize=address,undefined",
+            "-fno-sanitize-recover=all",
+        ),
+    )
+}
+
+
+def find_target(name: str) -> Target:
+    """The target called ``name``; raises :class:`UsageError` naming the nearest one."""
+    if name not in TARGETS:
+        hint = nearest(name, TARGETS)
+        known = ", ".join(TARGETS)
+        raise UsageError(f"unknown target '{name}'{'; ' + hint if hint else ''} (known: {known})")
+    return TARGETS[name]

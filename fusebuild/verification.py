@@ -1,0 +1,174 @@
+"""Verification: an artifact's kernels against the fp64 oracle, on fresh random inputs, outputs poisoned first.
+
+The oracle evaluates the recipe as it was written, before any pass, so that passes, segmentation, schedules, templates,
+compiler and executor are all under test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fusebuild.formula import evaluate
+from fusebuild.ir import Fusion
+from fusebuild.recipe import Recipe, parse_recipe
+from fusebuild.reference import compare, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.runtime.loader import LoadedPlan, load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One case run one way. ``variant`` is the forced index, None for the executor's own choice; ``error`` and
+    ``bound`` are those of the output nearest to failing. ``problem`` says what else went wrong."""
+
+    fusion: str
+    target: str
+    case: Mapping[str, int]
+    variant: int | None
+    layout: str
+    error: float
+    bound: float
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problem and self.error <= self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Which cases to run: those whose largest tensor has at most ``max_elements`` elements."""
+
+    max_elements: int = 2**62
+
+
+def verify_artifact(path: Path, *, target: str | None, limits: Limits, seed: int = 0) -> Iterator[Verdict]:
+    """Run every case within ``limits`` of the artifact at ``path``: with the variant that the executor chooses, with
+    each other variant whose guards hold, and with misaligned inputs.
+
+    ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits.
+    """
+    plan = load(path, target=target)
+    recipe = read_recipe(path)
+    device = "cpu" if plan.target.startswith("host") else "cuda"
+    for index, case in enumerate(recipe.fusion.cases):
+        if largest_tensor(recipe.fusion, case) <= limits.max_elements:
+            yield from verify_case(plan, recipe.fusion, case, device, seed + 1000 * index)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe inside the artifact at ``path``."""
+    from fusebuild.artifact import open_artifact
+
+    return parse_recipe(open_artifact(path).member("recipe.yaml").decode(), f"{path.name}/recipe.yaml")
+
+
+def largest_tensor(fusion: Fusion, case: Mapping[str, int]) -> int:
+    """Elements of the largest tensor anywhere in ``fusion``: what the oracle has to hold."""
+    return max((evaluate(value.tensor.numel, case) for value in fusion.values.values() if value.is_tensor), default=0)
+
+
+def verify_case(plan: LoadedPlan, fusion: Fusion, case: Mapping[str, int], device: str, seed: int) -> Iterator[Verdict]:
+    """Every way to run one case."""
+    inputs = random_inputs(fusion, case, seed=seed, device=device)
+    wanted = evaluate_fp64(fusion, inputs)
+    yield _run(plan, fusion, case, inputs, wanted, None, "aligned")
+    for variant in _possible_variants(plan, inputs):
+        yield _run(plan, fusion, case, inputs, wanted, variant, "aligned")
+    misaligned = [_misaligned(value) for value in inputs]
+    yield _run(plan, fusion, case, misaligned, wanted, None, "misaligned")
+
+
+def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
+    """Variant indices that can be forced on every segment that has them."""
+    chosen = plan.plan.target(plan.target)
+    assert chosen is not None
+    valid = plan.variants_for(*inputs)
+    counts = [len(segment.variants) for segment in chosen.segments]
+    return [
+        index
+        for index in range(max(counts, default=0))
+        if all(index in own or index >= count for own, count in zip(valid, counts, strict=True))
+    ]
+
+
+def _run(
+    plan: LoadedPlan,
+    fusion: Fusion,
+    case: Mapping[str, int],
+    inputs: Sequence[Any],
+    wanted: Sequence[Any],
+    variant: int | None,
+    layout: str,
+) -> Verdict:
+    arguments = [value.clone() if _is_overwritten(fusion, index) else value for index, value in enumerate(inputs)]
+    before = [value.clone() if hasattr(value, "clone") else value for value in inputs]
+    out = [
+        _poisoned(fusion, output.fid, output.alias, want) for output, want in zip(fusion.outputs, wanted, strict=True)
+    ]
+    results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
+    results = results if isinstance(results, tuple) else (results,)
+    comparisons = [
+        compare(got, want, fusion.value(output.fid).dtype)
+        for got, want, output in zip(results, wanted, fusion.outputs, strict=True)
+    ]
+    worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
+    changed = [
+        fusion.value(fid).name
+        for index, fid in enumerate(fusion.inputs)
+        if not _is_overwritten(fusion, index) and not _same(before[index], inputs[index])
+    ]
+    return Verdict(
+        fusion=fusion.name,
+        target=plan.target,
+        case=case,
+        variant=variant,
+        layout=layout,
+        error=worst.error,
+        bound=worst.bound,
+        problem=f"input {changed[0]} was overwritten" if changed else "",
+    )
+
+
+def _is_overwritten(fusion: Fusion, index: int) -> bool:
+    return fusion.inputs[index] in {output.alias for output in fusion.outputs}
+
+
+def _poisoned(fusion: Fusion, fid: int, alias: int | None, want: Any) -> Any:
+    """A tensor to write into, full of what no kernel would write; None where an input is overwritten."""
+    import torch
+
+    if alias is not None:
+        return None
+    dtype = torch_dtype(fusion.value(fid).dtype)
+    poison = math.nan if dtype.is_floating_point else True if dtype is torch.bool else torch.iinfo(dtype).min
+    return torch.full(want.shape, poison, dtype=dtype, device=want.device)
+
+
+def _misaligned(value: Any) -> Any:
+    """The same numbers in memory that starts one element later, so that no wide access is possible."""
+    import torch
+
+    if not hasattr(value, "stride") or not value.numel():
+        return value
+    span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    buffer = torch.empty(span + 1, dtype=value.dtype, device=value.device)
+    moved = buffer[1:].as_strided(value.shape, value.stride())
+    moved.as_strided((span,), (1,)).copy_(value.as_strided((span,), (1,)))
+    return moved
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Bitwise equality, so that NaN equals NaN."""
+    import torch
+
+    if not hasattr(before, "stride"):
+        return bool(before == after)
+    return bool(torch.equal(torch.isnan(before), torch.isnan(after))) and bool(
+        torch.equal(before.nan_to_num(), after.nan_to_num())
+        if before.is_floating_point()
+        else torch.equal(before, after)
+    )

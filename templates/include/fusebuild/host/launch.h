@@ -1,0 +1,96 @@
+// Launching a kernel on the CPU: FUSEBUILD_ENTRY exports, for each kernel, a C function that takes what
+// cuLaunchKernel takes.
+
+#pragma once
+
+#include <fusebuild/host/block.h>
+
+#include <tuple>
+#include <utility>
+
+namespace fusebuild::host {
+
+constexpr int32_t kOk = 0;
+constexpr int32_t kInvalidValue = 1;  // as CUDA_ERROR_INVALID_VALUE
+
+// A static shared array of one OS thread, between red zones. It is poisoned when a block first reaches it.
+template <typename T, int kCount>
+struct SharedArray {
+  static_assert(std::is_trivially_copyable_v<T>, "shared memory holds plain data");
+
+  static constexpr int kRedZone = 64;
+  alignas(64) unsigned char before[kRedZone];
+  alignas(16) T data[kCount];
+  unsigned char after[kRedZone];
+  uint64_t generation;
+
+  T(&enter())
+  [kCount] {
+    if (generation != position.generation) {
+      generation = position.generation;
+      memset(static_cast<void*>(data), kPoison, sizeof(data));
+#if defined(FUSEBUILD_ASAN)
+      __asan_poison_memory_region(before, kRedZone);
+      __asan_poison_memory_region(after, kRedZone);
+#endif
+    }
+    return data;
+  }
+};
+
+inline bool is_valid(const int64_t* grid, const int32_t* block, int64_t shared_bytes) {
+  constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
+  for (int dim = 0; dim < 3; ++dim) {
+    if (grid[dim] < 0 || grid[dim] > (dim == 0 ? kMaxGridX : kMaxGridYZ)) return false;
+    if (block[dim] < 1 || block[dim] > kMaxThreads) return false;
+  }
+  return int64_t{block[0]} * block[1] * block[2] <= kMaxThreads && shared_bytes >= 0 &&
+         shared_bytes <= INT32_MAX;
+}
+
+// Runs every block, one after another; an empty grid runs none.
+inline int32_t run_grid(const Kernel& kernel, const int64_t* grid, const int32_t* block_size,
+                        int64_t shared_bytes) {
+  if (!is_valid(grid, block_size, shared_bytes)) return kInvalidValue;
+  static thread_local StackPool stacks;
+  Block block(kernel, Point{block_size[0], block_size[1], block_size[2]}, shared_bytes, stacks);
+  const Point size{static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
+  position.grid = size;
+  for (int z = 0; z < size.z; ++z) {
+    for (int y = 0; y < size.y; ++y) {
+      for (int x = 0; x < size.x; ++x) block.run(Point{x, y, z});
+    }
+  }
+  current_block = nullptr;
+  stacks.idle();
+  return kOk;
+}
+
+template <typename T>
+T read_argument(const void* address) {
+  T value;
+  memcpy(&value, address, sizeof(T));
+  return value;
+}
+
+template <typename... Parameters, size_t... kIndices>
+std::tuple<Parameters...> read_arguments(void** args, std::index_sequence<kIndices...>) {
+  return std::tuple<Parameters...>{read_argument<Parameters>(args[kIndices])...};
+}
+
+template <typename... Parameters>
+int32_t launch(const char* name, void (*function)(Parameters...), const int64_t* grid, const int32_t* block,
+               int64_t shared_bytes, [[maybe_unused]] void** args) {
+  struct Call {
+    void (*function)(Parameters...);
+    std::tuple<Parameters...> arguments;
+  };
+  const Call call{function, read_arguments<Parameters...>(args, std::index_sequence_for<Parameters...>{})};
+  const auto run = [](const void* packed) {
+    const Call& unpacked = *static_cast<const Call*>(packed);
+    std::apply(unpacked.function, unpacked.arguments);
+  };
+  return run_grid(Kernel{name, run, &call}, grid, block, shared_bytes);
+}
+
+}  // namespace fusebuild::host

@@ -1,0 +1,110 @@
+// The platform layer for the CPU: platform.cuh's names, where a block's threads are fibers of one OS thread.
+//
+// It is stricter than a GPU, so that tests find what a GPU would let pass now and then: every thread of a
+// block must reach every sync_block, every lane of a warp every shuffle, and every access must be aligned. A
+// kernel that breaks this is ended with a message on stderr and abort().
+
+#pragma once
+
+#include <fusebuild/host/launch.h>
+#include <fusebuild/host/special_functions.h>
+
+#include <cmath>
+#include <fusebuild/access.cuh>
+
+#define FUSEBUILD_DEVICE inline __attribute__((always_inline))
+#define FUSEBUILD_CONSTEXPR constexpr
+#define FUSEBUILD_UNROLL
+#define FUSEBUILD_UNROLL_BY(n)
+#define FUSEBUILD_KERNEL(max_threads, min_blocks) static void
+#define FUSEBUILD_SHARED(type, name, count)                                          \
+  static thread_local ::fusebuild::host::SharedArray<type, (count)> name##_of_block; \
+  type(&name)[count] = name##_of_block.enter()
+
+// int32_t fusebuild_host_NAME(grid, block, shared_bytes, args): runs the kernel's whole grid before it
+// returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument.
+// Returns 0, or 1 for sizes that CUDA would refuse. May be called from several OS threads at once.
+#define FUSEBUILD_ENTRY(name)                                                         \
+  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host_##name(    \
+      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args) { \
+    return ::fusebuild::host::launch(#name, name, grid, block, shared_bytes, args);   \
+  }
+
+namespace fusebuild {
+
+FUSEBUILD_DEVICE int thread_x() { return host::position.thread.x; }
+FUSEBUILD_DEVICE int thread_y() { return host::position.thread.y; }
+FUSEBUILD_DEVICE int thread_z() { return host::position.thread.z; }
+FUSEBUILD_DEVICE int block_x() { return host::position.block.x; }
+FUSEBUILD_DEVICE int block_y() { return host::position.block.y; }
+FUSEBUILD_DEVICE int block_z() { return host::position.block.z; }
+FUSEBUILD_DEVICE int grid_x() { return host::position.grid.x; }
+FUSEBUILD_DEVICE int grid_y() { return host::position.grid.y; }
+FUSEBUILD_DEVICE int grid_z() { return host::position.grid.z; }
+
+FUSEBUILD_DEVICE void sync_block() { host::current_block->sync_block(); }
+FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
+
+template <typename T>
+FUSEBUILD_DEVICE T* dynamic_shared() {
+  return reinterpret_cast<T*>(host::position.dynamic_shared);
+}
+
+template <Shuffle kMode, typename T>
+FUSEBUILD_DEVICE T shuffle(T value, int operand, int width) {
+  return host::current_block->shuffle(kMode, value, operand, width);
+}
+
+template <typename Word>
+FUSEBUILD_DEVICE void check_aligned(const Word* address, const char* access) {
+  const auto number = reinterpret_cast<uintptr_t>(address);
+  if (number % sizeof(Word) == 0) return;
+  host::current_block->fail("misaligned %zu-byte %s, its address modulo 16 is %zu", sizeof(Word), access,
+                            number % 16);
+}
+
+template <Hint kHint, typename Word>
+FUSEBUILD_DEVICE Word load_word(const Word* address) {
+  check_aligned(address, "load");
+  Word word;
+  memcpy(&word, static_cast<const void*>(address), sizeof(Word));
+  return word;
+}
+
+template <Hint kHint, typename Word>
+FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
+  check_aligned(address, "store");
+  memcpy(static_cast<void*>(address), &word, sizeof(Word));
+}
+
+FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
+  if (a != a || b != b) return a + b;
+  return a > b || (a == b && !std::signbit(a)) ? a : b;
+}
+FUSEBUILD_DEVICE float min_or_nan(float a, float b) {
+  if (a != a || b != b) return a + b;
+  return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+
+// As PTX's cvt.rzi: saturates; NaN becomes 0 from float to 32 bits, else the most negative integer.
+template <typename Integer, typename Float>
+FUSEBUILD_DEVICE Integer truncate_to_integer(Float x) {
+  constexpr Integer kLowest = std::numeric_limits<Integer>::lowest();
+  constexpr bool kNanIsZero = sizeof(Float) == 4 && sizeof(Integer) == 4;
+  if (x != x) return kNanIsZero ? Integer(0) : kLowest;
+  if (x < static_cast<Float>(kLowest)) return kLowest;
+  // -lowest is a power of two, and so exact in every floating type.
+  if (x >= -static_cast<Float>(kLowest)) return std::numeric_limits<Integer>::max();
+  return static_cast<Integer>(x);
+}
+
+FUSEBUILD_DEVICE float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+FUSEBUILD_DEVICE double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+FUSEBUILD_DEVICE float erfinv(float x) { return static_cast<float>(host::erfinv(static_cast<double>(x))); }
+FUSEBUILD_DEVICE double erfinv(double x) { return host::erfinv(x); }
+FUSEBUILD_DEVICE float erfcinv(float x) { return static_cast<float>(host::erfcinv(static_cast<double>(x))); }
+FUSEBUILD_DEVICE double erfcinv(double x) { return host::erfcinv(x); }
+FUSEBUILD_DEVICE float lgamma(float x) { return host::log_gamma(x); }
+FUSEBUILD_DEVICE double lgamma(double x) { return host::log_gamma(x); }
+
+}  // namespace fusebuild

@@ -1,0 +1,21 @@
+// The one header that rendered kernels include.
+//
+// Only the platform layer knows what it runs on. It has two implementations: platform.cuh for CUDA, and
+// host/platform.h for the CPU (-DFUSEBUILD_HOST), where a block's threads are fibers. Everything else is
+// written once on top of it, so what CI tests on a CPU is the code that GPUs run.
+
+#pragma once
+
+#if defined(FUSEBUILD_HOST)
+#include <fusebuild/host/platform.h>
+#else
+#include <fusebuild/platform.cuh>
+#endif
+
+#include <fusebuild/cast.cuh>
+#include <fusebuild/math.cuh>
+#include <fusebuild/reduce.cuh>
+#include <fusebuild/vec.cuh>
+
+// The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.
+namespace fb = fusebuild;

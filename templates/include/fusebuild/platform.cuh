@@ -1,0 +1,134 @@
+// The platform layer for CUDA (sm_80 and later). host/platform.h defines the same names for the CPU.
+
+#pragma once
+
+#include <fusebuild/access.cuh>
+
+// Functions must leave no body behind: a surviving internal-linkage function has a name that depends on the
+// directory it was compiled in, and so would the cubin.
+#define FUSEBUILD_DEVICE __device__ __forceinline__
+#define FUSEBUILD_CONSTEXPR __host__ __device__ constexpr
+#define FUSEBUILD_PRAGMA(text) _Pragma(#text)
+#define FUSEBUILD_UNROLL _Pragma("unroll")
+#define FUSEBUILD_UNROLL_BY(n) FUSEBUILD_PRAGMA(unroll n)
+#define FUSEBUILD_KERNEL(max_threads, min_blocks) \
+  extern "C" __global__ void __launch_bounds__(max_threads, min_blocks)
+#define FUSEBUILD_SHARED(type, name, count) __shared__ alignas(16) type name[count]
+#define FUSEBUILD_ENTRY(name)
+
+namespace fusebuild {
+
+FUSEBUILD_DEVICE int thread_x() { return static_cast<int>(threadIdx.x); }
+FUSEBUILD_DEVICE int thread_y() { return static_cast<int>(threadIdx.y); }
+FUSEBUILD_DEVICE int thread_z() { return static_cast<int>(threadIdx.z); }
+FUSEBUILD_DEVICE int block_x() { return static_cast<int>(blockIdx.x); }
+FUSEBUILD_DEVICE int block_y() { return static_cast<int>(blockIdx.y); }
+FUSEBUILD_DEVICE int block_z() { return static_cast<int>(blockIdx.z); }
+FUSEBUILD_DEVICE int grid_x() { return static_cast<int>(gridDim.x); }
+FUSEBUILD_DEVICE int grid_y() { return static_cast<int>(gridDim.y); }
+FUSEBUILD_DEVICE int grid_z() { return static_cast<int>(gridDim.z); }
+
+FUSEBUILD_DEVICE void sync_block() { __syncthreads(); }
+FUSEBUILD_DEVICE void sync_warp() { __syncwarp(); }
+
+// The block's dynamic shared memory, 16-byte aligned; every T names the same bytes.
+template <typename T>
+FUSEBUILD_DEVICE T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char fusebuild_dynamic_shared[];
+  return reinterpret_cast<T*>(fusebuild_dynamic_shared);
+}
+
+template <Shuffle kMode>
+FUSEBUILD_DEVICE unsigned shuffle_word(unsigned word, int operand, int width) {
+  constexpr unsigned kAllLanes = 0xffffffffu;
+  if constexpr (kMode == Shuffle::kXor) return __shfl_xor_sync(kAllLanes, word, operand, width);
+  if constexpr (kMode == Shuffle::kDown) return __shfl_down_sync(kAllLanes, word, operand, width);
+  if constexpr (kMode == Shuffle::kIndex) return __shfl_sync(kAllLanes, word, operand, width);
+}
+
+// A value of any size, moved between lanes four bytes at a time. All lanes of the warp take part.
+template <Shuffle kMode, typename T>
+FUSEBUILD_DEVICE T shuffle(T value, int operand, int width) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  unsigned words[kWords] = {};
+  memcpy(words, &value, sizeof(T));
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) words[w] = shuffle_word<kMode>(words[w], operand, width);
+  memcpy(&value, words, sizeof(T));
+  return value;
+}
+
+template <Hint kHint>
+FUSEBUILD_DEVICE uint4 load_word(const uint4* address) {
+  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
+  if constexpr (kHint == Hint::kNone) return *address;
+  uint4 word;
+  asm("ld.global.nc.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+      : "l"(address));
+  return word;
+}
+
+template <Hint kHint>
+FUSEBUILD_DEVICE uint2 load_word(const uint2* address) {
+  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
+  if constexpr (kHint == Hint::kNone) return *address;
+  uint2 word;
+  asm("ld.global.nc.L1::evict_last.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+  return word;
+}
+
+template <Hint kHint>
+FUSEBUILD_DEVICE unsigned int load_word(const unsigned int* address) {
+  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
+  if constexpr (kHint == Hint::kNone) return *address;
+  unsigned int word;
+  asm("ld.global.nc.L1::evict_last.u32 %0, [%1];" : "=r"(word) : "l"(address));
+  return word;
+}
+
+// Accesses of one and two bytes are too narrow for a keep hint to matter.
+template <Hint kHint, typename Word>
+FUSEBUILD_DEVICE Word load_word(const Word* address) {
+  static_assert(sizeof(Word) <= 2);
+  return kHint == Hint::kStreaming ? __ldcs(address) : *address;
+}
+
+template <Hint kHint, typename Word>
+FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
+  if constexpr (kHint == Hint::kStreaming) {
+    __stcs(address, word);
+  } else {
+    *address = word;
+  }
+}
+
+// One instruction where there is one: NaN if either is NaN, and +0 is above -0.
+FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+FUSEBUILD_DEVICE float min_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+// Toward zero; what does not fit saturates.
+template <typename Integer, typename Float>
+FUSEBUILD_DEVICE Integer truncate_to_integer(Float x) {
+  return static_cast<Integer>(x);
+}
+
+// The math functions that have no common name on both platforms.
+FUSEBUILD_DEVICE float rsqrt(float x) { return ::rsqrtf(x); }
+FUSEBUILD_DEVICE double rsqrt(double x) { return ::rsqrt(x); }
+FUSEBUILD_DEVICE float erfinv(float x) { return ::erfinvf(x); }
+FUSEBUILD_DEVICE double erfinv(double x) { return ::erfinv(x); }
+FUSEBUILD_DEVICE float erfcinv(float x) { return ::erfcinvf(x); }
+FUSEBUILD_DEVICE double erfcinv(double x) { return ::erfcinv(x); }
+FUSEBUILD_DEVICE float lgamma(float x) { return ::lgammaf(x); }
+FUSEBUILD_DEVICE double lgamma(double x) { return ::lgamma(x); }
+
+}  // namespace fusebuild

@@ -1,0 +1,97 @@
+// Short vectors that move between memory and registers in 16-byte accesses, and shuffles by name.
+
+#pragma once
+
+namespace fusebuild {
+
+// N values of T side by side, N a power of two. Aligned to its size, to 16 bytes at most.
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
+  static_assert(N > 0 && (N & (N - 1)) == 0, "a Vec holds a power of two of values");
+
+  T data[N];
+
+  FUSEBUILD_DEVICE T& operator[](int index) { return data[index]; }
+  FUSEBUILD_DEVICE const T& operator[](int index) const { return data[index]; }
+};
+
+// N copies of `value`.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> splat(T value) {
+  Vec<T, N> result;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) result[k] = value;
+  return result;
+}
+
+template <Hint kHint, int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_with_hint(const T* address) {
+  constexpr int kBytes = sizeof(Vec<T, N>);
+  using Word = typename WordOf<(kBytes < 16 ? kBytes : 16)>::Type;
+  constexpr int kWords = kBytes / sizeof(Word);
+  Word words[kWords];
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) words[w] = load_word<kHint>(reinterpret_cast<const Word*>(address) + w);
+  Vec<T, N> result;
+  memcpy(&result, words, kBytes);
+  return result;
+}
+
+template <Hint kHint, typename T, int N>
+FUSEBUILD_DEVICE void store_with_hint(T* address, const Vec<T, N>& values) {
+  constexpr int kBytes = sizeof(Vec<T, N>);
+  using Word = typename WordOf<(kBytes < 16 ? kBytes : 16)>::Type;
+  constexpr int kWords = kBytes / sizeof(Word);
+  Word words[kWords];
+  memcpy(words, &values, kBytes);
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) store_word<kHint>(reinterpret_cast<Word*>(address) + w, words[w]);
+}
+
+// N values from `address`, which is aligned to Vec<T, N>. In 16-byte accesses, or one of the natural size if
+// smaller.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load(const T* address) {
+  return load_with_hint<Hint::kNone, N>(address);
+}
+
+// The same for memory that is read once: its lines are the first to leave the caches.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_streaming(const T* address) {
+  return load_with_hint<Hint::kStreaming, N>(address);
+}
+
+// The same for memory that every row reads again and the kernel never writes: its lines are the last to leave
+// L1.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_keep(const T* address) {
+  return load_with_hint<Hint::kKeep, N>(address);
+}
+
+template <typename T, int N>
+FUSEBUILD_DEVICE void store(T* address, const Vec<T, N>& values) {
+  store_with_hint<Hint::kNone>(address, values);
+}
+
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_streaming(T* address, const Vec<T, N>& values) {
+  store_with_hint<Hint::kStreaming>(address, values);
+}
+
+// The value of lane `lane ^ mask`, `lane + delta` or `lane` of the group of `width` lanes that the caller is
+// in, as
+// __shfl_*_sync. All lanes of the warp take part. A source beyond the group gives the caller its own value.
+template <typename T>
+FUSEBUILD_DEVICE T shuffle_xor(T value, int mask, int width = kWarpThreads) {
+  return shuffle<Shuffle::kXor>(value, mask, width);
+}
+template <typename T>
+FUSEBUILD_DEVICE T shuffle_down(T value, int delta, int width = kWarpThreads) {
+  return shuffle<Shuffle::kDown>(value, delta, width);
+}
+template <typename T>
+FUSEBUILD_DEVICE T shuffle_index(T value, int lane, int width = kWarpThreads) {
+  return shuffle<Shuffle::kIndex>(value, lane, width);
+}
+
+}  // namespace fusebuild

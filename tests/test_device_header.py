@@ -1,0 +1,317 @@
+"""The device header's platform layer and reductions on the CPU, its guards, and that nvcc takes the same text.
+
+One test runs this file and ``test_device_math.py`` a second time under AddressSanitizer and UBSan, with
+``FUSEBUILD_TEST_HOST_TARGET`` set to ``host-asan``.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from device_harness import (
+    DEVICE_FOLDER,
+    DTYPES,
+    INCLUDE_FOLDER,
+    INF,
+    IS_SANITIZED,
+    NAN,
+    cuda_folder,
+    library,
+    same_values,
+    sample,
+)
+
+# --- The platform layer
+
+
+def test_indices_count_in_three_dimensions():
+    grid, block = (3, 2, 2), (4, 3, 2)
+    out = torch.full((12 * 24, 10), -1, dtype=torch.int32)
+    library("platform").run("indices", grid, block, out, *block)
+    expected = [
+        [*thread, *where, *grid, thread[0] + 4 * (thread[1] + 3 * thread[2])]
+        for where in itertools.product(range(3), range(2), range(2))
+        for thread in itertools.product(range(4), range(3), range(2))
+    ]
+    assert sorted(out.tolist()) == sorted(expected)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(32, 32), (65, 33), (1, 100)])
+def test_static_shared_memory_carries_a_tile_across_a_barrier(rows, cols):
+    x = sample(torch.float32, rows * cols).view(rows, cols)
+    out = torch.full((cols, rows), NAN)
+    library("platform").run("transpose_tile", (-(-cols // 32), -(-rows // 32)), (32, 8), x, out, rows, cols)
+    assert torch.equal(out, x.T)
+
+
+@pytest.mark.parametrize("threads", [1, 7, 64, 1024])
+def test_dynamic_shared_memory_carries_values_across_barriers(threads):
+    x = sample(torch.float64, 3 * threads)
+    out = torch.full_like(x, NAN)
+    library("platform").run("reverse_blocks", (3,), (threads,), x, out, threads, 5, shared_bytes=8 * threads)
+    assert torch.equal(out.view(3, threads), x.view(3, threads).flip(1))
+
+
+def test_shared_memory_starts_poisoned_in_every_block():
+    out = torch.zeros(3, 64, dtype=torch.int32)
+    library("platform").run("read_unwritten_shared", (3,), (32,), out, shared_bytes=128)
+    assert (out == -1).all()
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "bfloat16", "int64", "bool"])
+@pytest.mark.parametrize("width", [4, 16, 32])
+def test_shuffles_read_the_lanes_that_cuda_says(dtype, width):
+    x = sample(DTYPES[dtype], 64)
+    out = torch.zeros(3, 64, dtype=DTYPES[dtype])
+    library("platform").run(f"shuffle_{dtype}_{width}", (1,), (64,), x, out)
+    lanes = torch.arange(64)
+    down = torch.where(lanes % width + 2 < width, lanes + 2, lanes)
+    assert torch.equal(out[0], x[lanes ^ 3])
+    assert torch.equal(out[1], x[down])
+    assert torch.equal(out[2], x[lanes // width * width + width - 1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_vectors_are_loaded_and_stored_in_order(dtype, width):
+    thirds = 16 * 70
+    x = sample(DTYPES[dtype], 3 * thirds)
+    out = torch.zeros_like(x)
+    library("platform").run(f"copy_{dtype}_{width}", (-(-thirds // width // 64),), (64,), x, out, thirds)
+    kept = x[2 * thirds :].view(-1, width).clone()
+    kept[:, [0, -1]] = kept[:, [-1, 0]]
+    assert torch.equal(out, torch.cat([x[: 2 * thirds], kept.view(-1)]))
+
+
+def test_an_empty_grid_runs_nothing_and_sizes_beyond_cudas_are_refused():
+    out = torch.full((10,), -1, dtype=torch.int32)
+    platform = library("platform")
+    assert platform.status("indices", (0, 5), (32,), out, 32, 1, 1) == 0
+    for grid, block in [((1,), (0,)), ((1,), (1025,)), ((1,), (32, 33)), ((-1,), (1,)), ((1, 65536), (1,))]:
+        assert platform.status("indices", grid, block, out, *block, 1, 1) == 1
+    assert platform.status("indices", (1,), (1,), out, 1, 1, 1, shared_bytes=-1) == 1
+    assert (out == -1).all()
+
+
+def test_several_os_threads_may_run_kernels_at_once():
+    reduce = library("reduce")
+
+    def work(seed: int) -> bool:
+        x = sample(torch.float32, 16 * 256, seed)
+        out = torch.empty(16 * 256, 4, dtype=torch.float64)
+        for _ in range(5):
+            reduce.run("rows_256x1", (16,), (256,), x, out)
+        expected = x.view(16, 256).amax(1).double()
+        return torch.equal(out[:, 1].view(16, 256), expected[:, None].expand(16, 256))
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
+        assert all(pool.map(work, range(24)))
+
+
+# --- Reductions
+
+ROW_SHAPES = re.findall(r"ROW_KERNEL\((\d+), (\d+)\)", (DEVICE_FOLDER / "reduce.cu").read_text())
+COLUMN_SHAPES = re.findall(r"COLUMN_KERNEL\((\d+), (\d+), (\d+)\)", (DEVICE_FOLDER / "reduce.cu").read_text())
+
+
+@pytest.mark.parametrize(("threads", "rows"), [(int(threads), int(rows)) for threads, rows in ROW_SHAPES])
+def test_row_reductions_share_a_pass_and_agree_in_every_thread(threads, rows):
+    blocks = 3
+    x = sample(torch.float32, blocks * rows * threads).view(blocks * rows, threads)
+    x[0, threads // 2] = NAN
+    out = torch.full((blocks * rows, threads, 4), -7.0, dtype=torch.float64)
+    again = torch.zeros_like(out)
+    for result in (out, again):
+        library("reduce").run(f"rows_{threads}x{rows}", (blocks,), (threads * rows,), x, result)
+    assert same_values(out, again)
+    assert same_values(out, out[:, :1].expand_as(out).contiguous()), "threads of a row disagree"
+    exact = x.double()
+    expected = torch.stack([exact.sum(1), exact.amax(1), exact.amin(1), exact.prod(1)], dim=1)
+    assert torch.allclose(out[:, 0], expected, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+def test_row_reductions_of_integers_wrap_and_of_bools_ask_any_and_all():
+    x = sample(torch.int64, 128, seed=1) + 2**62
+    for values, any_is_3, all_are_not_3 in ((x, 0, 1), (x.index_fill(0, torch.tensor([77]), 3), 1, 0)):
+        out = torch.zeros(128, 6, dtype=torch.int64)
+        library("reduce").run("rows_of_integers", (1,), (128,), values, out)
+        narrow = values.to(torch.int32)
+        product = torch.tensor(math.prod(narrow.tolist()) % 2**32).to(torch.int32)
+        expected = [values.sum(), product, narrow.amax(), narrow.amin(), any_is_3, all_are_not_3]
+        assert out.tolist() == [[int(value) for value in expected]] * 128
+
+
+def test_identities_leave_every_value_as_it_is():
+    out = torch.zeros(12, dtype=torch.float64)
+    library("reduce").run("identities", (1,), (1,), out)
+    assert out.tolist() == [0, 1, -INF, INF, -INF, INF, 0, 1, -(2**31), 2**31 - 1, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax_alternating"])
+def test_dependent_row_reductions_run_back_to_back(name):
+    x = sample(torch.float32, 4 * 256).view(4, 256)
+    out = torch.full_like(x, NAN)
+    library("reduce").run(name, (4,), (256,), x, out, 5)
+    expected = x.double()
+    for _ in range(5):
+        expected = expected.softmax(1)
+    assert torch.allclose(out.double(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("x", "y", "n"), [tuple(map(int, shape)) for shape in COLUMN_SHAPES])
+def test_column_reductions_combine_over_y(x, y, n):
+    rows = 2 * y + 3
+    values = sample(torch.float32, rows * x * n).view(rows, x * n)
+    sums, extremes = torch.full((x * n,), NAN), torch.full((x * n + x,), NAN)
+    again = torch.full((x * n,), NAN)
+    for result in (sums, again):
+        library("reduce").run(f"columns_{x}x{y}_{n}", (1,), (x, y), values, result, extremes, rows, 2)
+    assert torch.equal(sums, again)
+    assert torch.allclose(sums.double(), values.double().sum(0), rtol=1e-5, atol=1e-5)
+    assert torch.equal(extremes[: x * n], values.amax(0))
+    assert torch.equal(extremes[x * n :], values.view(rows, x, n).amin((0, 2)))
+
+
+# --- Guards
+
+MISUSES = {
+    "returns_before_sync": "its threads diverged and wait forever: 63 at sync_block (the first is thread (0, 0, 0)), "
+    "1 returned (the first is thread (5, 0, 0))",
+    "returns_before_shuffle": "its threads diverged and wait forever: 8 at a shuffle (the first is thread (32, 0, 0)), "
+    "56 returned (the first is thread (0, 0, 0))",
+    "shuffles_while_others_sync": "its threads diverged and wait forever: 32 at sync_block (the first is thread "
+    "(0, 0, 0)), 32 at a shuffle (the first is thread (1, 0, 0))",
+    "shuffles_by_two_widths": "thread (16, 0, 0): the lanes of a warp meet at different shuffles",
+    "shuffles_while_others_sync_warp": "thread (16, 0, 0): the lanes of a warp meet at a shuffle and at sync_warp",
+    "loads_unaligned": "thread (0, 0, 0): misaligned 16-byte load, its address modulo 16 is 4",
+    "stores_unaligned": "thread (0, 0, 0): misaligned 16-byte store, its address modulo 16 is 8",
+    "needs_a_huge_stack": "",  # a segmentation fault or a message, as the frame falls
+}
+"""Kernel of misuse.cu, and what is said of its block (0, 0, 0)."""
+
+RUN_ONE = """
+import ctypes, sys
+library, name, threads, first, shared = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+memory = ctypes.create_string_buffer(8192)
+out = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
+ctypes.c_int32.from_address(out.value).value = first
+args = (ctypes.c_void_p * 1)(ctypes.addressof(out))
+entry = getattr(ctypes.CDLL(library), "fusebuild_host_" + name)
+entry((ctypes.c_int64 * 3)(1, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1), ctypes.c_int64(shared), args)
+"""
+
+
+def run_misuse(
+    path: Path, name: str, *, threads: int = 64, first: int = 0, shared_bytes: int = 0
+) -> subprocess.CompletedProcess[str]:
+    arguments = [str(path), name, str(threads), str(first), str(shared_bytes)]
+    return subprocess.run([sys.executable, "-c", RUN_ONE, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_misuse_ends_the_process_and_says_where(name):
+    result = run_misuse(library("misuse").path, name)
+    assert result.returncode < 0 or (IS_SANITIZED and result.returncode != 0)
+    if MISUSES[name]:
+        where = f"fusebuild host: kernel {name}, block (0, 0, 0)"
+        separator = ": " if MISUSES[name].startswith("its") else ", "
+        assert f"{where}{separator}{MISUSES[name]}\n" in result.stderr
+
+
+def test_a_shuffle_from_a_lane_that_is_not_there_ends_the_process():
+    result = run_misuse(library("misuse").path, "reads_a_lane_that_is_not_there", threads=16)
+    assert result.returncode < 0
+    assert "thread (15, 0, 0): a shuffle reads lane 31, but the warp has 16\n" in result.stderr
+
+
+# --- The sanitizers, which see what the guards do not
+
+
+def test_everything_again_under_the_sanitizers():
+    if IS_SANITIZED:
+        pytest.skip("this is the second run")
+    if not Path(sanitizer := find_sanitizer()).is_absolute():
+        pytest.skip("g++ comes without AddressSanitizer")
+    files = [str(Path(__file__)), str(Path(__file__).with_name("test_device_math.py"))]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-k", "not nvcc"]
+    sanitized = {"FUSEBUILD_TEST_HOST_TARGET": "host-asan", "LD_PRELOAD": sanitizer, "ASAN_OPTIONS": "detect_leaks=0"}
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files],
+        env=os.environ | sanitized,
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-8000:]
+
+
+def find_sanitizer() -> str:
+    """libasan.so, which has to be loaded before Python is; just the name where g++ has none."""
+    command = ["g++", "-print-file-name=libasan.so"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.skipif(not IS_SANITIZED, reason="runs within test_everything_again_under_the_sanitizers")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("leaves_static_shared", "index 64 out of bounds for type 'int [64]'"),
+        ("leaves_dynamic_shared", "AddressSanitizer: heap-buffer-overflow"),
+        ("leaves_its_tensor", "AddressSanitizer: heap-buffer-overflow"),
+    ],
+)
+def test_an_access_out_of_bounds_ends_the_process(name, message):
+    result = run_misuse(library("misuse").path, name, first=10, shared_bytes=256)
+    assert result.returncode != 0
+    assert message in result.stderr
+
+
+# --- nvcc
+
+KERNEL_FILES = ["platform", "casts", "math", "reduce"]
+
+
+def compile_for_gpu(folder: Path, name: str, architecture: str) -> tuple[bytes, str]:
+    """The cubin of a copy of ``device/NAME.cu`` and of the header in ``folder``, and what ptxas said."""
+    nvcc = shutil.which("nvcc") or str(cuda_folder() / "bin" / "nvcc")
+    if not Path(nvcc).exists():
+        pytest.skip("no nvcc")
+    source, output = folder / f"{name}.cu", folder / f"{name}.{architecture}.cubin"
+    if not source.exists():
+        shutil.copy(DEVICE_FOLDER / source.name, source)
+        shutil.copytree(INCLUDE_FOLDER, folder / "include", dirs_exist_ok=True)
+    code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+    flags = ["-std=c++17", "-O3", "-cubin", code, "-Werror=all-warnings", "-Xptxas=-v"]
+    command = [nvcc, *flags, "-I", str(folder / "include"), str(source), "-o", str(output)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return output.read_bytes(), result.stderr
+
+
+@pytest.mark.parametrize("name", KERNEL_FILES)
+@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
+    _, report = compile_for_gpu(tmp_path, name, architecture)
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert len(spills) >= len(re.findall(r"Compiling entry function", report)) > 0
+    assert set(spills) == {("0", "0")}
+
+
+@pytest.mark.parametrize("name", ["math", "reduce"])
+def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
+    folders = [tmp_path / "here", tmp_path / "a" / "longer" / "path"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    here, there = (compile_for_gpu(folder, name, "90")[0] for folder in folders)
+    assert here == there
