@@ -1,4 +1,8 @@
-"""Compiling and running the kernels of ``tests/device/*.cu`` on the CPU, for the tests of the device header."""
+"""Compiling and running the kernels of ``tests/device/*.cu``, for the tests of the device header.
+
+They run on the CPU, unless the environment variable ``FUSEBUILD_TEST_TARGET`` names another target: ``host-asan``, for
+which the sanitizer's library must be preloaded, or a GPU such as ``sm_90``.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,23 @@ import ctypes
 import functools
 import math
 import os
+import shutil
 import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import torch
 
-from fusebuild.target import find_target
+from fusebuild.target import Target, find_target
 
 DEVICE_FOLDER = Path(__file__).parent / "device"
 INCLUDE_FOLDER = Path(__file__).parent.parent / "templates" / "include"
-TARGET = os.environ.get("FUSEBUILD_TEST_HOST_TARGET", "host")
-IS_SANITIZED = TARGET == "host-asan"
+TARGET = find_target(os.environ.get("FUSEBUILD_TEST_TARGET", "host"))
+IS_SANITIZED = TARGET.name == "host-asan"
 NAN, INF = math.nan, math.inf
 
 DTYPES = {
@@ -47,49 +53,105 @@ def cuda_folder() -> Path:
     pytest.skip("no CUDA headers")
 
 
-def compile_for_host(source: Path, output: Path, target: str = TARGET) -> Path:
-    """``output``, a shared object made from ``source`` for a host target; warnings are errors."""
-    flags = ["-x", "c++", "-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"]
-    warnings = ["-Wall", "-Wextra", "-Werror"]
-    folders = ["-I", str(INCLUDE_FOLDER), "-isystem", str(cuda_folder() / "include")]
-    optimization = find_target(target).compiler_flags
-    command = ["g++", *flags, *warnings, "-DFUSEBUILD_HOST", *folders, *optimization, str(source), "-o", str(output)]
+def compile_kernels(source: Path, output: Path, target: Target, include: Path = INCLUDE_FOLDER) -> str:
+    """Makes ``output`` from ``source``, a shared object or a cubin; warnings are errors. Returns what was said."""
+    if target.is_host:
+        flags = ["-x", "c++", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-DFUSEBUILD_HOST"]
+        flags += ["-Wall", "-Wextra", "-Werror", "-isystem", str(cuda_folder() / "include")]
+        compiler = "g++"
+    else:
+        flags = ["-O3", "-cubin", "-Werror=all-warnings", "-Xptxas=-v"]
+        compiler = find_nvcc()
+    flags += ["-std=c++17", "-I", str(include), *target.compiler_flags]
+    command = [compiler, *flags, str(source), "-o", str(output)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    return output
+    return result.stderr
+
+
+def find_nvcc() -> str:
+    nvcc = shutil.which("nvcc") or str(cuda_folder() / "bin" / "nvcc")
+    if not Path(nvcc).exists():
+        pytest.skip("no nvcc")
+    return nvcc
+
+
+class Library(Protocol):
+    """The kernels of one ``.cu`` file, callable by name."""
+
+    path: Path
+
+    def run(
+        self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
+    ) -> None:
+        """Runs a kernel: tensors are passed by address, ints as int64. Sizes beyond those given are 1."""
 
 
 class HostLibrary:
-    """The kernels of one ``.cu`` file, callable by name."""
+    """Kernels on the CPU."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.library = ctypes.CDLL(str(path))
-
-    def status(
-        self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
-    ) -> int:
-        """Runs a kernel: tensors are passed by address, ints as int64. Sizes beyond those given are 1."""
-        values = [
-            ctypes.c_void_p(arg.data_ptr()) if isinstance(arg, torch.Tensor) else ctypes.c_int64(arg) for arg in args
-        ]
-        addresses = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
-        entry = getattr(self.library, f"fusebuild_host_{name}")
-        entry.restype = ctypes.c_int32
-        sizes = (ctypes.c_int64 * 3)(*grid, *[1] * (3 - len(grid)))
-        threads = (ctypes.c_int32 * 3)(*block, *[1] * (3 - len(block)))
-        return int(entry(sizes, threads, ctypes.c_int64(shared_bytes), addresses))
 
     def run(
         self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
     ) -> None:
         assert self.status(name, grid, block, *args, shared_bytes=shared_bytes) == 0
 
+    def status(
+        self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
+    ) -> int:
+        entry = getattr(self.library, f"fusebuild_host_{name}")
+        entry.restype = ctypes.c_int32
+        sizes, threads = (ctypes.c_int64 * 3)(*in_3d(grid)), (ctypes.c_int32 * 3)(*in_3d(block))
+        values = pack(args)
+        return int(entry(sizes, threads, ctypes.c_int64(shared_bytes), addresses_of(values)))
+
+
+class GpuLibrary:
+    """Kernels on the current CUDA device; tensors are copied there and back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        torch.cuda.synchronize()  # makes the context that the module is loaded into
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.module = ctypes.c_void_p()
+        assert self.driver.cuModuleLoad(ctypes.byref(self.module), str(path).encode()) == 0
+
+    def run(
+        self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
+    ) -> None:
+        function = ctypes.c_void_p()
+        assert self.driver.cuModuleGetFunction(ctypes.byref(function), self.module, name.encode()) == 0
+        on_device = [arg.cuda() if isinstance(arg, torch.Tensor) else arg for arg in args]
+        values, stream = pack(on_device), ctypes.c_void_p(0)
+        sizes = [*in_3d(grid), *in_3d(block), shared_bytes]
+        assert self.driver.cuLaunchKernel(function, *sizes, stream, addresses_of(values), None) == 0
+        torch.cuda.synchronize()
+        for arg, result in zip(args, on_device, strict=True):
+            if isinstance(arg, torch.Tensor) and isinstance(result, torch.Tensor):
+                arg.copy_(result)
+
+
+def in_3d(sizes: Sequence[int]) -> tuple[int, ...]:
+    return (*sizes, *[1] * (3 - len(sizes)))
+
+
+def pack(args: Sequence[torch.Tensor | int]) -> list[ctypes.c_void_p | ctypes.c_int64]:
+    return [ctypes.c_void_p(arg.data_ptr()) if isinstance(arg, torch.Tensor) else ctypes.c_int64(arg) for arg in args]
+
+
+def addresses_of(values: Sequence[ctypes.c_void_p | ctypes.c_int64]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
+
 
 @functools.cache
-def library(name: str) -> HostLibrary:
+def library(name: str) -> Library:
     """The kernels of ``device/NAME.cu``, compiled once per process for :data:`TARGET`."""
-    return HostLibrary(compile_for_host(DEVICE_FOLDER / f"{name}.cu", Path(_objects.name) / f"{name}.so"))
+    output = Path(_objects.name) / (f"{name}.so" if TARGET.is_host else f"{name}.cubin")
+    compile_kernels(DEVICE_FOLDER / f"{name}.cu", output, TARGET)
+    return HostLibrary(output) if TARGET.is_host else GpuLibrary(output)
 
 
 def sample(dtype: torch.dtype, count: int, seed: int = 0) -> torch.Tensor:

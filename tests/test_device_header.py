@@ -1,7 +1,6 @@
 """The device header's platform layer and reductions on the CPU, its guards, and that nvcc takes the same text.
 
-One test runs this file and ``test_device_math.py`` a second time under AddressSanitizer and UBSan, with
-``FUSEBUILD_TEST_HOST_TARGET`` set to ``host-asan``.
+Two tests run this file and ``test_device_math.py`` again: under AddressSanitizer and UBSan, and on a GPU.
 """
 
 from __future__ import annotations
@@ -25,11 +24,17 @@ from device_harness import (
     INF,
     IS_SANITIZED,
     NAN,
-    cuda_folder,
+    TARGET,
+    HostLibrary,
+    compile_kernels,
     library,
     same_values,
     sample,
 )
+
+from fusebuild.target import find_target
+
+only_on_the_host = pytest.mark.skipif(not TARGET.is_host, reason="on a GPU this is undefined")
 
 # --- The platform layer
 
@@ -62,6 +67,7 @@ def test_dynamic_shared_memory_carries_values_across_barriers(threads):
     assert torch.equal(out.view(3, threads), x.view(3, threads).flip(1))
 
 
+@only_on_the_host
 def test_shared_memory_starts_poisoned_in_every_block():
     out = torch.zeros(3, 64, dtype=torch.int32)
     library("platform").run("read_unwritten_shared", (3,), (32,), out, shared_bytes=128)
@@ -93,9 +99,11 @@ def test_vectors_are_loaded_and_stored_in_order(dtype, width):
     assert torch.equal(out, torch.cat([x[: 2 * thirds], kept.view(-1)]))
 
 
+@only_on_the_host
 def test_an_empty_grid_runs_nothing_and_sizes_beyond_cudas_are_refused():
     out = torch.full((10,), -1, dtype=torch.int32)
     platform = library("platform")
+    assert isinstance(platform, HostLibrary)
     assert platform.status("indices", (0, 5), (32,), out, 32, 1, 1) == 0
     for grid, block in [((1,), (0,)), ((1,), (1025,)), ((1,), (32, 33)), ((-1,), (1,)), ((1, 65536), (1,))]:
         assert platform.status("indices", grid, block, out, *block, 1, 1) == 1
@@ -103,6 +111,7 @@ def test_an_empty_grid_runs_nothing_and_sizes_beyond_cudas_are_refused():
     assert (out == -1).all()
 
 
+@only_on_the_host
 def test_several_os_threads_may_run_kernels_at_once():
     reduce = library("reduce")
 
@@ -218,6 +227,7 @@ def run_misuse(
     return subprocess.run([sys.executable, "-c", RUN_ONE, *arguments], capture_output=True, text=True, check=False)
 
 
+@only_on_the_host
 @pytest.mark.parametrize("name", MISUSES)
 def test_misuse_ends_the_process_and_says_where(name):
     result = run_misuse(library("misuse").path, name)
@@ -228,6 +238,7 @@ def test_misuse_ends_the_process_and_says_where(name):
         assert f"{where}{separator}{MISUSES[name]}\n" in result.stderr
 
 
+@only_on_the_host
 def test_a_shuffle_from_a_lane_that_is_not_there_ends_the_process():
     result = run_misuse(library("misuse").path, "reads_a_lane_that_is_not_there", threads=16)
     assert result.returncode < 0
@@ -237,29 +248,31 @@ def test_a_shuffle_from_a_lane_that_is_not_there_ends_the_process():
 # --- The sanitizers, which see what the guards do not
 
 
+@only_on_the_host
 def test_everything_again_under_the_sanitizers():
     if IS_SANITIZED:
         pytest.skip("this is the second run")
-    if not Path(sanitizer := find_sanitizer()).is_absolute():
+    command = ["g++", "-print-file-name=libasan.so"]
+    sanitizer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(sanitizer).is_absolute():
         pytest.skip("g++ comes without AddressSanitizer")
-    files = [str(Path(__file__)), str(Path(__file__).with_name("test_device_math.py"))]
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-k", "not nvcc"]
-    sanitized = {"FUSEBUILD_TEST_HOST_TARGET": "host-asan", "LD_PRELOAD": sanitizer, "ASAN_OPTIONS": "detect_leaks=0"}
+    # Python was not linked with the sanitizer, so its library has to be loaded before everything else.
+    run_again(FUSEBUILD_TEST_TARGET="host-asan", LD_PRELOAD=sanitizer, ASAN_OPTIONS="detect_leaks=0")
+
+
+def run_again(**environment: str) -> None:
+    """Runs these tests, but for those of nvcc, in another process."""
+    files = [str(Path(__file__).with_name(name)) for name in ("test_device_header.py", "test_device_math.py")]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not nvcc and not again"]
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files],
-        env=os.environ | sanitized,
+        [*command, *files],
+        env=os.environ | environment,
         cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-8000:]
-
-
-def find_sanitizer() -> str:
-    """libasan.so, which has to be loaded before Python is; just the name where g++ has none."""
-    command = ["g++", "-print-file-name=libasan.so"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.mark.skipif(not IS_SANITIZED, reason="runs within test_everything_again_under_the_sanitizers")
@@ -279,39 +292,34 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 
 # --- nvcc
 
-KERNEL_FILES = ["platform", "casts", "math", "reduce"]
 
-
-def compile_for_gpu(folder: Path, name: str, architecture: str) -> tuple[bytes, str]:
-    """The cubin of a copy of ``device/NAME.cu`` and of the header in ``folder``, and what ptxas said."""
-    nvcc = shutil.which("nvcc") or str(cuda_folder() / "bin" / "nvcc")
-    if not Path(nvcc).exists():
-        pytest.skip("no nvcc")
-    source, output = folder / f"{name}.cu", folder / f"{name}.{architecture}.cubin"
-    if not source.exists():
-        shutil.copy(DEVICE_FOLDER / source.name, source)
-        shutil.copytree(INCLUDE_FOLDER, folder / "include", dirs_exist_ok=True)
-    code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    flags = ["-std=c++17", "-O3", "-cubin", code, "-Werror=all-warnings", "-Xptxas=-v"]
-    command = [nvcc, *flags, "-I", str(folder / "include"), str(source), "-o", str(output)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return output.read_bytes(), result.stderr
-
-
-@pytest.mark.parametrize("name", KERNEL_FILES)
-@pytest.mark.parametrize("architecture", ["80", "90", "100"])
+@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
-    _, report = compile_for_gpu(tmp_path, name, architecture)
+    report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))
     spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", report)
-    assert len(spills) >= len(re.findall(r"Compiling entry function", report)) > 0
+    assert len(spills) >= len(re.findall("Compiling entry function", report)) > 0
     assert set(spills) == {("0", "0")}
 
 
 @pytest.mark.parametrize("name", ["math", "reduce"])
 def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
-    folders = [tmp_path / "here", tmp_path / "a" / "longer" / "path"]
-    for folder in folders:
-        folder.mkdir(parents=True)
-    here, there = (compile_for_gpu(folder, name, "90")[0] for folder in folders)
-    assert here == there
+    cubins = []
+    for folder in (tmp_path / "here", tmp_path / "a" / "longer" / "path"):
+        shutil.copytree(INCLUDE_FOLDER, folder / "include")
+        source, output = folder / f"{name}.cu", folder / f"{name}.cubin"
+        shutil.copy(DEVICE_FOLDER / source.name, source)
+        compile_kernels(source, output, find_target("sm_90"), include=folder / "include")
+        cubins.append(output.read_bytes())
+    assert cubins[0] == cubins[1]
+
+
+# --- A GPU
+
+
+@pytest.mark.gpu
+def test_everything_again_on_the_gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    major, minor = torch.cuda.get_device_capability()
+    run_again(FUSEBUILD_TEST_TARGET=f"sm_{major}{minor}")

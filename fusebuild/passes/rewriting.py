@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir import Attribute, Expr, Fusion, Literal, Value
-from fusebuild.ops import OPS
 
 
 class Rewriter:
@@ -107,8 +106,3 @@ class Rewriter:
     def _note(self, expr: Expr) -> None:
         for fid in expr.outputs:
             self._definitions[fid] = expr
-
-
-def operand_dtype(op: str, value: Value, named: Mapping[str, Attribute]) -> object:
-    """The dtype in which one-operand ``op`` reads ``value``."""
-    return OPS[op].operand_dtypes([value.type], named)[0]

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <utility>
 
@@ -14,48 +15,53 @@ namespace {
 
 using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args);
 
-/// A shared object loaded from bytes in memory. Its descriptor stays open while it is loaded: glibc knows
-/// libraries by path, and a descriptor number that came back would make it return an older library.
+/// Another spelling of `/proc/self/fd/<descriptor>` for each call: "//" and "/./" spell the bits of a counter.
+///
+/// glibc knows libraries by the path they were opened with, and it keeps one after dlclose when the library has
+/// thread-local destructors or unique symbols, as kernels do. A path that came back would name the older kernel.
+std::string UnusedPath(int descriptor) {
+  static std::atomic<uint64_t> opened{0};
+  std::string path = "/proc/self/fd";
+  for (uint64_t bits = ++opened; bits != 0; bits >>= 1) path += (bits & 1) != 0 ? "/." : "/";
+  return path + "/" + std::to_string(descriptor);
+}
+
+/// A shared object loaded from bytes in memory.
 class LoadedObject {
  public:
   LoadedObject(const std::string& fusion, const KernelObject& kernel) {
     const std::string what = fusion + ": kernel " + kernel.name + ": ";
-    descriptor_ = memfd_create(kernel.name.c_str(), MFD_CLOEXEC);
-    if (descriptor_ < 0) ThrowRuntimeError(what + "cannot create a file in memory");
-    for (size_t written = 0; written < kernel.bytes.size();) {
-      const ssize_t count = write(descriptor_, kernel.bytes.data() + written, kernel.bytes.size() - written);
-      if (count <= 0) Abandon(what + "cannot write a file in memory");
-      written += static_cast<size_t>(count);
-    }
-    const std::string path = "/proc/self/fd/" + std::to_string(descriptor_);
-    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) Abandon(what + "the shared object cannot be loaded: " + dlerror());
+    const int descriptor = memfd_create(kernel.name.c_str(), MFD_CLOEXEC);
+    if (descriptor < 0) ThrowRuntimeError(what + "cannot create a file in memory");
+    const bool written = WriteAll(descriptor, kernel.bytes);
+    if (written) library_ = dlopen(UnusedPath(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+    close(descriptor);
+    if (!written) ThrowValueError(what + "cannot write a file in memory");
+    if (library_ == nullptr) ThrowValueError(what + "the shared object cannot be loaded: " + dlerror());
     const std::string symbol = "fusebuild_host_" + kernel.name;
     entry_ = reinterpret_cast<Entry>(dlsym(library_, symbol.c_str()));
-    if (entry_ == nullptr) Abandon(what + "the shared object has no symbol " + symbol);
+    if (entry_ != nullptr) return;
+    dlclose(library_);
+    ThrowValueError(what + "the shared object has no symbol " + symbol);
   }
   LoadedObject(LoadedObject&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)),
-        library_(std::exchange(other.library_, nullptr)),
-        entry_(other.entry_) {}
-  ~LoadedObject() { Close(); }
+      : library_(std::exchange(other.library_, nullptr)), entry_(other.entry_) {}
+  ~LoadedObject() {
+    if (library_ != nullptr) dlclose(library_);
+  }
 
   Entry entry() const { return entry_; }
 
  private:
-  [[noreturn]] void Abandon(std::string message) {
-    Close();
-    ThrowValueError(std::move(message));
+  static bool WriteAll(int descriptor, const std::string& bytes) {
+    for (size_t written = 0; written < bytes.size();) {
+      const ssize_t count = write(descriptor, bytes.data() + written, bytes.size() - written);
+      if (count <= 0) return false;
+      written += static_cast<size_t>(count);
+    }
+    return true;
   }
 
-  void Close() {
-    if (library_ != nullptr) dlclose(library_);
-    if (descriptor_ >= 0) close(descriptor_);
-    library_ = nullptr;
-    descriptor_ = -1;
-  }
-
-  int descriptor_ = -1;
   void* library_ = nullptr;
   Entry entry_ = nullptr;
 };
