@@ -1,13 +1,14 @@
 """From exprs to CUDA statements: one statement an op, one variable a fid.
 
 ``T3`` is the address of tensor 3, ``v3`` a vector loaded from it, ``t3`` one element, ``s3`` a scalar, ``a3`` an
-accumulator, ``i1`` the coordinate on axis 1. Views (broadcast, squeeze, expand, set) produce no statement: their results
-are other names for what they view.
+accumulator, ``i1`` the coordinate on axis 1. Views (broadcast, squeeze, expand, set) produce no statement: their
+results are other names for what they view.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,14 +19,16 @@ from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
 
 _RENAMES = frozenset({"set", "segment_set", "real"})
 COORDINATE = "i{}"
+_MADE_NAME = re.compile(r"[ts]\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Axes walked by one linear index, called ``name`` in the kernel."""
+    """Axes walked by one linear index, called ``name`` in the kernel and of C type ``index``."""
 
     name: str
     axes: tuple[int, ...]
+    index: str = "Index"
 
 
 class Body:
@@ -115,7 +118,10 @@ class Body:
 
     @staticmethod
     def comment(value: Value, expr: Expr) -> str:
-        return f"  // {value.name}, {expr.location.short}"
+        """The name and the line that the author wrote. A name made from an original fid (``t12``) is left out: beside
+        variables that are named by segment fids it would mislead."""
+        name = "" if _MADE_NAME.fullmatch(value.name) else f"{value.name}, "
+        return f"  // {name}{expr.location.short}"
 
     def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         op, result = op_of(expr), self.value(expr.outputs[0])
@@ -149,13 +155,13 @@ class Body:
             return ()
         lines, rest = [], group.name
         for position, axis in reversed(list(enumerate(group.axes))[1:]):
-            size = f"Index({self.extents[axis]})"
+            size = f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
             if axis in wanted:
-                lines.append(f"const Index {COORDINATE.format(axis)} = {rest} % {size};")
+                lines.append(f"const {group.index} {COORDINATE.format(axis)} = {rest} % {size};")
             if min(wanted) == axis:
                 return tuple(lines)
             quotient = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
-            lines.append(f"const Index {quotient} = {rest} / {size};")
+            lines.append(f"const {group.index} {quotient} = {rest} / {size};")
             rest = quotient
         return tuple(lines)
 
@@ -184,18 +190,32 @@ class Body:
             if not own:
                 continue
             part = group.name if tuple(own) == group.axes else self._horner(group, own)
-            size = " * ".join(self.extents[axis] for axis in own)
-            text = f"{_factor(text)} * {size} + {part}" if text else part
+            text = f"{_factor(text)} * {self.size(own)} + {part}" if text else part
         return text or "0"
 
     def base(self, fid: int, outer: Sequence[Group], inner: Sequence[int]) -> str:
         """The offset at which the part of tensor ``fid`` that changes along axes ``inner`` begins."""
         access = self.domain.accesses[fid]
         offset = self.offset(fid, outer)
-        sizes = [self.extents[axis] for axis in inner if axis in access.axes]
-        if offset == "0" or not sizes or not self.domain.is_contiguous(access):
+        own = [axis for axis in inner if axis in access.axes]
+        if offset == "0" or not own or not self.domain.is_contiguous(access):
             return offset
-        return f"{_factor(offset)} * {' * '.join(sizes)}"
+        return f"{_factor(offset)} * {self.size(own)}"
+
+    def size(self, axes: Iterable[int]) -> str:
+        """The number of points of ``axes`` as a C expression, constants already multiplied: nothing can overflow."""
+        extents = [self.domain.axes[axis].extent for axis in axes]
+        constant = math.prod(extent for extent in extents if isinstance(extent, int))
+        names = [self.extents[axis] for axis in axes if not isinstance(self.domain.axes[axis].extent, int)]
+        number = [_integer_text(constant)] if constant != 1 or not names else []
+        return " * ".join([*number, *names])
+
+    def step(self, index: str, axes: Iterable[int]) -> str:
+        """``index`` times the number of points of ``axes``, in 64 bits."""
+        size = self.size(axes)
+        if size == "1":
+            return index
+        return f"{_factor(index)} * {f'int64_t({size})' if size.isdigit() else size}"
 
     def _horner(self, group: Group, axes: Sequence[int]) -> str:
         text = self.coordinate(group, axes[0])

@@ -1,4 +1,6 @@
-"""Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now? Compiles nothing."""
+"""Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now?
+
+Nothing is compiled."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -193,11 +194,8 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
     from fusebuild.verification import Limits, verify_artifact
 
-    artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
-    if not artifacts:
-        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
     rows, failed = [], 0
-    for artifact in artifacts:
+    for artifact in _artifacts(paths):
         for verdict in verify_artifact(artifact, target=target, limits=Limits(max_elements=max_elements), seed=seed):
             failed += not verdict.ok
             rows.append(_verdict_json(verdict))
@@ -211,6 +209,14 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         sys.exit(1)
 
 
+def _artifacts(paths: Sequence[Path]) -> list[Path]:
+    """The artifacts that ``paths`` name: files, or folders whose ``*.fuse`` are taken."""
+    artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
+    if not artifacts:
+        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
+    return artifacts
+
+
 def _verdict_json(verdict: Any) -> dict[str, Any]:
     return {
         "fusion": verdict.fusion,
@@ -218,7 +224,7 @@ def _verdict_json(verdict: Any) -> dict[str, Any]:
         "case": dict(verdict.case),
         "variant": verdict.variant,
         "layout": verdict.layout,
-        "error": verdict.error,
+        "error": verdict.error if math.isfinite(verdict.error) else None,
         "bound": verdict.bound,
         "ok": verdict.ok,
         "problem": verdict.problem,
@@ -233,6 +239,19 @@ def _verdict_text(verdict: Any) -> str:
     return (
         f"{verdict.fusion:30} {case:28} {way:12} error {verdict.error:8.1e} (bound {verdict.bound:.1e})  {state}{end}"
     )
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here too.")
+def bench(paths: Sequence[Path], json_file: Path | None) -> None:
+    """Measure the artifacts in PATHS on the current CUDA device: the first case of each recipe. Needs torch."""
+    from fusebuild.bench import bench_artifacts, markdown_table, write_report
+
+    report = bench_artifacts(_artifacts(paths))
+    if json_file is not None:
+        write_report(report, json_file)
+    click.echo(markdown_table(report), nl=False)
 
 
 @cli.command()
@@ -272,7 +291,7 @@ def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _print_json(report: object) -> None:
-    click.echo(json.dumps(report, indent=2, allow_nan=True))
+    click.echo(json.dumps(report, indent=2, allow_nan=False))
 
 
 def _say(text: str) -> None:

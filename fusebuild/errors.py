@@ -95,7 +95,7 @@ class ScheduleError(LocatedError):
 
 
 class InvalidFusionError(FusebuildError):
-    """The verifier found a Fusion that breaks an invariant: a bug in fusebuild or in code that builds Fusions by hand."""
+    """The verifier found a Fusion that breaks an invariant: a bug in fusebuild, or in code that builds one by hand."""
 
 
 class UsageError(FusebuildError):

@@ -88,10 +88,14 @@ def product(factors: Sequence[Formula]) -> Formula:
 
 
 def total(terms: Sequence[Formula]) -> Formula:
-    """The sum of ``terms``: equal symbolic terms gathered under one factor, the constant last; 0 for none."""
+    """The sum of ``terms``: nested sums flattened, equal symbolic terms gathered under one factor, the constant last;
+    0 for none."""
+    flat: list[Formula] = []
+    for term in terms:
+        flat += term[1:] if isinstance(term, tuple) and term[0] == "add" else [term]  # type: ignore[arg-type]
     counts: dict[Formula, int] = {}
     constant = 0
-    for term in terms:
+    for term in flat:
         if isinstance(term, int):
             constant += term
             continue
@@ -126,14 +130,16 @@ def show(formula: Formula) -> str:
     if not isinstance(formula, tuple):
         return str(formula)
     operator, *operands = formula
-    texts = [_show_operand(operand) for operand in operands]  # type: ignore[arg-type]
+    texts = [_show_operand(operand, divides=operator in ("floor_div", "mod")) for operand in operands]  # type: ignore[arg-type]
     if operator in _INFIX:
         separator = _INFIX[str(operator)]
         return (separator if operator == "mul" else f" {separator} ").join(texts)
     return f"{operator}({', '.join(show(operand) for operand in operands)})"  # type: ignore[arg-type]
 
 
-def _show_operand(operand: Formula) -> str:
+def _show_operand(operand: Formula, *, divides: bool) -> str:
+    """``operand`` in parentheses where it needs them: products bind as tightly as divisions do, and tighter than all
+    else."""
     text = show(operand)
-    needs_parentheses = isinstance(operand, tuple) and operand[0] in _INFIX and operand[0] != "mul"
+    needs_parentheses = isinstance(operand, tuple) and operand[0] in _INFIX and (divides or operand[0] != "mul")
     return f"({text})" if needs_parentheses else text

@@ -1,7 +1,7 @@
 """The intermediate representation: typed values, expressions over them, and the frozen Fusion that holds both.
 
-Every value of a Fusion has a **fid**, an index into one insertion-ordered space shared by inputs, constants, vectors and
-results. Extents have negative fids: walking the tensor inputs in order and their dims in order gives -1, -2, ….
+Every value of a Fusion has a **fid**, an index into one insertion-ordered space shared by inputs, constants, vectors
+and results. Extents have negative fids: walking the tensor inputs in order and their dims in order gives -1, -2, ….
 A :class:`Task` is a view over some exprs of one Fusion; it owns nothing, and two tasks may overlap.
 
 Nothing here is mutable. A pass takes a Fusion and returns another; :func:`verify` says whether one is well formed.
@@ -23,7 +23,7 @@ SegmentFid = NewType("SegmentFid", int)
 """A fid in the index space of one extracted segment."""
 
 Literal: TypeAlias = "bool | int | float"
-Attribute: TypeAlias = "Literal | str | DType | None | tuple[Formula, ...] | tuple[bool, ...] | Formula"
+Attribute: TypeAlias = "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | Formula | None"
 
 
 class DType(enum.Enum):

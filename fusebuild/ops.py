@@ -73,8 +73,8 @@ REQUIRED = ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDef:
-    """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``identity`` and ``combine`` name the
-    device functor of a reduction."""
+    """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
+    of a reduction."""
 
     name: str
     kind: Kind
@@ -188,9 +188,44 @@ def _pow(torch: Any, a: Any, b: Any) -> Any:
 
 _UNARY = (
     _unary("abs", Rule.ARITHMETIC),
-    *map(_unary, ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1"]),
+    *map(
+        _unary,
+        [
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "cos",
+            "cosh",
+            "erf",
+            "erfc",
+            "erfinv",
+            "exp",
+            "exp2",
+            "expm1",
+        ],
+    ),
     _unary("erfcinv", reference=lambda torch, x: torch.erfinv(1 - x)),
-    *map(_unary, ["lgamma", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"]),
+    *map(
+        _unary,
+        [
+            "lgamma",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "reciprocal",
+            "rsqrt",
+            "sigmoid",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+        ],
+    ),
     _unary("ceil", Rule.ARITHMETIC, integer="{0}"),
     _unary("floor", Rule.ARITHMETIC, integer="{0}"),
     _unary("round", Rule.ARITHMETIC, integer="{0}"),

@@ -90,7 +90,7 @@ def compile_recipes(
 
 
 def read_recipes(paths: Sequence[Path]) -> tuple[Recipe, ...]:
-    """The recipes that ``paths`` name: files, or folders whose ``*.yaml`` are taken. Errors of all are raised at once."""
+    """The recipes that ``paths`` name: files, or folders whose ``*.yaml`` are taken. Errors are raised all at once."""
     recipes: list[Recipe] = []
     diagnostics: list[Diagnostic] = []
     for file in _recipe_files(paths):

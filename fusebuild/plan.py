@@ -1,8 +1,8 @@
 """The serialized plan: everything the executor needs to run an artifact, as data.
 
-A plan speaks in original fids. What a caller sees (values, extents, inputs, outputs) is shared by all targets; what runs
-(segments, variants, kernels, buffers) is kept per target, because shared-memory limits and bandwidths differ and later
-segmentations may too. Formulas are the prefix lists of :mod:`fusebuild.formula`.
+A plan speaks in original fids. What a caller sees (values, extents, inputs, outputs) is shared by all targets; what
+runs (segments, variants, kernels, buffers) is kept per target, because shared-memory limits and bandwidths differ and
+later segmentations may too. Formulas are the prefix lists of :mod:`fusebuild.formula`.
 
 The JSON is canonical: keys in a fixed order, no insignificant choices, so equal plans are equal bytes.
 """

@@ -63,7 +63,7 @@ def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Plan
         planned = []
         for variant in variants:
             rendered = _render(segment, variant, recipe)
-            kernels |= {kernel.name: kernel for kernel in rendered}
+            kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
             planned.append(_plan_variant(segmented.fusion, segment, variant, rendered, first_slot))
         segments.append(_plan_segment(segmented, segment, tuple(planned)))
     plan = TargetPlan(target=target.name, segments=tuple(segments), workspace=tuple(slots))
@@ -158,7 +158,7 @@ def _plan_variant(
                 block=launch.block,
                 shared_bytes=launch.shared_bytes,
                 args=tuple(
-                    _original_arg(fusion, segment, parameter.arg, first_slot) for parameter in launch.kernel.parameters
+                    _original_arg(fusion, segment, parameter.arg, first_slot) for parameter in kernel.parameters
                 ),
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)

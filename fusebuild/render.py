@@ -1,8 +1,8 @@
 """Kernels as text: one frozen view of a KernelSpec, filled into its Jinja template.
 
-A kernel is named after its template and the digest of its text without comments. Equal kernels of many recipes thus have
-one name and one object, whatever their comments say about where they come from; a changed doc string or line number
-changes no object. The commented text is what people read and what an artifact carries.
+A kernel is named after its template and the digest of its text without comments. Equal kernels of many recipes thus
+have one name and one object, whatever their comments say about where they come from; a changed doc string or line
+number changes no object. The commented text is what people read and what an artifact carries.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.resources import templates_dir
-from fusebuild.schedule.kernel import KernelSpec
-from fusebuild.views import KernelView, view_of
+from fusebuild.schedule.kernel import KernelSpec, Parameter
+from fusebuild.schedule.rows import RowThreads
+from fusebuild.views import view_of
+from fusebuild.views.kernel_view import KernelView
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
 _COMMENT = re.compile(r"\s*//[^\n]*")
@@ -38,11 +41,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled."""
+    """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled.
+    ``parameters`` are those that the text uses."""
 
     name: str
     text: str
     source: str
+    parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +72,32 @@ def environment() -> jinja2.Environment:
 
 
 def render(spec: KernelSpec, origin: Origin) -> Kernel:
-    """The text of ``spec``."""
+    """The text of ``spec``. Parameters that its body does not use are left out."""
     view = view_of(spec)
-    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=_min_blocks(spec))
-    text = environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page)
+    text = _fill(spec, origin, view)
+    used = _used_parameters(spec, strip_comments(text))
+    if len(used) < len(spec.parameters):
+        declared = tuple((parameter.declaration, parameter.comment) for parameter in used)
+        text = _fill(spec, origin, replace(view, parameters=declared))
     source = strip_comments(text)
     name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-    return Kernel(name=name, text=text.replace(_PLACEHOLDER, name), source=source.replace(_PLACEHOLDER, name))
+    return Kernel(
+        name=name,
+        text=text.replace(_PLACEHOLDER, name),
+        source=source.replace(_PLACEHOLDER, name),
+        parameters=used,
+    )
+
+
+def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
+    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=_min_blocks(spec))
+    return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page)
+
+
+def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:
+    """The parameters whose name stands in ``source`` outside their own declaration."""
+    words = Counter(re.findall(r"\w+", source))
+    return tuple(parameter for parameter in spec.parameters if words[parameter.name] > 1)
 
 
 def strip_comments(text: str) -> str:
@@ -93,7 +117,8 @@ def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
 
 def describe(heuristics: object) -> str:
     """Heuristics in one line: ``threads=256 unroll=2``."""
-    assert is_dataclass(heuristics) and not isinstance(heuristics, type)
+    assert is_dataclass(heuristics)
+    assert not isinstance(heuristics, type)
     parts: list[str] = []
     for key, value in asdict(heuristics).items():
         if isinstance(value, dict):
@@ -104,10 +129,10 @@ def describe(heuristics: object) -> str:
 
 
 def _min_blocks(spec: KernelSpec) -> int:
-    """The blocks per multiprocessor that ``__launch_bounds__`` asks for: two for small ones, so that one block's barrier
-    does not idle the multiprocessor, without forcing spills."""
+    """The blocks per multiprocessor that ``__launch_bounds__`` asks for: two for small ones, so that one block's
+    barrier does not idle the multiprocessor, without forcing spills."""
     threads = getattr(spec.heuristics, "threads", None)
-    block = threads.block if hasattr(threads, "block") else 256
+    block = threads.block if isinstance(threads, RowThreads) else 256
     return 2 if block <= _MAX_THREADS_FOR_TWO_BLOCKS else 1
 
 

@@ -1,8 +1,8 @@
 """Type promotion and shape inference, shared by every op.
 
-Promotion is nvFuser's, which is ATen's: operands fall into tensors with dims, zero-dim tensors and scalars; a later group
-takes part only when its category (bool < integer < floating) is higher. Half and bfloat16 are computed in float and the
-result stays float until a cast. Shapes broadcast from the right, as in NumPy.
+Promotion is nvFuser's, which is ATen's: operands fall into tensors with dims, zero-dim tensors and scalars; a later
+group takes part only when its category (bool < integer < floating) is higher. Half and bfloat16 are computed in float
+and the result stays float until a cast. Shapes broadcast from the right, as in NumPy.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def promote(types: Sequence[ValueType]) -> DType:
     return DType.FLOAT if result.is_reduced_precision else result
 
 
-def broadcast_shapes(types: Sequence[ValueType]) -> ValueType | tuple[tuple[Formula, ...], frozenset[int]]:
+def broadcast_shapes(types: Sequence[ValueType]) -> tuple[tuple[Formula, ...], frozenset[int]]:
     """``(shape, broadcast dims)`` of a pointwise result, aligned from the right.
 
     A dim of the result is a broadcast dim when it is one in every operand that has it. Raises :class:`TypeRuleError`
@@ -104,8 +104,8 @@ def pointwise_type(dtype: DType, types: Sequence[ValueType]) -> ValueType:
         raise TypeRuleError("a vector is not an operand of pointwise ops", operand=vectors[0])
     if not any(isinstance(t, TensorType) for t in types):
         return ScalarType(dtype=dtype)
-    shape, broadcast = broadcast_shapes(types)  # type: ignore[misc]
-    return tensor_type(dtype, shape, broadcast)  # type: ignore[arg-type]
+    shape, broadcast = broadcast_shapes(types)
+    return tensor_type(dtype, shape, broadcast)
 
 
 def require_tensor(op: str, type_: ValueType) -> TensorType:

@@ -272,7 +272,7 @@ def run_again(**environment: str) -> None:
         text=True,
         check=False,
     )
-    assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-8000:]
+    assert result.returncode == 0, result.stdout[-8000:] + result.stderr[:8000]
 
 
 @pytest.mark.skipif(not IS_SANITIZED, reason="runs within test_everything_again_under_the_sanitizers")

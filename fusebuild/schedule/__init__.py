@@ -1,4 +1,6 @@
-"""The families of kernels, in the order in which the segmenter asks them. Adding one adds one file and one line here."""
+"""The families of kernels, in the order in which the segmenter asks them.
+
+Adding one adds one file, and one line here."""
 
 from __future__ import annotations
 

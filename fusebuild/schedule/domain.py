@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Expr, Task, TensorType
@@ -127,8 +128,8 @@ def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
 def _join_parallel_loops(task: Task, fids: Sequence[int], loops: _Loops) -> None:
     """Join loops of equal extent that follow the same loops and never meet in one tensor.
 
-    A row statistic of ``x[M, N]`` applied to ``y[M, N]`` walks two loops of extent N; nothing ties them but their place.
-    One loop nest can run both, which is what makes such a pair one kernel.
+    A row statistic of ``x[M, N]`` applied to ``y[M, N]`` walks two loops of extent N; nothing ties them but their
+    place. One loop nest can run both, which is what makes such a pair one kernel.
     """
     changed = True
     while changed:
@@ -165,7 +166,7 @@ def _common_order(
         for loop in chain:
             after.setdefault(loop, set())
             waiting.setdefault(loop, 0)
-        for first, second in zip(chain, chain[1:], strict=False):
+        for first, second in pairwise(chain):
             if second not in after[first]:
                 after[first].add(second)
                 waiting[second] += 1

@@ -1,9 +1,10 @@
 """Reductions over the innermost axes whose results are broadcast back: softmax, norms, any number of levels.
 
-Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier. Inputs
-that several sweeps read are kept on chip, in registers for rows up to a capacity, in shared memory for longer ones; where
-neither holds the row it is read again. Values between inputs and outputs are recomputed in each sweep that needs them:
-arithmetic is free beside memory. (nvFuser's inner persistent scheduler projects its buffers to inputs likewise.)
+Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier.
+Inputs that several sweeps read are kept on chip, in registers for rows up to a capacity, in shared memory for longer
+ones; where neither holds the row it is read again. Values between inputs and outputs are recomputed in each sweep that
+needs them: arithmetic is free beside memory. (nvFuser's inner persistent scheduler projects its buffers to inputs
+likewise.)
 """
 
 from __future__ import annotations

@@ -113,11 +113,17 @@ def memory_types(task: Task) -> dict[int, TensorType]:
 
 
 def axis_domain(task: Task) -> AxisDomain:
-    """The merged iteration domain of ``task``; raises :class:`DomainError`, also when an input that an output overwrites
-    is read with other dims than it is written with, so that a thread could read what another one wrote."""
+    """The merged iteration domain of ``task``.
+
+    Raises :class:`DomainError` when there is none, also when an input that an output overwrites is read with other dims
+    than it is written with, so that a thread could read what another one wrote.
+    """
     domain = domain_of(task)
+    written = set(task.outputs)
     for output in task.fusion.outputs:
-        if output.alias in domain.dims and domain.dims[output.alias] != domain.dims.get(output.fid):
+        if output.fid not in written or output.alias not in domain.dims:
+            continue
+        if domain.dims[output.alias] != domain.dims[output.fid]:
             name = task.fusion.value(output.alias).name
             raise DomainError(f"{name} is overwritten by {output.name} but read with other dims")
     return merge_axes(task, domain, memory_types(task))

@@ -61,7 +61,7 @@ class InnerHeuristics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterHeuristics:
-    """A block is ``block_x`` column vectors by ``block_y`` rows; ``unroll`` rows are loaded before the first is used."""
+    """A block is ``block_x`` column vectors by ``block_y`` rows; a thread loads ``unroll`` rows before it uses one."""
 
     block_x: int
     block_y: int

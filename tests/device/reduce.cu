@@ -20,7 +20,7 @@ FUSEBUILD_DEVICE void reduce_four(const float* in, double* out) {
 }
 
 #define ROW_KERNEL(threads, rows)                                                   \
-  FUSEBUILD_KERNEL(threads* rows, 1)                                                \
+  FUSEBUILD_KERNEL((threads) * (rows), 1)                                           \
   rows_##threads##x##rows(const float* __restrict__ in, double* __restrict__ out) { \
     reduce_four<threads, rows>(in, out);                                            \
   }                                                                                 \
@@ -142,7 +142,7 @@ FUSEBUILD_DEVICE void reduce_three(const float* in, float* sums, float* extremes
 }
 
 #define COLUMN_KERNEL(width, height, n)                                                          \
-  FUSEBUILD_KERNEL(width* height, 1)                                                             \
+  FUSEBUILD_KERNEL((width) * (height), 1)                                                        \
   columns_##width##x##height##_##n(const float* __restrict__ in, float* __restrict__ sums,       \
                                    float* __restrict__ extremes, int64_t rows, int64_t rounds) { \
     reduce_three<width, height, n>(in, sums, extremes, rows, rounds);                            \

@@ -1,5 +1,4 @@
-// What the platform layer and its users both name: cache hints, shuffle modes, and the words that memory
-// moves in.
+// What the platform layer and its users both name: cache hints, shuffle modes, words of memory.
 
 #pragma once
 
@@ -13,8 +12,8 @@
 
 namespace fusebuild {
 
-// How long a cache line will be of use. kKeep reads through the read-only path: for memory the kernel never
-// writes.
+// How long a cache line will be of use. kKeep is only for memory that the kernel never writes: it reads
+// through the read-only path.
 enum class Hint { kNone, kStreaming, kKeep };
 
 enum class Shuffle { kXor, kDown, kIndex };

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <fusebuild/vec.cuh>
+#include "fusebuild/vec.cuh"
 
 namespace fusebuild {
 
@@ -37,10 +37,11 @@ FUSEBUILD_DEVICE To cast(From x) {
 
 template <typename To>
 FUSEBUILD_DEVICE auto round_pair(float first, float second) {
-  if constexpr (std::is_same_v<To, __half>)
+  if constexpr (std::is_same_v<To, __half>) {
     return __floats2half2_rn(first, second);
-  else
+  } else {
     return __floats2bfloat162_rn(first, second);
+  }
 }
 
 // Every value of a vector; float to bfloat16 and half in pairs, which is one instruction for two values.

@@ -7,15 +7,15 @@
 #pragma once
 
 #if defined(FUSEBUILD_HOST)
-#include <fusebuild/host/platform.h>
+#include "fusebuild/host/platform.h"
 #else
-#include <fusebuild/platform.cuh>
+#include "fusebuild/platform.cuh"
 #endif
 
-#include <fusebuild/cast.cuh>
-#include <fusebuild/math.cuh>
-#include <fusebuild/reduce.cuh>
-#include <fusebuild/vec.cuh>
+#include "fusebuild/cast.cuh"
+#include "fusebuild/math.cuh"
+#include "fusebuild/reduce.cuh"
+#include "fusebuild/vec.cuh"
 
 // The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.
 namespace fb = fusebuild;

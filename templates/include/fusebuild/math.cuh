@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "fusebuild/access.cuh"
+
 namespace fusebuild {
 
 template <typename T>
@@ -72,34 +74,38 @@ using Unsigned = std::make_unsigned_t<T>;
 
 template <typename T>
 FUSEBUILD_DEVICE T add(T a, T b) {
-  if constexpr (kIsFloating<T>)
+  if constexpr (kIsFloating<T>) {
     return a + b;
-  else
+  } else {
     return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
+  }
 }
 
 template <typename T>
 FUSEBUILD_DEVICE T sub(T a, T b) {
-  if constexpr (kIsFloating<T>)
+  if constexpr (kIsFloating<T>) {
     return a - b;
-  else
+  } else {
     return static_cast<T>(static_cast<Unsigned<T>>(a) - static_cast<Unsigned<T>>(b));
+  }
 }
 
 template <typename T>
 FUSEBUILD_DEVICE T mul(T a, T b) {
-  if constexpr (kIsFloating<T>)
+  if constexpr (kIsFloating<T>) {
     return a * b;
-  else
+  } else {
     return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
+  }
 }
 
 template <typename T>
 FUSEBUILD_DEVICE T neg(T x) {
-  if constexpr (kIsFloating<T>)
+  if constexpr (kIsFloating<T>) {
     return -x;
-  else
+  } else {
     return sub(T(0), x);
+  }
 }
 
 FUSEBUILD_DEVICE float abs(float x) { return ::fabsf(x); }
@@ -112,10 +118,11 @@ FUSEBUILD_DEVICE T abs(T x) {
 // Integers toward zero. The most negative integer divided by -1 wraps to itself.
 template <typename T>
 FUSEBUILD_DEVICE T div(T a, T b) {
-  if constexpr (kIsFloating<T>)
+  if constexpr (kIsFloating<T>) {
     return a / b;
-  else
+  } else {
     return b == 0 ? T(0) : b == -1 ? neg(a) : static_cast<T>(a / b);
+  }
 }
 
 FUSEBUILD_DEVICE float fmod(float a, float b) { return ::fmodf(a, b); }
@@ -182,14 +189,14 @@ FUSEBUILD_DEVICE T bitwise_xor(T a, T b) {
 }
 template <typename T>
 FUSEBUILD_DEVICE T bitwise_not(T x) {
-  if constexpr (kIsBool<T>)
+  if constexpr (kIsBool<T>) {
     return !x;
-  else
+  } else {
     return static_cast<T>(~x);
+  }
 }
 
-// An amount that is negative, or not less than the width, shifts everything out: 0, or the sign for an
-// arithmetic shift.
+// A negative amount, or one not below the width, shifts everything out; arithmetic shifts leave the sign.
 template <typename T>
 FUSEBUILD_DEVICE bool shifts_everything_out(T amount) {
   return amount < 0 || amount >= kBits<T>;
@@ -234,8 +241,7 @@ FUSEBUILD_DEVICE bool isreal(T) {
   return true;
 }
 
-// --- Choosing. NaN wins over every number, and +0 is above -0, so that the order of the operands never
-// matters.
+// --- Choosing. NaN wins over every number and +0 is above -0, whichever operand comes first.
 
 FUSEBUILD_DEVICE float maximum(float a, float b) { return max_or_nan(a, b); }
 FUSEBUILD_DEVICE float minimum(float a, float b) { return min_or_nan(a, b); }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <fusebuild/access.cuh>
+#include "fusebuild/access.cuh"
 
 // Functions must leave no body behind: a surviving internal-linkage function has a name that depends on the
 // directory it was compiled in, and so would the cubin.

@@ -3,13 +3,13 @@
 
 #pragma once
 
-#include <fusebuild/math.cuh>
-#include <fusebuild/vec.cuh>
+#include "fusebuild/math.cuh"
+#include "fusebuild/vec.cuh"
 
 namespace fusebuild {
 
-// --- What to combine with. combine() is commutative to the bit: butterfly shuffles leave the same value in
-// every lane.
+// --- What to combine with. combine() is commutative to the bit, so that butterfly shuffles leave the same
+// value in every lane.
 
 struct Sum {
   template <typename T>
@@ -59,8 +59,7 @@ struct Min {
   }
 };
 
-// --- One thread's part of a reduction: N values in its registers, combined with Op and overwritten by the
-// result
+// --- One thread's part of a reduction: N values in its registers, which the result overwrites
 
 template <typename Op, typename T, int N>
 struct Accumulator {
@@ -168,8 +167,8 @@ struct CombineSlot {
   }
 };
 
-// Replaces each value by all of kCount slots combined, in four interleaved chains: short dependencies, few
-// registers.
+// Replaces each value by all of kCount slots combined. In four interleaved chains: that keeps dependencies
+// short and registers few.
 template <typename Layout, int kCount>
 struct CombineAllSlots {
   unsigned char* storage;
@@ -204,8 +203,7 @@ struct CombineAllSlots {
 template <int kThreadsPerRow, int kRowsPerBlock, typename... Accumulators>
 using RowPartials = Partials<kThreadsPerRow / kWarpThreads * kRowsPerBlock, Accumulators...>;
 
-// Writes each warp's partial results, meets at one barrier, and has every thread combine the partials of its
-// row.
+// Every warp writes its partial results; after one barrier, every thread combines those of its row.
 template <int kThreadsPerRow, int kRowsPerBlock, typename... Accumulators>
 FUSEBUILD_DEVICE void exchange_warps(unsigned char* storage, const Accumulators&... accumulators) {
   constexpr int kWarpsPerRow = kThreadsPerRow / kWarpThreads;
@@ -284,17 +282,17 @@ FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
   if constexpr (kRows > 1) {
     using Layout = Partials<(kRows - 1) * kBlockX, Accumulators...>;
     constexpr int kValuesAtOnce = smaller(Layout::kValues, kColumnStorageBytes / Layout::kBytesPerValue);
-    FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
-    const int row =
-        thread_y() % kRowsPerWarp == 0 ? thread_y() / kRowsPerWarp : kRows;  // kRows: has nothing to add
+    constexpr int kBytes = kValuesAtOnce * Layout::kBytesPerValue;
+    FUSEBUILD_SHARED(unsigned char, storage, kBytes);
+    const bool has_row = thread_y() % kRowsPerWarp == 0;
+    const int row = has_row ? thread_y() / kRowsPerWarp : kRows;  // kRows: takes part in barriers only
     FUSEBUILD_UNROLL
     for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
       const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
       sync_block();  // whoever still reads what was here before
       FUSEBUILD_UNROLL
       for (int half = kRows / 2; half > 0; half /= 2) {
-        // Each round has slots of its own, [half - 1, 2 * half - 1) rows of them, so one barrier per round is
-        // enough.
+        // Each round has slots of its own, rows [half - 1, 2 * half - 1), and so needs just one barrier.
         const int slot = (half - 1 + row % half) * kBlockX + thread_x();
         if (row >= half && row < 2 * half) {
           visit_each(WriteSlot<Layout>{storage, slot, first, last}, 0, accumulators...);

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "fusebuild/access.cuh"
+
 namespace fusebuild {
 
 // N values of T side by side, N a power of two. Aligned to its size, to 16 bytes at most.
@@ -48,8 +50,8 @@ FUSEBUILD_DEVICE void store_with_hint(T* address, const Vec<T, N>& values) {
   for (int w = 0; w < kWords; ++w) store_word<kHint>(reinterpret_cast<Word*>(address) + w, words[w]);
 }
 
-// N values from `address`, which is aligned to Vec<T, N>. In 16-byte accesses, or one of the natural size if
-// smaller.
+// N values from `address`, which is aligned to Vec<T, N>. In accesses of 16 bytes, or one of the natural
+// size.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load(const T* address) {
   return load_with_hint<Hint::kNone, N>(address);
@@ -61,8 +63,7 @@ FUSEBUILD_DEVICE Vec<T, N> load_streaming(const T* address) {
   return load_with_hint<Hint::kStreaming, N>(address);
 }
 
-// The same for memory that every row reads again and the kernel never writes: its lines are the last to leave
-// L1.
+// The same for memory that the kernel reads again and again and never writes: its lines leave L1 last.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_keep(const T* address) {
   return load_with_hint<Hint::kKeep, N>(address);
@@ -78,9 +79,9 @@ FUSEBUILD_DEVICE void store_streaming(T* address, const Vec<T, N>& values) {
   store_with_hint<Hint::kStreaming>(address, values);
 }
 
-// The value of lane `lane ^ mask`, `lane + delta` or `lane` of the group of `width` lanes that the caller is
-// in, as
-// __shfl_*_sync. All lanes of the warp take part. A source beyond the group gives the caller its own value.
+// As __shfl_*_sync: the value of the caller's lane ^ mask, of its lane + delta, or of lane `lane` in its
+// group of `width` lanes. All lanes of the warp take part. A source beyond the group gives the caller its own
+// value.
 template <typename T>
 FUSEBUILD_DEVICE T shuffle_xor(T value, int mask, int width = kWarpThreads) {
   return shuffle<Shuffle::kXor>(value, mask, width);

@@ -7,11 +7,11 @@
 
 #pragma once
 
-#include <fusebuild/host/fiber.h>
-
 #include <cstdarg>
-#include <fusebuild/access.cuh>
 #include <memory>
+
+#include "fusebuild/access.cuh"
+#include "fusebuild/host/fiber.h"
 
 namespace fusebuild::host {
 
@@ -89,8 +89,9 @@ class Block {
     Slot slots[2][kWarpThreads];
   };
 
-  static void fiber_main();
-  void run_threads();
+  // Never returns, and so must not leave a frame with red zones behind.
+  __attribute__((no_sanitize("address"))) static void fiber_main();
+  __attribute__((noinline)) void run_threads();
   void resume(Fiber& fiber);
   void suspend(State state, FiberList& list);
   void meet_warp(const WarpOperation& operation);

@@ -3,10 +3,10 @@
 
 #pragma once
 
-#include <fusebuild/host/block.h>
-
 #include <tuple>
 #include <utility>
+
+#include "fusebuild/host/block.h"
 
 namespace fusebuild::host {
 
@@ -24,8 +24,8 @@ struct SharedArray {
   unsigned char after[kRedZone];
   uint64_t generation;
 
-  T(&enter())
-  [kCount] {
+  using Array = T[kCount];
+  Array& enter() {
     if (generation != position.generation) {
       generation = position.generation;
       memset(static_cast<void*>(data), kPoison, sizeof(data));

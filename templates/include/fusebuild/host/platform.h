@@ -6,11 +6,11 @@
 
 #pragma once
 
-#include <fusebuild/host/launch.h>
-#include <fusebuild/host/special_functions.h>
-
 #include <cmath>
-#include <fusebuild/access.cuh>
+
+#include "fusebuild/access.cuh"
+#include "fusebuild/host/launch.h"
+#include "fusebuild/host/special_functions.h"
 
 #define FUSEBUILD_DEVICE inline __attribute__((always_inline))
 #define FUSEBUILD_CONSTEXPR constexpr

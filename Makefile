@@ -1,0 +1,53 @@
+# Everything lives in .venv and build/. Needs python3 (3.11 or newer, with venv), make, g++ and a package index; no CUDA, no GPU.
+#
+#   PYTHON=python3.12 make demo       another interpreter for .venv
+#   PIP_EXTRA_INDEX_URL=... make demo another package index (pip reads its own variables)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARCH := sm_80,sm_90,sm_100,host
+NATIVE := $(wildcard fusebuild/runtime/native/*)
+CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+.DELETE_ON_ERROR:
+
+help:  ## say what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: $(READY)  ## compile every recipe for sm_80, sm_90, sm_100 and the CPU; run the small cases on the CPU
+	@$(BIN)/python -m fusebuild.demo recipes --out build --arch $(ARCH)
+
+test: $(READY)  ## run the tests that need no GPU
+	@$(BIN)/pytest -n 2 -m 'not gpu'
+
+lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+bench: $(READY)  ## measure every recipe's first case on this machine's GPU
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+	  $(BIN)/fusebuild compile recipes --out build --arch $(ARCH) && \
+	  $(BIN)/fusebuild bench build --json build/bench.json; \
+	else \
+	  echo "torch in $(VENV) finds no CUDA device, so there is nothing to measure here. On a machine with a GPU:"; \
+	  echo "  pip install '.[nvcc]' torch numpy    # a torch built for CUDA"; \
+	  echo "  fusebuild compile recipes --out build --arch $(ARCH)"; \
+	  echo "  fusebuild bench build --json build/bench.json"; \
+	fi
+
+clean:  ## remove .venv, build/ and all caches
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find fusebuild tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An editable install compiles the native executor; it is done again when that, or what it depends on, changes.
+$(READY): pyproject.toml $(NATIVE)
+	@echo "setting up $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[nvcc,dev]'
+	@touch $@

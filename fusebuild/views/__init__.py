@@ -1,0 +1,27 @@
+"""From a KernelSpec to the one frozen KernelView that a template fills in.
+
+Every decision is made here or before; a template only places the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.views.inner import inner_persistent, reduction_inner
+from fusebuild.views.kernel_view import KernelView
+from fusebuild.views.outer import reduction_finish, reduction_outer
+from fusebuild.views.pointwise import pointwise
+
+_VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
+    "pointwise": pointwise,
+    "inner_persistent": inner_persistent,
+    "reduction_inner": reduction_inner,
+    "reduction_outer": reduction_outer,
+    "reduction_finish": reduction_finish,
+}
+
+
+def view_of(spec: KernelSpec) -> KernelView:
+    """The view of ``spec``, by its template."""
+    return _VIEWS[spec.template](spec)

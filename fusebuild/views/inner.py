@@ -1,0 +1,270 @@
+"""Views of kernels whose threads walk rows: inner_persistent and reduction_inner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fusebuild.body import Body, Group
+from fusebuild.ir import Expr
+from fusebuild.schedule.inner_persistent import PersistentHeuristics
+from fusebuild.schedule.kernel import KernelSpec, reductions
+from fusebuild.schedule.reduction import InnerHeuristics
+from fusebuild.schedule.rows import kept_axes, levels, reduced_axes
+from fusebuild.views.kernel_view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    element_coordinate,
+    iota_axes,
+    is_vector,
+    join,
+    make_view,
+    scalar_load,
+    strided_element,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """A row kernel's two groups of axes and what has to be in place before its first sweep."""
+
+    body: Body
+    row: Group
+    column: Group
+    reads: tuple[int, ...]
+    exprs: tuple[Expr, ...]
+
+    @property
+    def inner(self) -> int:
+        return len(self.body.domain.axes) - 1
+
+    def is_column(self, fid: int) -> bool:
+        """True for values that change along the row."""
+        return bool(self.body.axes_of(fid) & {*self.column.axes})
+
+    def has_columns(self, fid: int) -> bool:
+        """True for tensors in memory that change along the row."""
+        return bool({*self.body.domain.accesses[fid].axes} & {*self.column.axes})
+
+
+def _rows(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> _Rows:
+    body = Body(spec)
+    return _Rows(
+        body=body,
+        row=Group(name="row", axes=kept_axes(spec.domain), index="int64_t"),
+        column=Group(name="col", axes=reduced_axes(spec.domain)),
+        reads=body.reads([*targets, *outputs]),
+        exprs=body.closure([*targets, *outputs]),
+    )
+
+
+def _row_setup(rows: _Rows, outputs: Sequence[int], level: dict[int, int]) -> tuple[Lines, Lines]:
+    """``(coordinates and statistics of the row, base addresses)`` before the first sweep."""
+    body = rows.body
+    touched = [*rows.reads, *outputs]
+    needed = body.needs_coordinates(touched, rows.row) | (iota_axes(body, rows.exprs) & {*rows.row.axes})
+    loads = [fid for fid in rows.reads if not rows.has_columns(fid)]
+    still, _ = body.split(rows.exprs, rows.column.axes)
+    lines = (
+        *body.coordinates(rows.row, needed),
+        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [rows.row])}]") for fid in loads),
+        *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
+          if not level.get(expr.outputs[0], 0)),
+    )  # fmt: skip
+    bases = []
+    for fid in (fid for fid in touched if rows.has_columns(fid)):
+        const = "" if fid in outputs else "const "
+        base = body.base(fid, [rows.row], rows.column.axes)
+        address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
+        bases.append(f"{const}{body.c_type(fid)}* r{fid} = {address};")
+    return lines, tuple(bases)
+
+
+def _row_sweep(
+    rows: _Rows, targets: Sequence[int], available: Sequence[int], loads: Callable[[int], Lines], element: str
+) -> Sweep:
+    """One sweep over the columns that computes ``targets``. ``loads`` gives the lines that fetch an input's vector,
+    ``element`` how an element is taken from it (a format of the fid)."""
+    body = rows.body
+    exprs = [expr for expr in body.closure(targets, available) if rows.is_column(expr.outputs[0])]
+    reads = [fid for fid in body.reads(targets, available) if rows.has_columns(fid)]
+    vectors = [fid for fid in reads if is_vector(body, fid)]
+    moving = [fid for fid in reads if rows.inner in body.domain.accesses[fid].axes]
+    hoisted, inside = body.split(exprs, [rows.inner])
+    coordinate = element_coordinate(body, [rows.row, rows.column], rows.inner, body.spec.vec)
+    needed = body.needs_coordinates(reads, rows.column) | (iota_axes(body, exprs) & {*rows.column.axes})
+    needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
+    return Sweep(
+        coordinates=body.coordinates(rows.column, needed),
+        loads=tuple(line for fid in vectors for line in loads(fid)),
+        vector=(
+            *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
+              for fid in reads if fid not in moving),
+            *(body.statement(expr, coordinate) for expr in hoisted),
+        ),
+        element=(
+            *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
+            *(_row_element_load(rows, fid) for fid in moving if fid not in vectors),
+            *(body.statement(expr, coordinate) for expr in inside),
+        ),
+    )  # fmt: skip
+
+
+def _row_element_load(rows: _Rows, fid: int) -> str:
+    offset = strided_element(rows.body, fid, [rows.column], rows.inner)
+    return scalar_load(rows.body, fid, f"r{fid}[{offset}]")
+
+
+def _row_stores(rows: _Rows, outputs: Sequence[int], vec_suffix: str = "") -> Sweep:
+    """Stores of outputs that change along the row."""
+    body = rows.body
+    strided = [fid for fid in outputs if not is_vector(body, fid)]
+    group = [rows.column]
+    return Sweep(
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in outputs if fid not in strided),
+        element=tuple(
+            f"r{fid}[{strided_element(body, fid, group, rows.inner)}] = {body.operand(fid, body.value(fid).dtype)};"
+            if fid in strided
+            else f"o{fid}[k] = {body.operand(fid, body.value(fid).dtype)};"
+            for fid in outputs
+        ),
+        stores=tuple(
+            f"fb::store(r{fid} + {body.offset(fid, group)}, o{fid});" for fid in outputs if fid not in strided
+        ),
+    )
+
+
+def _row_epilogue(rows: _Rows, done: Iterable[int], level: dict[int, int], at: int) -> Lines:
+    """Values of the row that follow from the reductions of level ``at``."""
+    still, _ = rows.body.split(rows.exprs, rows.column.axes)
+    finished = set(done)
+    return tuple(
+        rows.body.statement(expr) for expr in still if level[expr.outputs[0]] == at and expr.outputs[0] not in finished
+    )
+
+
+def _row_results(rows: _Rows, outputs: Sequence[int]) -> Lines:
+    """Stores of outputs that hold one element a row."""
+    body = rows.body
+    return tuple(
+        f"T{fid}[{body.offset(fid, [rows.row])}] = {body.operand(fid, body.value(fid).dtype)};" for fid in outputs
+    )
+
+
+def inner_persistent(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, PersistentHeuristics)
+    outputs = spec.task.outputs
+    indices = reductions(spec.task)
+    level = levels(spec.task)
+    rows = _rows(spec, [spec.task.fusion.exprs[index].outputs[0] for index in indices], outputs)
+    body = rows.body
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    setup, bases = _row_setup(rows, outputs, level)
+    loader = _Loader(rows=rows, heuristics=heuristics)
+    sweeps: list[Sweep] = []
+    known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
+        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
+        operands = [body.fusion.exprs[index].inputs[0] for index in own]
+        sweep = _row_sweep(rows, operands, known, loader.lines, loader.element)
+        reduced = [body.fusion.exprs[index].outputs[0] for index in own]
+        totals = accumulate(body, own)
+        results = (*totals.results, *_row_epilogue(rows, reduced, level, at))
+        reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, own)});"
+        parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
+        sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
+    if wide:
+        final = _row_sweep(rows, wide, known, loader.lines, loader.element)
+        sweeps.append(join(final, _row_stores(rows, wide)))
+    narrow = _row_results(rows, [fid for fid in outputs if fid not in wide])
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=bases, sweeps=tuple(sweeps), epilogue=Sweep(stores=narrow, arrays=loader.arrays(),
+                                                                       loads=loader.first()),
+        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+    )  # fmt: skip
+
+
+class _Loader:
+    """How a row kernel's sweeps fetch vectors: from registers, from shared memory, or from global memory each time."""
+
+    def __init__(self, rows: _Rows, heuristics: PersistentHeuristics) -> None:
+        self._rows, self._heuristics = rows, heuristics
+        self._in_shared: set[int] = set()
+        self.element = "v{0}[k]"
+
+    def arrays(self) -> Lines:
+        """Declarations of what is kept on chip."""
+        body, cached = self._rows.body, self._heuristics.cached
+        if self._heuristics.storage == "registers":
+            return tuple(f"fb::Vec<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
+        if self._heuristics.storage == "reread":
+            return ()
+        lines, start = [], ""
+        for fid in cached:
+            lines.append(f"auto* c{fid} = {start or 'fb::dynamic_shared<char>()'};")
+            c_type = body.c_type(fid)
+            lines[-1] = f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});"
+            start = f"c{fid} + {body.size(self._rows.column.axes)}"
+        return tuple(lines)
+
+    def first(self) -> Lines:
+        """Loads of the whole row into registers, all in flight before the first is used."""
+        if self._heuristics.storage != "registers":
+            return ()
+        return tuple(f"c{fid}[c] = {self._global(fid)};" for fid in self._heuristics.cached)
+
+    def lines(self, fid: int) -> Lines:
+        """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
+        declaration = f"const fb::Vec<{self._rows.body.c_type(fid)}, kVec> v{fid}"
+        if fid not in self._heuristics.cached:
+            return (f"{declaration} = {self._global(fid)};",)
+        if self._heuristics.storage == "registers":
+            return (f"{declaration} = c{fid}[c];",)
+        if fid in self._in_shared:
+            return (f"{declaration} = fb::load<kVec>(c{fid} + col);",)
+        self._in_shared.add(fid)
+        return (f"{declaration} = {self._global(fid)};", f"fb::store(c{fid} + col, v{fid});")
+
+    def _global(self, fid: int) -> str:
+        return f"fb::load<kVec>(r{fid} + {self._rows.body.offset(fid, [self._rows.column])})"
+
+
+def reduction_inner(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, InnerHeuristics)
+    indices = reductions(spec.task)
+    results = [spec.task.fusion.exprs[index].outputs[0] for index in indices]
+    outputs = () if heuristics.splits > 1 else spec.task.outputs
+    rows = _rows(spec, results, outputs)
+    body, level = rows.body, levels(spec.task)
+    setup, bases = _row_setup(rows, outputs, level)
+    known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    operands = [spec.task.fusion.exprs[index].inputs[0] for index in indices]
+    loads = _global_loads(rows)
+    sweep = _row_sweep(rows, operands, known, loads, "v{0}[k]")
+    totals = accumulate(body, indices)
+    reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
+    if heuristics.splits > 1:
+        stores = tuple(f"P{fid}[{body.step('split', rows.row.axes)} + row] = a{fid};" for fid in results)
+        epilogue = Sweep(stores=stores)
+    else:
+        lines = (*totals.results, *_row_epilogue(rows, results, level, 1))
+        epilogue = Sweep(results=lines, stores=_row_results(rows, outputs))
+    parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, reduce=reduce)
+    return make_view(
+        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(sweep, parts),), epilogue=epilogue,
+        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+    )  # fmt: skip
+
+
+def _global_loads(rows: _Rows) -> Callable[[int], Lines]:
+    def lines(fid: int) -> Lines:
+        offset = rows.body.offset(fid, [rows.column])
+        return (f"const fb::Vec<{rows.body.c_type(fid)}, kVec> v{fid} = fb::load<kVec>(r{fid} + {offset});",)
+
+    return lines

@@ -1,0 +1,152 @@
+"""What every family of views uses: the frozen view itself, and the lines that loads, stores and accumulators become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fusebuild.body import Body, Group
+from fusebuild.ir import Expr
+from fusebuild.ops import op_of
+from fusebuild.schedule.kernel import KernelSpec
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored."""
+
+    load_coordinates: Lines = ()
+    coordinates: Lines = ()
+    arrays: Lines = ()
+    loads: Lines = ()
+    vector: Lines = ()
+    element: Lines = ()
+    stores: Lines = ()
+    accumulators: Lines = ()
+    accumulate: Lines = ()
+    reduce: str = ""
+    results: Lines = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelView:
+    """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep."""
+
+    template: str
+    index: str
+    vec: int
+    parameters: tuple[tuple[str, str], ...]
+    heuristics: object
+    extents: dict[str, str]
+    scalars: Lines
+    setup: Lines
+    sweeps: tuple[Sweep, ...]
+    epilogue: Sweep
+    bases: Lines = ()
+
+
+def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
+    """The fields that every family fills in the same way."""
+    defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
+    return KernelView(
+        template=spec.template,
+        index=spec.index,
+        vec=spec.vec,
+        parameters=tuple((parameter.declaration, parameter.comment) for parameter in spec.parameters),
+        heuristics=spec.heuristics,
+        scalars=body.scalar_statements(exprs),
+        **(defaults | parts),  # type: ignore[arg-type]
+    )
+
+
+def is_vector(body: Body, fid: int) -> bool:
+    """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
+    domain = body.domain
+    return (
+        bool(domain.axes)
+        and len(domain.axes) - 1 in domain.accesses[fid].axes
+        and domain.is_contiguous(domain.accesses[fid])
+    )
+
+
+def scalar_load(body: Body, fid: int, address: str) -> str:
+    return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
+
+
+def iota_axes(body: Body, exprs: Iterable[Expr]) -> set[int]:
+    """Axes whose coordinate an iota among ``exprs`` reads."""
+    iotas = [expr.outputs[0] for expr in exprs if expr.op == "iota"]
+    return {axis for fid in iotas for axis in body.axes_of(fid)}
+
+
+def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Callable[[int], str]:
+    """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
+
+    def coordinate(axis: int) -> str:
+        group = next(group for group in groups if axis in group.axes)
+        text = body.coordinate(group, axis)
+        return f"{text} + k" if axis == inner and vec > 1 else text
+
+    return coordinate
+
+
+def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
+    return scalar_load(body, fid, f"T{fid}[{strided_element(body, fid, groups, inner)}]")
+
+
+def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
+    """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
+    offset = body.offset(fid, groups)
+    access = body.domain.accesses[fid]
+    if inner not in access.axes or body.spec.vec == 1:
+        return offset
+    stride = access.strides[inner]
+    return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
+
+
+def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int) -> str:
+    """Put the element of an output where it belongs: into its vector, or into memory when that is strided."""
+    text = body.operand(fid, body.value(fid).dtype)
+    if strided:
+        return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
+    return f"v{fid}[k] = {text};"
+
+
+def accumulate(body: Body, indices: Sequence[int], subscript: str = "") -> Sweep:
+    """The accumulators of the reductions at ``indices``: declarations, updates and results."""
+    declarations, updates, results = [], [], []
+    for index in indices:
+        expr = body.fusion.exprs[index]
+        fid, functor = expr.outputs[0], op_of(expr).functor
+        dtype, c_type = body.value(fid).dtype, body.c_type(fid)
+        declarations.append(f"{c_type} a{fid} = fb::{functor}::identity<{c_type}>();")
+        accumulator = f"a{fid}{subscript}"
+        updates.append(f"{accumulator} = fb::{functor}::combine({accumulator}, {body.operand(expr.inputs[0], dtype)});")
+        results.append(f"const {c_type} t{fid} = {accumulator};{body.comment(body.value(fid), expr)}")
+    return Sweep(accumulators=tuple(declarations), accumulate=tuple(updates), results=tuple(results))
+
+
+def accumulators(body: Body, indices: Sequence[int]) -> str:
+    """The arguments of a joint reduction: ``fb::accumulator<fb::Sum>(a5), …``."""
+    exprs = [body.fusion.exprs[index] for index in indices]
+    return ", ".join(f"fb::accumulator<fb::{op_of(expr).functor}>(a{expr.outputs[0]})" for expr in exprs)
+
+
+def join(first: Sweep, *others: Sweep) -> Sweep:
+    """The sweeps' lines one after another, field by field."""
+    fields = (
+        "load_coordinates",
+        "coordinates",
+        "arrays",
+        "loads",
+        "vector",
+        "element",
+        "stores",
+        "accumulators",
+        "accumulate",
+        "results",
+    )
+    joined = {name: tuple(line for sweep in (first, *others) for line in getattr(sweep, name)) for name in fields}
+    return Sweep(reduce="".join(sweep.reduce for sweep in (first, *others)), **joined)

@@ -1,0 +1,162 @@
+"""Views of kernels whose threads own columns: reduction_outer, and reduction_finish, which combines partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusebuild.body import Body, Group
+from fusebuild.ops import op_of
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import KernelSpec, reductions
+from fusebuild.schedule.reduction import FinishHeuristics, OuterHeuristics
+from fusebuild.schedule.rows import kept_axes, reduced_axes
+from fusebuild.views.kernel_view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    element_coordinate,
+    iota_axes,
+    is_vector,
+    make_view,
+    scalar_load,
+    strided_element,
+    strided_load,
+)
+
+
+def _columns(domain: AxisDomain) -> tuple[Group, Group, Group]:
+    """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
+    reduced = reduced_axes(domain)
+    kept = kept_axes(domain)
+    return (
+        Group(name="outer", axes=tuple(axis for axis in kept if axis < reduced[0])),
+        Group(name="r", axes=reduced),
+        Group(name="inner", axes=tuple(axis for axis in kept if axis > reduced[-1])),
+    )
+
+
+def reduction_outer(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, OuterHeuristics)
+    body = Body(spec)
+    groups = _columns(spec.domain)
+    outer, reduced, inner = groups
+    last = len(spec.domain.axes) - 1
+    indices = reductions(spec.task)
+    results = [body.fusion.exprs[index].outputs[0] for index in indices]
+    operands = [body.fusion.exprs[index].inputs[0] for index in indices]
+    exprs, reads = body.closure(operands), body.reads(operands)
+    vectors = [fid for fid in reads if is_vector(body, fid)]
+    moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
+    coordinate = element_coordinate(body, groups, last, spec.vec)
+    hoisted, inside = body.split(exprs, [last])
+    iota = iota_axes(body, exprs)
+    totals = accumulate(body, indices, "[k]")
+    sweep = Sweep(
+        load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
+        coordinates=body.coordinates(
+            reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
+        ),
+        arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid}[kUnroll];" for fid in vectors),
+        loads=tuple(f"v{fid}[u] = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+        vector=(
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.statement(expr, coordinate) for expr in hoisted),
+        ),
+        element=(
+            *(f"const {body.c_type(fid)} t{fid} = v{fid}[u][k];" for fid in vectors),
+            *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
+            *(body.statement(expr, coordinate) for expr in inside),
+        ),
+        accumulators=_column_accumulators(body, indices),
+        accumulate=totals.accumulate,
+        reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
+    )
+    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
+    epilogue_reads = () if heuristics.splits > 1 else body.reads(spec.task.outputs, results)
+    touched = [*reads, *epilogue_reads, *(() if heuristics.splits > 1 else spec.task.outputs)]
+    setup = (
+        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
+        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
+    )
+    if heuristics.splits > 1:
+        position = f"{body.step(body.step('split', outer.axes) + ' + outer', inner.axes)} + inner + k"
+        epilogue = Sweep(element=tuple(f"P{fid}[{position}] = a{fid}[k];" for fid in results))
+        everything = exprs
+    else:
+        epilogue = _column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
+        everything = (*exprs, *body.closure(spec.task.outputs, results))
+    return make_view(spec, body, everything, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
+
+
+def _column_accumulators(body: Body, indices: Sequence[int]) -> Lines:
+    """Declarations of one accumulator a column of the thread's vector."""
+    lines = []
+    for index in indices:
+        expr = body.fusion.exprs[index]
+        fid, functor = expr.outputs[0], op_of(expr).functor
+        c_type = body.c_type(fid)
+        lines.append(f"fb::Vec<{c_type}, kVec> a{fid} = fb::splat<kVec>(fb::{functor}::identity<{c_type}>());")
+    return tuple(lines)
+
+
+def _column_epilogue(
+    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int]
+) -> Sweep:
+    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
+    reduced = [body.fusion.exprs[index].outputs[0] for index in indices]
+    last = max((axis for group in groups for axis in group.axes), default=0)
+    coordinate = element_coordinate(body, groups, last, body.spec.vec)
+    reads = body.reads(outputs, reduced)
+    exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
+    return Sweep(
+        element=(
+            *results,
+            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]") for fid in reads),
+            *(body.statement(expr, coordinate) for expr in exprs),
+            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
+              for fid in outputs),
+        )
+    )  # fmt: skip
+
+
+def _kept_element(body: Body, fid: int, groups: Sequence[Group], last: int) -> str:
+    """The offset of column ``k`` of a tensor on the kept axes."""
+    offset = body.offset(fid, groups)
+    access = body.domain.accesses[fid]
+    if last not in access.axes or body.spec.vec == 1:
+        return offset
+    if body.domain.is_contiguous(access):
+        return f"{offset} + k"
+    return strided_element(body, fid, groups, last)
+
+
+def reduction_finish(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, FinishHeuristics)
+    body = Body(spec)
+    kept = Group(name="kept", axes=kept_axes(spec.domain))
+    indices = reductions(spec.task)
+    results = [body.fusion.exprs[index].outputs[0] for index in indices]
+    totals = accumulate(body, indices)
+    position = f"{body.step('split', kept.axes)} + kept"
+    updates = tuple(
+        f"a{fid} = fb::{op_of(body.fusion.exprs[index]).functor}::combine(a{fid}, P{fid}[{position}]);"
+        for index, fid in zip(indices, results, strict=True)
+    )
+    outputs = spec.task.outputs
+    reads = body.reads(outputs, results)
+    exprs = body.closure(outputs, results)
+    needed = body.needs_coordinates([*reads, *outputs], kept) | iota_axes(body, exprs)
+    epilogue = _column_epilogue(body, indices, [kept], totals.results, outputs)
+    sweep = Sweep(
+        accumulators=totals.accumulators,
+        accumulate=updates,
+        reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
+    )
+    return make_view(
+        spec, body, exprs, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
+        extents={"kept": body.size(kept.axes)},
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Small recipes and Fusions that several test modules build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fusebuild.ir import Fusion, Task
+from fusebuild.passes import run_passes
+from fusebuild.recipe import Recipe, parse_recipe
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+SUM_THEN_ADD = """\
+fusion: sum_then_add
+inputs:
+  t0: float[2, 32]
+  t1: float[2, 128]
+body: |
+  t2 = sum(t0, dims=[1], keepdim=True)
+  t3 = t1 + t2
+outputs:
+  t3: float
+"""
+"""Seed 000: a reduction whose result is added to a wider tensor."""
+
+TINY = """\
+fusion: tiny
+doc: Nothing much.
+inputs:
+  x: float[3, 5]
+body: |
+  y = x * 2.0
+outputs:
+  y: float
+"""
+"""One kernel a target: 15 elements are no multiple of a vector."""
+
+PAIR = """\
+fusion: pair
+inputs:
+  x: float[3, 5]
+body: |
+  total = sum(x, dims=[1])
+  y = segment_set(total) * 2.0
+outputs:
+  y: float
+"""
+"""Two segments, one kernel each and target."""
+
+
+def text_of(
+    inputs: Mapping[str, str],
+    body: str,
+    outputs: Mapping[str, str],
+    *,
+    name: str = "test",
+    scalars: Mapping[str, str] | None = None,
+    cases: str = "",
+) -> str:
+    """A recipe's text. ``inputs`` and ``outputs`` map names to what stands after the colon."""
+    lines = [f"fusion: {name}", "inputs:"]
+    lines += [f"  {key}: {value}" for key, value in inputs.items()]
+    if scalars:
+        lines += ["scalars:", *(f"  {key}: {value}" for key, value in scalars.items())]
+    lines += ["body: |", *(f"  {line}" for line in body.strip().splitlines()), "outputs:"]
+    lines += [f"  {key}: {value}" for key, value in outputs.items()]
+    if cases:
+        lines += ["cases:", f"  - {{{cases}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def recipe_of(text: str, path: str = "test.yaml") -> Recipe:
+    return parse_recipe(text, path)
+
+
+def primitive(text: str) -> Fusion:
+    """The Fusion that the recipe ``text`` defines, after all passes."""
+    return run_passes(recipe_of(text).fusion)
+
+
+def whole(inputs: Mapping[str, str], body: str, outputs: Mapping[str, str], **more: str) -> Task:
+    """The task of everything that a small recipe computes."""
+    return primitive(text_of(inputs, body, outputs, **more)).whole()  # type: ignore[arg-type]
