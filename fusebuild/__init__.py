@@ -9,14 +9,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fusebuild.errors import ArtifactError as ArtifactError
+    from fusebuild.errors import CompileError as CompileError
+    from fusebuild.errors import FusebuildError as FusebuildError
+    from fusebuild.errors import RecipeError as RecipeError
+    from fusebuild.errors import ScheduleError as ScheduleError
+    from fusebuild.errors import ToolchainError as ToolchainError
     from fusebuild.runtime.loader import load as load
 
 __version__ = "0.1.0"
 
-_LAZY = {"load": "fusebuild.runtime.loader"}
+_LAZY = {
+    "load": "fusebuild.runtime.loader",
+    "ArtifactError": "fusebuild.errors",
+    "CompileError": "fusebuild.errors",
+    "FusebuildError": "fusebuild.errors",
+    "RecipeError": "fusebuild.errors",
+    "ScheduleError": "fusebuild.errors",
+    "ToolchainError": "fusebuild.errors",
+}
 """Public name to the module that defines it."""
 
-__all__ = ["__version__", "load"]
+__all__ = [
+    "ArtifactError",
+    "CompileError",
+    "FusebuildError",
+    "RecipeError",
+    "ScheduleError",
+    "ToolchainError",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

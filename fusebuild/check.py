@@ -4,6 +4,7 @@ Nothing is compiled."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from fusebuild.plan import encode
 from fusebuild.recipe import Recipe
 from fusebuild.target import Target, find_target
 from fusebuild.toolchain import Toolchain, find_toolchain
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,37 +39,50 @@ def check_recipes(
     Raises :class:`RecipeError` for recipes that cannot be read.
     """
     build_dir = BuildDir(root=out)
+    toolchain = _Toolchains(nvcc=nvcc)
     verdicts = []
     for recipe in read_recipes(paths):
         path = build_dir.artifact(recipe.fusion.name)
-        verdicts.append(
-            Freshness(recipe=recipe.path, artifact=path, differences=_differences(recipe, path, targets, nvcc))
-        )
+        differences = _differences(recipe, path, targets, toolchain)
+        verdicts.append(Freshness(recipe=recipe.path, artifact=path, differences=differences))
     return tuple(verdicts)
 
 
-def _differences(recipe: Recipe, path: Path, targets: Sequence[Target] | None, nvcc: str | None) -> tuple[str, ...]:
+def _differences(
+    recipe: Recipe, path: Path, targets: Sequence[Target] | None, toolchains: _Toolchains
+) -> tuple[str, ...]:
     if not path.exists():
         return (f"{path} is missing",)
     try:
         artifact = open_artifact(path)
     except ArtifactError as error:
         return (f"artifact is not whole: {error}",)
-    wanted = targets or [find_target(name) for name in artifact.targets]
+    wanted = tuple(targets or (find_target(name) for name in artifact.targets))
     if names := {target.name for target in wanted} ^ {*artifact.targets}:
         return (f"targets differ: {', '.join(sorted(names))}",)
     planned = plan_recipe(recipe, wanted)
     return (
-        *_source_differences(artifact, planned, wanted, _toolchain(wanted, nvcc)),
+        *_source_differences(artifact, planned, wanted, toolchains.find(wanted)),
         *_plan_differences(artifact, planned),
     )
 
 
-def _toolchain(targets: Sequence[Target], nvcc: str | None) -> Toolchain | None:
-    try:
-        return find_toolchain(targets, nvcc=nvcc)
-    except ToolchainError:
-        return None
+class _Toolchains:
+    """The toolchain for each set of targets, looked for once."""
+
+    def __init__(self, *, nvcc: str | None) -> None:
+        self._nvcc = nvcc
+        self._found: dict[tuple[Target, ...], Toolchain | None] = {}
+
+    def find(self, targets: tuple[Target, ...]) -> Toolchain | None:
+        """The toolchain, or None, with a warning, where there is none."""
+        if targets not in self._found:
+            try:
+                self._found[targets] = find_toolchain(targets, nvcc=self._nvcc)
+            except ToolchainError as error:
+                logger.warning("compiler versions are not compared: %s", error)
+                self._found[targets] = None
+        return self._found[targets]
 
 
 def _source_differences(

@@ -122,7 +122,9 @@ def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
         f"  writes  {_names(segment['outputs'], plan)}",
         f"  fid map {{{fid_map}}}",
     ]
-    lines += [f"  {why}" for why in segment["why"]]
+    for why in segment["why"]:
+        cut, _, reasons = why.partition(": ")
+        lines += [f"  {cut}", *(f"    {reason}" for reason in reasons.split("; "))]
     for variant in segment["variants"]:
         guard = " and ".join(variant["guard"]) or "always"
         lines.append(f"  variant {variant['name']}: {guard}")

@@ -107,9 +107,10 @@ def _plan_value(fusion: Fusion, fid: int, layout_fid: int) -> PlanValue:
     if not isinstance(value.type, TensorType):
         return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
     layout = fusion.value(layout_fid).tensor
+    names = {output.fid: output.name for output in fusion.outputs}
     return PlanValue(
         fid=fid,
-        name=value.name,
+        name=names.get(fid, value.name),
         kind="tensor",
         dtype=value.dtype.value,
         shape=value.type.shape,
@@ -120,7 +121,8 @@ def _plan_value(fusion: Fusion, fid: int, layout_fid: int) -> PlanValue:
 
 def _plan_segment(segmented: SegmentedFusion, segment: Segment, variants: tuple[Variant, ...]) -> PlanSegment:
     later = {fid for other in segmented.segments[segment.id + 1 :] for fid in other.inputs}
-    intermediates = [fid for fid in (*segment.inputs, *segment.outputs) if fid in segmented.boundaries]
+    owned = {*segmented.boundaries} - {*segmented.fusion.output_fids}
+    intermediates = [fid for fid in (*segment.inputs, *segment.outputs) if fid in owned]
     views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
     return PlanSegment(
         id=segment.id,
