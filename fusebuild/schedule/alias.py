@@ -24,9 +24,15 @@ class AliasScheduler:
             expr = task.fusion.exprs[index]
             if op_of(expr).kind is not Kind.VIEW and expr.op not in ("set", "segment_set"):
                 return rejection(self.name, task, f"{expr.op} computes", expr.outputs[0])
+        overwritten = {output.alias for output in task.fusion.outputs}
         for fid in task.inputs:
-            if None in task.fusion.value(fid).tensor.strides:
-                return rejection(self.name, task, f"{task.fusion.value(fid).name} has strides known only at run time")
+            value = task.fusion.value(fid)
+            if value.tensor.cpu:
+                return rejection(self.name, task, f"{value.name} is in host memory")
+            if fid in overwritten:
+                return rejection(self.name, task, f"{value.name} is overwritten, and a view would see that")
+            if None in value.tensor.strides:
+                return rejection(self.name, task, f"{value.name} has strides known only at run time")
         for fid in task.outputs:
             if fid in task.fusion.output_fids:
                 name = task.fusion.value(fid).name

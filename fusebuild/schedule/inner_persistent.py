@@ -30,6 +30,7 @@ from fusebuild.schedule.kernel import (
     tensor_parameters,
     try_domain,
     usable,
+    vector_fids,
     vector_guards,
     vector_width,
 )
@@ -95,12 +96,12 @@ class InnerPersistentScheduler:
 
 
 def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
-    """Inputs worth keeping: those of the whole domain that more than one sweep reads."""
+    """Inputs worth keeping: dense ones of the whole domain that more than one sweep reads."""
     everything = tuple(range(len(domain.axes)))
     sweeps = input_sweeps(task)
     return tuple(
         fid
-        for fid in domain.accesses
+        for fid in vector_fids(domain, everything[-1])
         if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
     )
 

@@ -103,6 +103,8 @@ def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -
     if inner not in access.axes or body.spec.vec == 1:
         return offset
     stride = access.strides[inner]
+    if stride == 1:
+        return f"{offset} + k"
     return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
 
 
