@@ -27,6 +27,7 @@ from device_harness import (
     TARGET,
     HostLibrary,
     compile_kernels,
+    find_nvcc,
     library,
     same_values,
     sample,
@@ -312,6 +313,17 @@ def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
         compile_kernels(source, output, find_target("sm_90"), include=folder / "include")
         cubins.append(output.read_bytes())
     assert cubins[0] == cubins[1]
+
+
+@pytest.mark.parametrize("name", ["copy_bfloat16_8", "copy_half_16", "copy_float_4", "copy_double_2", "copy_bool_16"])
+def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
+    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
+    output = tmp_path / "platform.ptx"
+    subprocess.run([*command, str(DEVICE_FOLDER / "platform.cu"), "-o", str(output)], check=True)
+    kernel = output.read_text().split(f".entry {name}(")[1].split(".entry")[0]
+    accesses = re.findall(r"(?:ld|st)\.global\S+", kernel)
+    assert len(accesses) >= 6
+    assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
 
 
 # --- A GPU

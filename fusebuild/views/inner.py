@@ -226,9 +226,9 @@ class _Loader:
         if self._heuristics.storage == "registers":
             return (f"{declaration} = c{fid}[c];",)
         if fid in self._in_shared:
-            return (f"{declaration} = fb::load<kVec>(c{fid} + col);",)
+            return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
         self._in_shared.add(fid)
-        return (f"{declaration} = {self._global(fid)};", f"fb::store(c{fid} + col, v{fid});")
+        return (f"{declaration} = {self._global(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
 
     def _global(self, fid: int) -> str:
         return f"fb::load<kVec>(r{fid} + {self._rows.body.offset(fid, [self._rows.column])})"

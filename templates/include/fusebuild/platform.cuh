@@ -94,12 +94,14 @@ FUSEBUILD_DEVICE Word load_word(const Word* address) {
   return kHint == Hint::kStreaming ? __ldcs(address) : *address;
 }
 
+// Not `*address = word`: the compiler may take such a store apart into the values that made up the word, and
+// then, where the address tells it no alignment, leave it in two-byte pieces.
 template <Hint kHint, typename Word>
 FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   if constexpr (kHint == Hint::kStreaming) {
     __stcs(address, word);
   } else {
-    *address = word;
+    __stwb(address, word);
   }
 }
 

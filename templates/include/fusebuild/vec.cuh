@@ -79,6 +79,16 @@ FUSEBUILD_DEVICE void store_streaming(T* address, const Vec<T, N>& values) {
   store_with_hint<Hint::kStreaming>(address, values);
 }
 
+// Between registers and the block's shared memory; load and store are for global memory alone.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_shared(const T* address) {
+  return *reinterpret_cast<const Vec<T, N>*>(address);
+}
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_shared(T* address, const Vec<T, N>& values) {
+  *reinterpret_cast<Vec<T, N>*>(address) = values;
+}
+
 // As __shfl_*_sync: the value of the caller's lane ^ mask, of its lane + delta, or of lane `lane` in its
 // group of `width` lanes. All lanes of the warp take part. A source beyond the group gives the caller its own
 // value.

@@ -91,7 +91,7 @@ class Block {
 
   // Never returns, and so must not leave a frame with red zones behind.
   __attribute__((no_sanitize("address"))) static void fiber_main();
-  __attribute__((noinline)) void run_threads();
+  void run_threads();
   void resume(Fiber& fiber);
   void suspend(State state, FiberList& list);
   void meet_warp(const WarpOperation& operation);
