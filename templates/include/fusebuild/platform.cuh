@@ -94,14 +94,44 @@ FUSEBUILD_DEVICE Word load_word(const Word* address) {
   return kHint == Hint::kStreaming ? __ldcs(address) : *address;
 }
 
-// Not `*address = word`: the compiler may take such a store apart into the values that made up the word, and
-// then, where the address tells it no alignment, leave it in two-byte pieces.
-template <Hint kHint, typename Word>
-FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
+// The wide stores are spelled out: the compiler may take `*address = word` apart into the values that made up
+// the word and then, where it cannot prove the address aligned, leave it in two-byte pieces.
+template <Hint kHint>
+FUSEBUILD_DEVICE void store_word(uint4* address, uint4 word) {
   if constexpr (kHint == Hint::kStreaming) {
     __stcs(address, word);
   } else {
-    __stwb(address, word);
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word.x), "r"(word.y),
+                 "r"(word.z), "r"(word.w)
+                 : "memory");
+  }
+}
+
+template <Hint kHint>
+FUSEBUILD_DEVICE void store_word(uint2* address, uint2 word) {
+  if constexpr (kHint == Hint::kStreaming) {
+    __stcs(address, word);
+  } else {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(word.x), "r"(word.y) : "memory");
+  }
+}
+
+template <Hint kHint>
+FUSEBUILD_DEVICE void store_word(unsigned int* address, unsigned int word) {
+  if constexpr (kHint == Hint::kStreaming) {
+    __stcs(address, word);
+  } else {
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(word) : "memory");
+  }
+}
+
+template <Hint kHint, typename Word>
+FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
+  static_assert(sizeof(Word) <= 2);
+  if constexpr (kHint == Hint::kStreaming) {
+    __stcs(address, word);
+  } else {
+    *address = word;
   }
 }
 
