@@ -1,0 +1,156 @@
+"""The command line: every exit code for real, reports that programs can read, errors said once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fusebuild.artifact import open_artifact
+
+ROOT = Path(__file__).resolve().parent.parent
+VERBS = ("bench", "check", "compile", "doctor", "inspect", "verify")
+RECIPE = """\
+fusion: doubled
+doc: Twice the input.
+inputs:
+  x: float[M, 5]
+body: |
+  y = x * 2.0
+outputs:
+  y: float
+cases:
+  - {M: 3}
+"""
+
+
+def fusebuild(*arguments: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("FUSEBUILD_", "NO_COLOR"))}
+    return subprocess.run(
+        [sys.executable, "-m", "fusebuild.cli", *map(str, arguments)],
+        cwd=cwd, env=clean | environ, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "doubled.yaml").write_text(RECIPE)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``doubled.yaml`` compiled for the CPU into ``build/``."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "doubled.yaml").write_text(RECIPE)
+    done = fusebuild("compile", "doubled.yaml", "--arch", "host", cwd=folder)
+    if done.returncode == 5:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
+    done = fusebuild(verb, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: ")
+    assert verb in fusebuild("--help", cwd=tmp_path).stdout
+
+
+def test_version(tmp_path: Path) -> None:
+    assert fusebuild("--version", cwd=tmp_path).stdout == "fusebuild, version 0.1.0\n"
+
+
+def test_success_is_0(built: Path) -> None:
+    done = fusebuild("check", "doubled.yaml", cwd=built)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 fresh, 0 stale\n", "")
+
+
+def test_a_failing_compiler_is_1(folder: Path) -> None:
+    compiler = folder / "failing"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *--version*|*-dumpmachine*) exec g++ "$@";; esac\n'
+                        'case "$*" in *kernels/*) echo "boom" >&2; exit 1;; esac\nexec g++ "$@"\n')  # fmt: skip
+    compiler.chmod(0o755)
+    done = fusebuild("compile", "doubled.yaml", "--arch", "host", cwd=folder, FUSEBUILD_CXX=str(compiler))
+    assert done.returncode == 1, done.stderr
+    assert "boom" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_recipe_is_2(folder: Path) -> None:
+    (folder / "doubled.yaml").write_text(RECIPE.replace("x * 2.0", "x * z"))
+    done = fusebuild("compile", "doubled.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == "doubled.yaml:6:11: error: undefined name 'z'\n    y = x * z\n            ^\n"
+
+
+def test_a_wrong_option_is_2(folder: Path) -> None:
+    done = fusebuild("compile", "doubled.yaml", "--arch", "sm_9", cwd=folder)
+    assert done.returncode == 2
+    assert "unknown target 'sm_9'; did you mean 'sm_90'?" in done.stderr
+
+
+def test_a_stale_artifact_is_3(folder: Path) -> None:
+    done = fusebuild("check", "doubled.yaml", cwd=folder)
+    assert done.returncode == 3
+    assert done.stderr == "doubled.yaml: stale: build/doubled.fuse is missing\n"
+
+
+def test_a_broken_artifact_is_4(folder: Path) -> None:
+    (folder / "broken.fuse").write_bytes(b"PK")
+    done = fusebuild("inspect", "broken.fuse", cwd=folder)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: broken.fuse: ")
+
+
+def test_a_missing_compiler_is_5(folder: Path) -> None:
+    done = fusebuild("compile", "doubled.yaml", "--nvcc", "nowhere/nvcc", cwd=folder)
+    assert done.returncode == 5
+    assert "nowhere/nvcc" in done.stderr
+
+
+def test_reports_go_to_stdout_and_logs_to_stderr(built: Path) -> None:
+    done = fusebuild("-v", "compile", "doubled.yaml", "--arch", "host", "--json", cwd=built)
+    report = json.loads(done.stdout)
+    assert report["artifacts"] == [
+        {"fusion": "doubled", "recipe": "doubled.yaml", "path": "build/doubled.fuse", "written": False}
+    ]
+    assert report["compiled"] == 0
+    assert json.loads(fusebuild("check", "doubled.yaml", "--json", cwd=built).stdout) == [
+        {"recipe": "doubled.yaml", "artifact": "build/doubled.fuse", "fresh": True, "why": []}
+    ]
+    assert json.loads(fusebuild("doctor", "--json", cwd=built).stdout)[0].keys() == {
+        "name", "status", "found", "advice"
+    }  # fmt: skip
+
+
+def test_quiet_says_nothing(built: Path) -> None:
+    done = fusebuild("-q", "compile", "doubled.yaml", "--arch", "host", cwd=built)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_colors_in_a_pipe_nor_with_no_color(built: Path) -> None:
+    assert "\x1b" not in fusebuild("doctor", cwd=built).stdout
+    assert "\x1b" not in fusebuild("doctor", cwd=built, NO_COLOR="1").stdout
+
+
+def test_verify_tells_what_ran(built: Path) -> None:
+    pytest.importorskip("torch")
+    done = fusebuild("verify", "build", "--target", "host", cwd=built)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith(" passed, 0 failed")
+    rows = json.loads(fusebuild("verify", "build", "--target", "host", "--json", cwd=built).stdout)
+    assert {row["fusion"] for row in rows} == {"doubled"}
+    assert all(row["ok"] for row in rows)
+
+
+def test_inspecting_an_artifact_equals_inspecting_its_recipe(built: Path) -> None:
+    artifact = fusebuild("inspect", "build/doubled.fuse", "--json", cwd=built)
+    recipe = fusebuild("inspect", "doubled.yaml", "--arch", "host", "--json", cwd=built)
+    assert json.loads(artifact.stdout) == json.loads(recipe.stdout)
+    assert open_artifact(built / "build" / "doubled.fuse").targets == ("host",)

@@ -1,0 +1,173 @@
+"""Imports run one way, start-up is light, and files and functions stay short."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "fusebuild"
+
+LAYERS = (
+    {"errors"},
+    {"formula"},
+    {"ir"},
+    {"type_rules"},
+    {"ops", "plan", "target", "resources", "elf", "stored_zip"},
+    {"builder", "plan_check", "toolchain"},
+    {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
+     "passes", "schedule", "reference", "artifact"},
+    {"segmentation", "body", "runtime"},
+    {"views"},
+    {"render"},
+    {"planning", "build"},
+    {"dump"},
+    {"pipeline"},
+    {"check", "inspection", "verification", "doctor"},
+    {"bench", "demo", "definition", "api"},
+    {"cli"},
+)  # fmt: skip
+"""Each layer may import those before it, and its own."""
+
+SIDE_TOWER = {"errors", "formula", "plan", "elf", "stored_zip", "plan_check", "artifact", "runtime"}
+"""What running an artifact imports, and nothing else."""
+
+HEAVY = {"torch", "tvm_ffi", "yaml", "jinja2", "networkx"}
+
+
+def layer_of(module: str) -> int:
+    return next(index for index, layer in enumerate(LAYERS) if module in layer)
+
+
+def modules() -> dict[str, Path]:
+    """Module or package name below ``fusebuild`` to its files' folder or file."""
+    return {path.stem: path for path in PACKAGE.iterdir() if path.suffix == ".py" and path.stem != "__init__"} | {
+        path.name: path for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists()
+    }
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def imports_of(path: Path, *, nested: bool) -> set[str]:
+    """Names imported by the file, below ``fusebuild`` without the prefix; with ``nested`` those in functions too."""
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in ast.walk(tree) if nested else _top_level(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "fusebuild":
+                found |= {f"fusebuild.{alias.name}" for alias in node.names}
+            else:
+                found.add(node.module)
+    return found
+
+
+def _top_level(tree: ast.Module) -> list[ast.stmt]:
+    """Statements that run at import time, those under ``if TYPE_CHECKING`` left out."""
+    statements: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        statements.append(node)
+    return statements
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_imports_run_one_way(module: str) -> None:
+    own = layer_of(module)
+    for file in files_of(modules()[module]):
+        for name in imports_of(file, nested=True):
+            if not name.startswith("fusebuild.") or name == "fusebuild.__version__":
+                continue
+            target = name.split(".")[1]
+            assert layer_of(target) <= own, f"{file.name} imports {name}, which is above it"
+
+
+@pytest.mark.parametrize("module", sorted(SIDE_TOWER))
+def test_running_needs_no_compiler_side_module(module: str) -> None:
+    for file in files_of(modules()[module]):
+        names = imports_of(file, nested=False)
+        assert not {name.split(".")[0] for name in names} & HEAVY
+        own = {name.split(".")[1] for name in names if name.startswith("fusebuild.")}
+        assert own <= SIDE_TOWER
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def fastest(code: str) -> float:
+    """Seconds of the fastest of ten processes: the others waited for something else."""
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        run(code)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_importing_the_package_is_light() -> None:
+    assert fastest("import fusebuild") - fastest("pass") <= 0.050
+
+
+COMMANDS = {
+    "compile": ["compile", "recipes/silu_mul.yaml", "--arch", "sm_90", "--dry-run"],
+    "check": ["check", "recipes/silu_mul.yaml"],
+    "inspect": ["inspect", "recipes/adaln_backward.yaml"],
+}
+
+
+@pytest.mark.parametrize("verb", sorted(COMMANDS))
+def test_building_never_imports_torch(verb: str) -> None:
+    code = f"""
+import sys
+from fusebuild.cli import cli
+try:
+    cli.main({COMMANDS[verb]!r}, standalone_mode=False)
+except (SystemExit, Exception) as stop:
+    assert "oolchain" in type(stop).__name__ or isinstance(stop, SystemExit), stop
+print(sorted({{"torch", "tvm_ffi"}} & {{*sys.modules}}))
+"""
+    assert run(code).splitlines()[-1] == "[]"
+
+
+def test_a_dry_run_and_a_plan_take_no_torch_even_when_it_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "fusebuild.cli", "inspect", "recipes/softmax.yaml"],
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_inspecting_the_largest_recipe_is_quick() -> None:
+    start = time.perf_counter()
+    run("from fusebuild.cli import cli; cli.main(['inspect', 'recipes/adaln_backward.yaml'], standalone_mode=False)")
+    assert time.perf_counter() - start < 1.0
+
+
+def test_files_are_short() -> None:
+    folders = (PACKAGE, ROOT / "tests", ROOT / "templates")
+    endings = {".py", ".cc", ".h", ".cuh", ".cu", ".jinja"}
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in endings]
+    long = {path.name: len(path.read_text().splitlines()) for path in files if "golden" not in path.parts}
+    assert {name: lines for name, lines in long.items() if lines > 600} == {}
+
+
+def test_functions_are_short() -> None:
+    long = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 60:
+                long.append(f"{path.name}:{node.name}")
+    assert long == []
