@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fusebuild.definition import DataType as DataType
+    from fusebuild.definition import FusionDefinition as FusionDefinition
     from fusebuild.errors import ArtifactError as ArtifactError
     from fusebuild.errors import CompileError as CompileError
     from fusebuild.errors import FusebuildError as FusebuildError
@@ -21,6 +23,8 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "load": "fusebuild.runtime.loader",
+    "DataType": "fusebuild.definition",
+    "FusionDefinition": "fusebuild.definition",
     "ArtifactError": "fusebuild.errors",
     "CompileError": "fusebuild.errors",
     "FusebuildError": "fusebuild.errors",
@@ -33,7 +37,9 @@ _LAZY = {
 __all__ = [
     "ArtifactError",
     "CompileError",
+    "DataType",
     "FusebuildError",
+    "FusionDefinition",
     "RecipeError",
     "ScheduleError",
     "ToolchainError",

@@ -19,7 +19,7 @@ from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
 
 _RENAMES = frozenset({"set", "segment_set", "real"})
 COORDINATE = "i{}"
-_MADE_NAME = re.compile(r"[ts]\d+")
+_MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +118,8 @@ class Body:
 
     @staticmethod
     def comment(value: Value, expr: Expr) -> str:
-        """The name and the line that the author wrote. A name made from an original fid (``t12``) is left out: beside
-        variables that are named by segment fids it would mislead."""
+        """The name and the line that the author wrote. A name made from an original fid (``t12``, ``t12_sum``) is left
+        out: beside variables that are named by segment fids it would mislead."""
         name = "" if _MADE_NAME.fullmatch(value.name) else f"{value.name}, "
         return f"  // {name}{expr.location.short}"
 

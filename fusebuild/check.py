@@ -57,12 +57,12 @@ def _differences(
         artifact = open_artifact(path)
     except ArtifactError as error:
         return (f"artifact is not whole: {error}",)
-    wanted = tuple(targets or (find_target(name) for name in artifact.targets))
-    if names := {target.name for target in wanted} ^ {*artifact.targets}:
+    if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
         return (f"targets differ: {', '.join(sorted(names))}",)
-    planned = plan_recipe(recipe, wanted)
+    held = tuple(find_target(name) for name in artifact.targets)
+    planned = plan_recipe(recipe, held)
     return (
-        *_source_differences(artifact, planned, wanted, toolchains.find(wanted)),
+        *_source_differences(artifact, planned, held, toolchains.find(held)),
         *_plan_differences(artifact, planned),
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from fusebuild.errors import ToolchainError
 
 Golden = Callable[[Path, str], None]
 
@@ -28,3 +30,18 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compilers for sm_90 and host, found by their usual names; a cache of this session's own. Skips without them."""
+    from fusebuild.target import TARGETS
+    from fusebuild.toolchain import find_toolchain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path_factory.mktemp("compilers")))
+        try:
+            find_toolchain([TARGETS["sm_90"], TARGETS["host"]])
+        except ToolchainError as error:
+            pytest.skip(f"needs compilers: {error}")
+        yield

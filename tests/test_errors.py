@@ -41,10 +41,7 @@ class TestDiagnostic:
     def test_shows_line_caret_and_hint(self) -> None:
         text = str(Diagnostic(location=LINE, message="unknown op 'expp'", hint="did you mean 'exp'?"))
         assert text == (
-            "recipes/x.yaml:12:7: error: unknown op 'expp'\n"
-            "    y = expp(x)\n"
-            "        ^~~~\n"
-            "  hint: did you mean 'exp'?"
+            "recipes/x.yaml:12:7: error: unknown op 'expp'\n    y = expp(x)\n        ^~~~\n  hint: did you mean 'exp'?"
         )
 
     def test_without_text_or_hint_is_one_line(self) -> None:

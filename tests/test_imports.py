@@ -29,7 +29,8 @@ LAYERS = (
     {"dump"},
     {"pipeline"},
     {"check", "inspection", "verification", "doctor"},
-    {"bench", "demo", "definition", "api"},
+    {"bench", "demo", "definition_values", "definition_ops", "definition_recorder", "definition_text"},
+    {"definition"},
     {"cli"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""

@@ -1,0 +1,57 @@
+// column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
+// segment fids to original fids: {0: 0, 1: 1}
+// schedule: block_x=32 block_y=8 unroll=4 splits=33
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kBlockX = 32;
+constexpr int kBlockY = 8;
+constexpr int kVec = 8;  // columns per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
+
+FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
+reduction_outer_5528bea9e1661165(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ P1,  // partial results of y
+    int64_t n0,  // M
+    int64_t n1) {  // N
+  const int64_t columns = n1;
+  const Index depth = n0;
+  const int64_t tiles = (columns + kBlockX * kVec - 1) / (kBlockX * kVec);
+  const Index outer = fb::block_x() / tiles;
+  const Index inner = (fb::block_x() % tiles * kBlockX + fb::thread_x()) * kVec;
+  const int split = fb::block_y();
+  const Index share = (depth + kSplits - 1) / kSplits;
+  const Index begin = split * share;
+  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+
+  fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
+  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+    fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      v0[u] = fb::load<kVec>(T0 + r * n1 + inner);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[u][k];
+        a1[k] = fb::Sum::combine(a1[k], fb::cast<float>(t0));
+      }
+    }
+  }
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a1));
+  if (fb::thread_y() != 0 || inner >= columns) return;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    P1[(split + outer) * n1 + inner + k] = a1[k];
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_outer_5528bea9e1661165)

@@ -1,0 +1,32 @@
+// column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
+// segment fids to original fids: {0: 0, 1: 1}
+// schedule: block_x=32 block_y=8 splits=33
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kBlockX = 32;  // results per block
+constexpr int kBlockY = 8;  // threads per result
+constexpr int kSplits = 33;  // partial results of each, combined in a fixed order
+
+FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
+reduction_finish_3924c24037e90071(
+    float* __restrict__ T1,  // y: float[N]
+    const float* __restrict__ P1,  // partial results of y
+    int64_t n1) {  // N
+  const int64_t results = n1;
+  const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+
+  float a1 = fb::Sum::identity<float>();
+  if (kept < results) {
+    for (int split = fb::thread_y(); split < kSplits; split += kBlockY) {
+      a1 = fb::Sum::combine(a1, P1[split * n1 + kept]);
+    }
+  }
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a1));
+  if (fb::thread_y() != 0 || kept >= results) return;
+
+  const float t1 = a1;  // y, column_sum.yaml:6
+  T1[kept] = t1;
+}
+
+FUSEBUILD_ENTRY(reduction_finish_3924c24037e90071)

@@ -1,0 +1,106 @@
+// layernorm.yaml, segment 0: inner_persistent, variant registers_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0]
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreadsPerRow = 128;
+constexpr int kRowsPerBlock = 1;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kChunks = 4;  // vectors of a row that a thread holds
+
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
+inner_persistent_aaa10da0fdab7950(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
+    const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
+    float* __restrict__ T7,  // mean: float[M, 1]
+    float* __restrict__ T15,  // rstd: float[M, 1]
+    __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
+    int64_t s4,  // N
+    int64_t n1) {  // N
+  const Index columns = n1;
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t row = fb::block_x();
+  const __nv_bfloat16* r0 = T0 + row * n1;
+  const __nv_bfloat16* r1 = T1;
+  const __nv_bfloat16* r2 = T2;
+  __nv_bfloat16* r21 = T21 + row * n1;
+  fb::Vec<__nv_bfloat16, kVec> c0[kChunks];
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    c0[c] = fb::load<kVec>(r0 + col);
+  }
+
+  float a5 = fb::Sum::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
+      a5 = fb::Sum::combine(a5, t3);
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  const float t5 = a5;  // mean_sum, layernorm.yaml:11
+  const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:11
+
+  float a10 = fb::Sum::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
+      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:11
+      const float t9 = t8 * t8;  // var_squares, layernorm.yaml:11
+      a10 = fb::Sum::combine(a10, t9);
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a10));
+  const float t10 = a10;  // var_sum, layernorm.yaml:11
+  const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:11
+  const float t14 = t11 + 1e-05f;  // layernorm.yaml:12
+  const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:12
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
+    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
+    fb::Vec<__nv_bfloat16, kVec> o21;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const __nv_bfloat16 t1 = v1[k];
+      const __nv_bfloat16 t2 = v2[k];
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
+      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:11
+      const float t16 = t8 * t15;  // layernorm.yaml:13
+      const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:13
+      const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:13
+      const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:15
+      o21[k] = t21;
+    }
+    fb::store(r21 + col, o21);
+  }
+
+  if (lane == 0) {
+    T7[row] = t6;
+    T15[row] = t15;
+  }
+}
+
+FUSEBUILD_ENTRY(inner_persistent_aaa10da0fdab7950)

@@ -1,0 +1,44 @@
+// sum_squares.yaml, segment 0: reduction, variant vec8_int32_split528
+// segment fids to original fids: {0: 0, 3: 3}
+// schedule: threads.per_row=256 threads.rows=1 splits=528
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreadsPerRow = 256;
+constexpr int kRowsPerBlock = 1;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kSplits = 528;  // blocks that share a row; reduction_finish combines them in order
+
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
+reduction_inner_a339ad0de51ec816(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ P3,  // partial results of y
+    int64_t n0) {  // M*N
+  const Index columns = n0;
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t row = fb::block_x();
+  const int split = fb::block_y();
+  const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
+  const Index begin = split * share;
+  const Index end = begin + share < columns ? begin + share : columns;
+  const __nv_bfloat16* r0 = T0;
+
+  float a3 = fb::Sum::identity<float>();
+  FUSEBUILD_UNROLL_BY(4)
+  for (Index col = begin + Index(lane) * kVec; col < end; col += kThreadsPerRow * kVec) {
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
+      const float t2 = t1 * t1;  // sum_squares.yaml:7
+      a3 = fb::Sum::combine(a3, t2);
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a3));
+  if (lane != 0) return;
+
+  P3[split + row] = a3;
+}
+
+FUSEBUILD_ENTRY(reduction_inner_a339ad0de51ec816)

@@ -1,0 +1,172 @@
+"""The README is true: its files are the repository's, its commands print what it shows, its tables are the code's.
+
+``pytest tests/test_readme.py --update-golden`` writes the commands' present output into the README.
+
+Blocks after ``<!-- file: NAME -->`` are written to that file, and must equal the repository's where it has one. The
+commands of ``console`` blocks are run in order, in one folder that starts with the repository's ``recipes/`` alone;
+``make`` is not, nor is a command after ``<!-- needs no GPU here -->`` where there is a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fusebuild import errors, ops, target, toolchain
+from fusebuild.cli import cli
+from fusebuild.pipeline import compile_recipes
+from fusebuild.schedule import SCHEDULERS
+from fusebuild.verification import Limits, verify_artifact
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_VARYING = (
+    (re.compile(r"\bin \d+\.\d s\b"), "in ? s"),  # how long compilers took
+    (re.compile(r"\berror +\d\.\de[+-]\d\d"), "error ?"),  # the last bits of exp and erf are the C library's
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    note: str
+    language: str
+    body: str
+
+
+def blocks(text: str) -> list[Block]:
+    return [
+        Block(note=match["note"] or "", language=match["language"], body=match["body"])
+        for match in _BLOCK.finditer(text)
+    ]
+
+
+def readme() -> str:
+    return README.read_text(encoding="utf-8")
+
+
+def commands(block: Block) -> list[str]:
+    """The lines after ``$``, with the lines that they continue on."""
+    return re.findall(r"^\$ ((?:.*\\\n)*.*)$", block.body, re.MULTILINE)
+
+
+def is_run(block: Block) -> bool:
+    if block.language != "console" or block.body.startswith("$ make"):
+        return False
+    return block.note != "needs no GPU here" or not torch.cuda.is_available()
+
+
+def transcript(block: Block, folder: Path) -> str:
+    """What a terminal shows when the block's commands are typed in ``folder``."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("FUSEBUILD_")}
+    environ |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}", "NO_COLOR": "1"}
+    shown = ""
+    for command in commands(block):
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environ, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
+        )  # fmt: skip
+        shown += f"$ {command}\n{done.stdout.replace(f'{folder}/', '')}"
+    return shown
+
+
+def without_what_varies(text: str) -> str:
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def test_commands_print_what_the_readme_shows(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    text = readme()
+    differences = []
+    for block in blocks(text):
+        if block.note.startswith("file: "):
+            (tmp_path / block.note.removeprefix("file: ")).write_text(block.body, encoding="utf-8")
+        elif is_run(block):
+            printed = transcript(block, tmp_path)
+            if without_what_varies(printed) != without_what_varies(block.body):
+                differences.append((block.body, printed))
+    if request.config.getoption("--update-golden"):
+        for shown, printed in differences:
+            text = text.replace(f"```console\n{shown}```", f"```console\n{printed}```")
+        README.write_text(text, encoding="utf-8")
+        return
+    for shown, printed in differences:
+        assert without_what_varies(printed) == without_what_varies(shown)
+
+
+def test_files_shown_are_the_repository_s() -> None:
+    shown = {block.note.removeprefix("file: "): block.body for block in blocks(readme()) if "file: " in block.note}
+    ours = [name for name in shown if (ROOT / name).is_file()]
+    assert "recipes/layernorm.yaml" in ours
+    for name in ours:
+        assert shown[name] == (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_every_verb_is_named_and_every_named_verb_exists() -> None:
+    help_text = CliRunner().invoke(cli, ["--help"]).output
+    for verb in cli.commands:
+        assert re.search(rf"^  {verb} ", help_text, re.MULTILINE)
+        assert f"`fusebuild {verb}" in readme() or f"$ fusebuild {verb}" in readme(), verb
+    named = {match[1] for match in re.finditer(r"(?:`|\$ )fusebuild ([a-z]+)", readme())}
+    assert named <= set(cli.commands)
+
+
+def test_exit_codes_are_those_of_the_error_classes() -> None:
+    rows = re.findall(r"^\| (\d) \|.*\| (`\w+`(?:, `\w+`)*) \|$", readme(), re.MULTILINE)
+    shown = {name: int(code) for code, names in rows for name in re.findall(r"\w+", names)}
+    classes = [each for each in vars(errors).values() if isinstance(each, type)]
+    raised = {
+        each.__name__: each.exit_code
+        for each in classes
+        if issubclass(each, errors.FusebuildError) and each not in (errors.FusebuildError, errors.LocatedError)
+    }
+    assert shown == raised
+
+
+def test_every_target_and_scheduler_is_listed() -> None:
+    for name in (*target.TARGETS, *(scheduler.name for scheduler in SCHEDULERS)):
+        assert f"`{name}`" in readme(), name
+
+
+def test_messages_of_missing_and_incoherent_toolchains(tmp_path: Path) -> None:
+    with pytest.raises(errors.ToolchainError) as missing:
+        toolchain.choose_nvcc([], needed=True)
+    nvcc = toolchain.Part(name="nvcc", path=Path("NVCC"), version="13.0.88")
+    ptxas = toolchain.Part(name="ptxas", path=Path("PTXAS"), version="13.5.12")
+    cicc = toolchain.Part(name="cicc", path=Path("CICC"), version="13.0.88")
+    toolkit = toolchain.CudaToolkit(
+        nvcc=nvcc, ptxas=ptxas, cicc=cicc, include=tmp_path, libdevice=tmp_path, architectures=()
+    )
+    unfit = next(problem for problem in toolchain.problems(toolkit) if "do not fit" in problem)
+    for message in (str(missing.value), unfit):
+        assert f"error: {message}\n" in readme()
+
+
+def test_the_new_op_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = [block.body for block in blocks(readme()) if block.body.startswith("_unary(")]
+    new = eval(line.strip().rstrip(","), dict(vars(ops)))
+    assert new.name not in ops.OPS
+    monkeypatch.setitem(ops.OPS, new.name, new)
+    recipe = tmp_path / "new.yaml"
+    recipe.write_text(
+        f"fusion: new\ninputs:\n  x: float[M, N]\nbody: |\n  y = {new.name}(x)\noutputs:\n  y: float\n"
+        "cases:\n  - {M: 3, N: 65}\n"
+    )
+    compile_recipes([recipe], [target.find_target("host")], tmp_path / "build")
+    verdicts = list(verify_artifact(tmp_path / "build" / "new.fuse", target="host", limits=Limits()))
+    assert verdicts
+    assert all(verdict.ok for verdict in verdicts)

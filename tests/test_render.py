@@ -1,0 +1,174 @@
+"""Rendered kernels: golden texts, names that follow from what is compiled, and nothing else in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+import pytest
+from conftest import Golden
+from small_recipes import RECIPES, ROOT, SUM_THEN_ADD, recipe_of, text_of
+
+from fusebuild.pipeline import plan_recipe
+from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.render import Kernel, describe, environment, strip_comments, template_digests
+from fusebuild.schedule.inner_persistent import PersistentHeuristics
+from fusebuild.schedule.rows import RowThreads
+from fusebuild.target import TARGETS
+
+SM_90 = TARGETS["sm_90"]
+GOLDEN = Path(__file__).parent / "golden" / "kernels"
+SHOWN = {
+    "layernorm": ("registers_vec8_int32", "shared_vec8_int32", "reread_scalar_int64"),
+    "silu_mul": ("vec8_int32",),
+    "bias_gelu": ("vec8_int32",),
+    "column_sum": ("vec8_int32_split33",),
+    "sum_squares": ("vec8_int32_split528",),
+    "adaln_backward": ("registers_vec8_int32",),
+}
+"""Recipes and the variants of their first segment whose kernels are kept as goldens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A kernel and where it is launched: ``stem`` is the golden's name."""
+
+    stem: str
+    kernel: Kernel
+
+
+def launched(recipe: Recipe) -> Iterator[Launched]:
+    planned = plan_recipe(recipe, [SM_90])
+    for segment in planned.plan.targets[0].segments:
+        for variant in segment.variants:
+            for launch in variant.launches:
+                suffix = "_finish" if launch.kernel.startswith("reduction_finish") else ""
+                kernel = planned.kernels["sm_90"][launch.kernel]
+                yield Launched(stem=f"{segment.id}_{variant.name}{suffix}", kernel=kernel)
+
+
+def kernels(text: str, path: str = "test.yaml") -> dict[str, Kernel]:
+    return {each.stem: each.kernel for each in launched(recipe_of(text, path))}
+
+
+def names(text: str, path: str = "test.yaml") -> dict[str, str]:
+    return {stem: kernel.name for stem, kernel in kernels(text, path).items()}
+
+
+@pytest.mark.parametrize("recipe", SHOWN)
+def test_golden(recipe: str, golden: Golden) -> None:
+    found = {each.stem: each.kernel for each in launched(load_recipe(ROOT / "recipes" / f"{recipe}.yaml"))}
+    for variant in SHOWN[recipe]:
+        stems = [stem for stem in (f"0_{variant}", f"0_{variant}_finish") if stem in found]
+        assert stems
+        for stem in stems:
+            golden(GOLDEN / recipe / f"{stem}.cu", found[stem].text)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+class TestEveryKernel:
+    def test_says_where_it_comes_from_and_nothing_of_this_machine(self, path: Path) -> None:
+        for each in launched(load_recipe(path)):
+            first, *_ = each.kernel.text.splitlines()
+            assert re.fullmatch(rf"// {path.name}, segment \d+: \w+, variant \w+", first)
+            assert str(ROOT) not in each.kernel.text
+            assert not re.search(r"/(work|home|tmp|usr)/|\b20\d\d-\d\d-\d\d\b|\d\d:\d\d:\d\d", each.kernel.text)
+
+    def test_uses_every_parameter_and_variable(self, path: Path) -> None:
+        for each in launched(load_recipe(path)):
+            words = re.findall(r"\w+", each.kernel.source)
+            for parameter in each.kernel.parameters:
+                assert words.count(parameter.name) > 1, (each.stem, parameter.name)
+            for variable in re.findall(r"^ +const [\w:<>, ]+? ([ti]\d+) =", each.kernel.source, flags=re.MULTILINE):
+                assert words.count(variable) > 1, (each.stem, variable)
+
+    def test_is_laid_out_evenly(self, path: Path) -> None:
+        for each in launched(load_recipe(path)):
+            text = each.kernel.text
+            assert text.endswith(")\n")
+            assert "\t" not in text
+            assert "\n\n\n" not in text
+            assert not re.search(r"[ \t]+$", text, flags=re.MULTILINE)
+            assert not re.search(r"\{\{|\{%|None|Undefined", text)
+            assert text.count("{") == text.count("}")
+
+    def test_is_named_in_its_own_text(self, path: Path) -> None:
+        for each in launched(load_recipe(path)):
+            kernel = each.kernel
+            assert re.fullmatch(r"[a-z_]+_[0-9a-f]{16}", kernel.name)
+            assert f"FUSEBUILD_ENTRY({kernel.name})" in kernel.source
+            assert strip_comments(kernel.text) == kernel.source
+
+
+class TestNames:
+    def test_comments_do_not_count(self) -> None:
+        moved = SUM_THEN_ADD.replace("inputs:", "doc: |\n  Two\n  lines.\ninputs:", 1)
+        assert kernels(moved)["0_vec4_int32"].text != kernels(SUM_THEN_ADD)["0_vec4_int32"].text
+        assert names(moved) == names(SUM_THEN_ADD)
+        assert names(SUM_THEN_ADD, "elsewhere.yaml") == names(SUM_THEN_ADD)
+
+    def test_names_of_values_and_fusion_do_not_count(self) -> None:
+        renamed = SUM_THEN_ADD.replace("t3", "result").replace("sum_then_add", "other")
+        assert names(renamed) == names(SUM_THEN_ADD)
+
+    def test_what_is_computed_does(self) -> None:
+        changed = names(SUM_THEN_ADD.replace("t1 + t2", "t1 - t2"))
+        assert changed["0_vec4_int32"] == names(SUM_THEN_ADD)["0_vec4_int32"]
+        assert changed["1_vec4_int32"] != names(SUM_THEN_ADD)["1_vec4_int32"]
+
+    def test_equal_kernels_of_two_segments_are_one(self) -> None:
+        body = "a = sum(x, dims=[1])\nb = sum(y, dims=[1])"
+        text = text_of({"x": "float[M, N]", "y": "float[K, N]"}, body, {"a": "float", "b": "float"})
+        found = names(text)
+        assert found["0_vec4_int32"] == found["1_vec4_int32"]
+        planned = plan_recipe(recipe_of(text), [SM_90])
+        assert "segment 0" in planned.kernels["sm_90"][found["1_vec4_int32"]].text
+
+
+class TestComments:
+    def test_name_the_value_and_the_line(self) -> None:
+        text = kernels(text_of({"x": "float[M]"}, "scaled = x * 2.0\ny = scaled + 1.0", {"y": "float"}))
+        assert "  // scaled, test.yaml:5\n" in text["0_scalar_int64"].text
+
+    def test_names_that_were_made_up_are_left_out(self) -> None:
+        text = kernels(text_of({"x": "float[M]"}, "y = exp(x * 2.0)", {"y": "float"}))["0_scalar_int64"].text
+        assert "t2 = " in text
+        assert re.search(r"= t0 \* 2\.0f;  // test\.yaml:5\n", text)
+
+
+class TestStripComments:
+    def test_drops_comments_blank_lines_and_the_space_before(self) -> None:
+        assert strip_comments("// banner\nint a;   // why\n\n  int b;\n//\n") == "int a;\n  int b;\n"
+
+    def test_keeps_everything_else(self) -> None:
+        assert strip_comments("a = b / c;\n#include <x/y.cuh>\n") == "a = b / c;\n#include <x/y.cuh>\n"
+
+
+class TestEnvironment:
+    def test_an_undefined_name_is_an_error(self) -> None:
+        with pytest.raises(jinja2.UndefinedError, match="'missing' is undefined"):
+            environment().from_string("{{ missing }}").render()
+
+    def test_templates_cannot_reach_out_of_the_sandbox(self) -> None:
+        with pytest.raises(jinja2.exceptions.SecurityError):
+            environment().from_string("{{ ''.__class__.__mro__ }}").render()
+
+    def test_digests_name_each_template_and_the_macros(self) -> None:
+        digests = template_digests(["pointwise"])
+        assert list(digests) == ["macros.jinja", "pointwise.cu.jinja"]
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values())
+
+
+def test_heuristics_in_one_line() -> None:
+    heuristics = PersistentHeuristics(
+        threads=RowThreads(per_row=32, rows=4), storage="registers", chunks=2, cached=(0, 3)
+    )
+    assert describe(heuristics) == "threads.per_row=32 threads.rows=4 storage=registers chunks=2 cached=[0, 3]"
+
+
+def test_templates_are_short_and_read_like_their_output() -> None:
+    for template in (ROOT / "templates").glob("*.jinja"):
+        assert len(template.read_text().splitlines()) <= 150, template.name

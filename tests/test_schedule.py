@@ -1,0 +1,368 @@
+"""What each family of kernels takes and why it refuses the rest, its variants, guards and heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from small_recipes import primitive, recipe_of, text_of, whole
+
+from fusebuild.formula import Formula
+from fusebuild.ir import Task
+from fusebuild.schedule import SCHEDULERS, first_accepting
+from fusebuild.schedule.inner_persistent import PersistentHeuristics, cached_inputs, input_sweeps
+from fusebuild.schedule.kernel import (
+    INDEX_HEADROOM,
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    Scheduler,
+    VariantSpec,
+    axis_domain,
+    hint,
+    usable,
+)
+from fusebuild.schedule.pointwise import PointwiseHeuristics
+from fusebuild.schedule.reduction import FinishHeuristics, InnerHeuristics, OuterHeuristics
+from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
+from fusebuild.segmentation import segment
+from fusebuild.target import TARGETS
+
+SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
+BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
+
+POINTWISE = whole({"x": "bfloat16[M, N]", "b": "bfloat16[N]"}, "y = x + b", {"y": "bfloat16"})
+ROW_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"})
+COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
+FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[0, 1])", {"y": "float"})
+SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, dims=[1], keepdim=True)\ny = e / s"
+SOFTMAX = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"})
+
+
+def reason(scheduler: str, task: Task) -> str | None:
+    rejected = BY_NAME[scheduler].accepts(task, SM_90)
+    return None if rejected is None else rejected.reason
+
+
+def variants(scheduler: str, task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
+    return BY_NAME[scheduler].schedule(task, SM_90, sizes)
+
+
+def names(found: tuple[VariantSpec, ...]) -> list[str]:
+    return [variant.name for variant in found]
+
+
+def kernels(variant: VariantSpec) -> list[KernelSpec]:
+    return [launch.kernel for launch in variant.launches]
+
+
+def test_the_order_in_which_they_are_asked() -> None:
+    assert [scheduler.name for scheduler in SCHEDULERS] == ["alias", "pointwise", "reduction", "inner_persistent"]
+
+
+@pytest.mark.parametrize(
+    ("task", "scheduler"),
+    [(POINTWISE, "pointwise"), (ROW_SUM, "reduction"), (COLUMN_SUM, "reduction"), (FULL_SUM, "reduction"),
+     (SOFTMAX, "inner_persistent")],
+)  # fmt: skip
+def test_who_takes_what(task: Task, scheduler: str) -> None:
+    found = first_accepting(task, SM_90)
+    assert not isinstance(found, tuple)
+    assert found.name == scheduler
+
+
+OVER_BOTH = "a = sum(x, dims=[0], keepdim=True)\nb = sum(x, dims=[1], keepdim=True)\ny = a + b"
+RANK3 = {"x": "float[B, M, N]"}
+REJECTIONS: list[tuple[str, str, str, Task]] = [
+    ("alias", "neg computes", "test.yaml:5:7", whole({"x": "float[M]"}, "y = -x", {"y": "float"})),
+    (
+        "alias",
+        "output y would share memory with another tensor",
+        "test.yaml:5:7",
+        whole({"x": "float[M, 1]"}, "y = squeeze(x, dims=[1])", {"y": "float"}),
+    ),
+    (
+        "alias",
+        "x has strides known only at run time",
+        "test.yaml:5:7",
+        whole({"x": '{dtype: "float[M, 1, N]", contiguity: [false, null, true]}'}, "y = squeeze(x, dims=[1])",
+              {"y": "float"}),
+    ),
+    ("pointwise", "sum is a reduction", "test.yaml:5:7", ROW_SUM),
+    (
+        "pointwise",
+        "b does not span the whole iteration domain",
+        "test.yaml:6:7",
+        whole({"x": "float[M, N]", "c": "float[N]"}, "b = -c\ny = x + b", {"y": "float", "b": "float"}),
+    ),
+    ("reduction", "there is no reduction", "test.yaml:6:7", POINTWISE),
+    ("reduction", "y needs the result of another reduction", "test.yaml:6:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = sum(x - m, dims=[1])", {"y": "float"})),
+    ("reduction", "y has other dims than this family writes", "test.yaml:6:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", {"y": "float"})),
+    ("reduction", "the reduced dims are not neighbours", "test.yaml:5:7",
+     recipe_of(text_of(RANK3, "y = sum(x, dims=[0, 2])", {"y": "float"})).fusion.whole()),
+    ("reduction", "a reduces over other dims than the rest of the task", "test.yaml:5:7",
+     whole(RANK3, "a = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])", {"a": "float", "b": "float"})),
+    ("inner_persistent", "there is no reduction", "test.yaml:6:7", POINTWISE),
+    ("inner_persistent", "the reduced dims are not the innermost ones", "test.yaml:5:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[0], keepdim=True)\ny = x - m", {"y": "float"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "text", "place", "task"), REJECTIONS, ids=[f"{r[0]}: {r[1]}" for r in REJECTIONS]
+)
+def test_rejections(scheduler: str, text: str, place: str, task: Task) -> None:
+    rejected = BY_NAME[scheduler].accepts(task, SM_90)
+    assert isinstance(rejected, Rejection)
+    assert (rejected.reason, str(rejected.location)) == (text, place)
+    assert str(rejected) == f"{scheduler}: {text} ({rejected.location.short})"
+
+
+class TestOtherDims:
+    def test_more_loops_than_the_reduction_has(self) -> None:
+        body = "t = sum(x, dims=[1], keepdim=True)\nz = y + t"
+        task = whole({"x": "float[2, 32]", "y": "float[2, 128]"}, body, {"z": "float"})
+        for scheduler in ("reduction", "inner_persistent"):
+            assert reason(scheduler, task) == "the task iterates over dims that the reduction t_sum does not have"
+
+    def test_reductions_over_different_dims(self) -> None:
+        task = whole({"x": "float[M, N]"}, OVER_BOTH, {"y": "float"})
+        assert reason("reduction", task) == "a_sum reduces over other dims than the rest of the task"
+        assert reason("inner_persistent", task) == "a_sum reduces over other dims than the rest of the task"
+
+    def test_orders_that_disagree_are_a_rejection_too(self) -> None:
+        body = (
+            "row = sum(x, dims=[0])\ncolumn = sum(x, dims=[1])\na = broadcast(row, is_broadcast_dim=[False, True])\n"
+            "b = broadcast(column, is_broadcast_dim=[True, False])\ny = a + b"
+        )
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        assert reason("inner_persistent", task) == "tensors hold the same dims in different orders"
+
+
+class TestAlias:
+    def test_takes_views_of_intermediates_and_launches_nothing(self) -> None:
+        text = text_of({"x": "float[M, N]"}, "s = sum(x, dims=[1])\nv = segment_set(s)\ny = -v", {"y": "float"})
+        fusion = primitive(text)
+        view = Task(fusion=fusion, exprs=(1,))
+        assert fusion.exprs[1].op == "segment_set"
+        assert reason("alias", view) is None
+        (variant,) = variants("alias", view)
+        assert (variant.name, variant.guard, variant.launches) == ("view", (), ())
+
+
+SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
+
+
+class TestPointwise:
+    def test_variants_and_guards(self) -> None:
+        found = variants("pointwise", POINTWISE, M=1024, N=1024)
+        assert names(found) == ["vec8_int32", "scalar_int32", "scalar_int64"]
+        assert found[0].guard == (
+            SMALL, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", 1, 16), ("aligned", 3, 16),
+        )  # fmt: skip
+        assert [variant.guard for variant in found[1:]] == [(SMALL,), ()]
+        assert [(k.vec, k.index) for v in found for k in kernels(v)] == [(8, "int32_t"), (1, "int32_t"), (1, "int64_t")]
+
+    def test_the_narrowest_tensor_decides_the_vector(self) -> None:
+        def width(inputs: Mapping[str, str], output: str) -> int:
+            body = "y = " + " + ".join(inputs)
+            return kernels(variants("pointwise", whole(inputs, body, {"y": output}))[0])[0].vec
+
+        assert width({"x": "float[M]"} | {"z": "float[M]"}, "float") == 4
+        assert width({"x": "double[M]", "z": "double[M]"}, "double") == 2
+        assert width({"x": "double[M]", "z": "bfloat16[M]"}, "double") == 8
+
+    def test_a_strided_innermost_dim_has_no_vectors(self) -> None:
+        layout = '{dtype: "float[M, N]", contiguity: [true, true], stride_order: [0, 1]}'
+        task = whole({"x": layout}, "y = -x", {"y": "{dtype: float, alias: x}"})
+        assert names(variants("pointwise", task)) == ["scalar_int32", "scalar_int64"]
+
+    def test_constant_guards_are_decided(self) -> None:
+        def of(size: int) -> tuple[VariantSpec, ...]:
+            return variants("pointwise", whole({"x": f"float[{size}]"}, "y = -x", {"y": "float"}))
+
+        assert [(v.name, v.guard) for v in of(128)] == [
+            ("vec4_int32", (("aligned", 0, 16), ("aligned", 1, 16))), ("scalar_int32", ()),
+        ]  # fmt: skip
+        assert [(v.name, v.guard) for v in of(15)] == [("scalar_int32", ())]
+        assert names(of(2**31)) == ["scalar_int64"]
+
+    def test_a_zero_dim_result_is_one_scalar_kernel(self) -> None:
+        (variant,) = variants("pointwise", whole({"x": "float[]"}, "y = -x", {"y": "float"}))
+        assert (variant.name, variant.guard) == ("scalar_int32", ())
+        assert variant.launches[0].grid == (1, 1, 1)
+
+    @pytest.mark.parametrize(
+        ("inputs", "size", "heuristics"),
+        [
+            (1, 2**26, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
+            (3, 2**26, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
+            (4, 2**26, PointwiseHeuristics(threads=256, unroll=1, min_blocks=4)),
+            (1, 132 * 256 * 4 * 2, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
+            (1, 132 * 256 * 4 * 2 - 1, PointwiseHeuristics(threads=128, unroll=2, min_blocks=8)),
+            (1, 4, PointwiseHeuristics(threads=64, unroll=2, min_blocks=16)),
+        ],
+    )
+    def test_heuristics(self, inputs: int, size: int, heuristics: PointwiseHeuristics) -> None:
+        tensors = {f"x{index}": "float[M]" for index in range(inputs)}
+        task = whole(tensors, "y = 1.0 + " + " + ".join(tensors), {"y": "float"})
+        (launch,) = variants("pointwise", task, M=size)[0].launches
+        assert launch.kernel.heuristics == heuristics
+        assert launch.block == (heuristics.threads, 1, 1)
+        assert launch.grid == (("ceil_div", "M", heuristics.threads * heuristics.unroll * 4), 1, 1)
+
+
+class TestReduction:
+    def test_inner(self) -> None:
+        found = variants("reduction", ROW_SUM, M=16384, N=4096)
+        assert names(found) == ["vec4_int32", "scalar_int32", "scalar_int64"]
+        assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16))
+        (launch,) = found[0].launches
+        threads = RowThreads(per_row=128, rows=1)
+        assert launch.kernel.heuristics == InnerHeuristics(threads=threads, splits=1)
+        assert (launch.grid, launch.block) == (("M", 1, 1), (128, 1, 1))
+
+    def test_short_rows_share_a_block(self) -> None:
+        (launch,) = variants("reduction", ROW_SUM, M=10**6, N=64)[0].launches
+        assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=8, rows=16), splits=1)
+        assert launch.grid == (("ceil_div", "M", 16), 1, 1)
+
+    def test_a_full_reduction_is_split_and_finished_in_order(self) -> None:
+        variant = variants("reduction", FULL_SUM, M=16384, N=8192)[0]
+        assert variant.name == "vec4_int32_split528"
+        first, finish = variant.launches
+        assert first.kernel.template == "reduction_inner"
+        assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
+        assert first.grid == (1, 528, 1)
+        assert finish.kernel.heuristics == FinishHeuristics(block_x=1, block_y=256, splits=528)
+        assert (finish.grid, finish.block) == ((1, 1, 1), (1, 256, 1))
+        assert variant.scratch == (528 * 4,)
+
+    def test_outer(self) -> None:
+        variant = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0]
+        assert variant.name == "vec8_int32_split33"
+        first, finish = variant.launches
+        assert first.kernel.heuristics == OuterHeuristics(block_x=32, block_y=8, unroll=4, splits=33)
+        assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
+        assert finish.grid == (("ceil_div", "N", 32), 1, 1)
+        assert variant.scratch == (("mul", 132, "N"),)
+
+    def test_many_columns_need_no_split(self) -> None:
+        variant = variants("reduction", COLUMN_SUM, M=1024, N=2**20)[0]
+        assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
+
+    def test_partial_kernels_write_no_outputs(self) -> None:
+        first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches
+        assert [p.name for p in first.kernel.parameters if p.name[0] in "TP"] == ["T0", "P1"]
+        assert [p.name for p in finish.kernel.parameters if p.name[0] in "TP"] == ["T1", "P1"]
+
+
+class TestInnerPersistent:
+    def test_variants_and_guards(self) -> None:
+        found = variants("inner_persistent", SOFTMAX, M=16384, N=8192)
+        assert names(found) == ["registers_vec8_int32", "shared_vec8_int32", "registers_vec1_int32",
+                                "reread_scalar_int64"]  # fmt: skip
+        small: Formula = ("lt", "N", INDEX_HEADROOM)
+        (y,) = SOFTMAX.outputs
+        dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
+        assert found[0].guard == (*dense, ("le", "N", 8192))
+        assert found[1].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
+        assert found[2].guard[0] == small
+        assert found[3].guard == ()
+
+    def test_registers_hold_the_row(self) -> None:
+        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[0].launches
+        threads = RowThreads(per_row=256, rows=1)
+        assert launch.kernel.heuristics == PersistentHeuristics(
+            threads=threads, storage="registers", chunks=4, cached=(0,)
+        )
+        assert launch.shared_bytes == 0
+
+    def test_shared_memory_is_as_long_as_the_row(self) -> None:
+        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[1].launches[0]
+        assert launch.shared_bytes == ("mul", 2, "N")
+
+    def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
+        task = whole({"x": "float[4, 100000]"}, SOFTMAX_BODY, {"y": "float"})
+        assert names(variants("inner_persistent", task))[-1] == "reread_scalar_int64"
+        assert "shared_vec4_int32" not in names(variants("inner_persistent", task))
+
+    def test_only_what_several_sweeps_read_is_kept(self) -> None:
+        body = "m = mean(x, dims=[1], keepdim=True)\ny = (x - m) * w + z"
+        task = whole({"x": "float[M, N]", "w": "float[N]", "z": "float[M, N]"}, body, {"y": "float"})
+        assert cached_inputs(task, axis_domain(task)) == (0,)
+        assert {fid: sweeps for fid, sweeps in input_sweeps(task).items() if fid < 3} == {0: {0, 1}, 1: {1}, 2: {1}}
+
+    def test_levels_count_reductions_on_the_longest_path(self) -> None:
+        level = levels(SOFTMAX)
+        by_name = {SOFTMAX.fusion.value(fid).name: number for fid, number in level.items()}
+        assert (by_name["e"], max(level.values())) == (1, 2)
+
+
+@pytest.mark.parametrize("target", [SM_90, HOST], ids=lambda target: target.name)
+@pytest.mark.parametrize("task", [POINTWISE, ROW_SUM, COLUMN_SUM, FULL_SUM, SOFTMAX])
+@pytest.mark.parametrize("sizes", [{}, {"M": 1, "N": 1}, {"M": 0, "N": 16}, {"M": 2**20, "N": 2**14}], ids=str)
+class TestEveryVariant:
+    def test_only_the_last_is_unguarded(self, target: object, task: Task, sizes: dict[str, int]) -> None:
+        found = self._variants(target, task, sizes)
+        assert all(variant.guard for variant in found[:-1])
+        assert found[-1].guard == ()
+        assert len(set(names(found))) == len(found)
+
+    def test_blocks_fit_the_hardware(self, target: object, task: Task, sizes: dict[str, int]) -> None:
+        for launch in (launch for variant in self._variants(target, task, sizes) for launch in variant.launches):
+            x, y, z = launch.block
+            assert 32 <= x * y * z <= 1024
+            assert isinstance(launch, LaunchSpec)
+
+    @staticmethod
+    def _variants(target: object, task: Task, sizes: dict[str, int]) -> tuple[VariantSpec, ...]:
+        scheduler = first_accepting(task, target)  # type: ignore[arg-type]
+        assert not isinstance(scheduler, tuple)
+        return scheduler.schedule(task, target, sizes)  # type: ignore[arg-type]
+
+
+class TestHelpers:
+    def test_usable_decides_constants_and_stops_at_the_first_unguarded(self) -> None:
+        def variant(name: str, *guard: Formula) -> VariantSpec:
+            return VariantSpec(name=name, guard=guard, launches=())
+
+        found = usable(
+            [
+                variant("never", ("lt", 2, 1), ("aligned", 0, 16)),
+                variant("kept", ("lt", 1, 2), ("lt", "M", 2), ("aligned", 0, 16)),
+                variant("always", ("lt", 1, 2)),
+                variant("late"),
+            ]
+        )
+        assert [(v.name, v.guard) for v in found] == [("kept", (("lt", "M", 2), ("aligned", 0, 16))), ("always", ())]
+
+    def test_hints(self) -> None:
+        assert hint(("mul", "M", "N"), {"M": 3}) == 3 * 1024
+        assert hint("M", {"M": 0}) == 1
+
+    @pytest.mark.parametrize(("number", "power"), [(0, 1), (1, 1), (2, 2), (3, 4), (1024, 1024), (1025, 2048)])
+    def test_powers_of_two(self, number: int, power: int) -> None:
+        assert next_power_of_two(number) == power
+
+    @pytest.mark.parametrize(
+        ("columns", "vec", "threads"),
+        [
+            (1, 1, RowThreads(per_row=8, rows=16)),
+            (4096, 8, RowThreads(per_row=128, rows=1)),
+            (1024, 8, RowThreads(per_row=32, rows=4)),
+            (10**6, 8, RowThreads(per_row=1024, rows=1)),
+        ],
+    )
+    def test_row_threads(self, columns: int, vec: int, threads: RowThreads) -> None:
+        assert row_threads(columns, vec, 4) == threads
+        assert threads.block >= 128
+
+
+def test_a_scheduler_that_accepts_a_segment_can_run_it() -> None:
+    for task in (POINTWISE, ROW_SUM, SOFTMAX):
+        (only,) = segment(task.fusion, SM_90).segments
+        scheduler: Scheduler = BY_NAME[only.scheduler]
+        assert scheduler.schedule(only.fusion.whole(), SM_90, {})
