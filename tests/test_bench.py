@@ -55,5 +55,5 @@ def test_the_readme_shows_the_committed_measurement() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_there_is_nothing_to_measure() -> None:
-    with pytest.raises(UsageError, match="^bench needs a CUDA device, and torch sees none$"):
+    with pytest.raises(UsageError, match=r"^bench needs a CUDA device, and torch sees none$"):
         bench_artifacts([])
