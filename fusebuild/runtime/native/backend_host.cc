@@ -15,10 +15,12 @@ namespace {
 
 using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args);
 
-/// Another spelling of `/proc/self/fd/<descriptor>` for each call: "//" and "/./" spell the bits of a counter.
+/// Another spelling of `/proc/self/fd/<descriptor>` for each call: "//" and "/./" spell the bits of a
+/// counter.
 ///
-/// glibc knows libraries by the path they were opened with, and it keeps one after dlclose when the library has
-/// thread-local destructors or unique symbols, as kernels do. A path that came back would name the older kernel.
+/// glibc knows libraries by the path they were opened with, and it keeps one after dlclose when the library
+/// has thread-local destructors or unique symbols, as kernels do. A path that came back would name the older
+/// kernel.
 std::string UnusedPath(int descriptor) {
   static std::atomic<uint64_t> opened{0};
   std::string path = "/proc/self/fd";
