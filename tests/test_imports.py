@@ -29,8 +29,7 @@ LAYERS = (
     {"dump"},
     {"pipeline"},
     {"check", "inspection", "verification", "doctor"},
-    {"bench", "demo", "definition_values", "definition_ops", "definition_recorder", "definition_text"},
-    {"definition"},
+    {"bench", "demo", "definition"},
     {"cli"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""

@@ -250,8 +250,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     totals = accumulate(body, indices)
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if heuristics.splits > 1:
-        stores = tuple(f"P{fid}[{body.step('split', rows.row.axes)} + row] = a{fid};" for fid in results)
-        epilogue = Sweep(stores=stores)
+        position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
+        epilogue = Sweep(stores=tuple(f"P{fid}[{position}] = a{fid};" for fid in results))
     else:
         lines = (*totals.results, *_row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=_row_results(rows, outputs))

@@ -82,7 +82,8 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
     )
     if heuristics.splits > 1:
-        position = f"{body.step(body.step('split', outer.axes) + ' + outer', inner.axes)} + inner + k"
+        part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
+        position = f"{body.step(part, inner.axes)} + inner + k"
         epilogue = Sweep(element=tuple(f"P{fid}[{position}] = a{fid}[k];" for fid in results))
         everything = exprs
     else:

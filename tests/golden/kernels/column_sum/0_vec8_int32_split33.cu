@@ -11,16 +11,14 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_5528bea9e1661165(
+reduction_outer_85b4db4b15a47a10(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1) {  // N
   const int64_t columns = n1;
   const Index depth = n0;
-  const int64_t tiles = (columns + kBlockX * kVec - 1) / (kBlockX * kVec);
-  const Index outer = fb::block_x() / tiles;
-  const Index inner = (fb::block_x() % tiles * kBlockX + fb::thread_x()) * kVec;
+  const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
@@ -50,8 +48,8 @@ reduction_outer_5528bea9e1661165(
   if (fb::thread_y() != 0 || inner >= columns) return;
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
-    P1[(split + outer) * n1 + inner + k] = a1[k];
+    P1[split * n1 + inner + k] = a1[k];
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_5528bea9e1661165)
+FUSEBUILD_ENTRY(reduction_outer_85b4db4b15a47a10)

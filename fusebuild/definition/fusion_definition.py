@@ -1,0 +1,339 @@
+"""The class that a definition is: what it records, says, cuts and runs. The package's docstring shows its use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fusebuild.builder import literal_dtype
+from fusebuild.definition.ops import Ops
+from fusebuild.definition.recorder import DefinitionRecorder, caller
+from fusebuild.definition.text import PythonText, RecipeText
+from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
+from fusebuild.errors import RecipeError, UsageError
+from fusebuild.ir import DType, Fusion, Literal
+from fusebuild.recipe_names import name_problem
+from fusebuild.type_rules import TypeRuleError
+
+if TYPE_CHECKING:
+    from fusebuild.runtime.loader import LoadedPlan
+    from fusebuild.segmentation import SegmentedFusion
+
+DEFAULT_TARGET = "sm_90"
+"""What :meth:`FusionDefinition.segment` cuts for when it gets neither a target nor tensors."""
+
+
+class FusionDefinition:
+    """Records a Fusion: in a ``with`` block, or by a subclass's :meth:`definition` on first use.
+
+    Everything wrong with a call raises :class:`~fusebuild.errors.RecipeError` with the file and line of that call.
+    ``segments`` and ``segment_index_space_maps`` are filled by :meth:`segment`: the segments in run order, each a
+    definition of its own, and for each the map from its fids to the fids here.
+    """
+
+    def __init__(self, id: int | None = None, *, name: str | None = None) -> None:
+        """``name`` is what the Fusion and its recipe are called: ``nvfuser_fusion_id<id>`` unless given."""
+        name = name or f"nvfuser_fusion_id{id or 0}"
+        problem, _ = name_problem(name)
+        if problem:
+            raise UsageError(problem)
+        self._recorder = DefinitionRecorder(name)
+        self._fusion: Fusion | None = None
+        self._segmented: SegmentedFusion | None = None
+        self._plans: dict[object, LoadedPlan] = {}
+        self.ops = Ops(self._recorder)
+        self.segments: list[FusionDefinition] = []
+        self.segment_index_space_maps: dict[FusionDefinition, dict[int, int]] = {}
+
+    def __enter__(self) -> FusionDefinition:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._finish()
+
+    def definition(self) -> None:
+        """What a subclass overrides to record itself: ``self.define_tensor(…)``, ``self.ops.add(…)``, …"""
+
+    @property
+    def fusion(self) -> Fusion:
+        """The recorded Fusion; asking for it ends the recording."""
+        return self._finish()
+
+    def _finish(self) -> Fusion:
+        if self._fusion is None:
+            if not self._recorder.builder.values:
+                self.definition()
+            if not self._recorder.builder.outputs:
+                hint = "end it with fd.add_output(tensor)"
+                raise RecipeError.at(caller(), "the definition has no outputs", hint)
+            self._fusion = self._recorder.snapshot()
+            self._recorder.is_open = False
+        return self._fusion
+
+    def define_tensor(
+        self,
+        shape: int | Sequence[int] | None = None,
+        contiguity: bool | Sequence[bool | None] | None = None,
+        dtype: DataType = DataType.Float,
+        is_cpu: bool = False,
+        stride_order: Sequence[int] | None = None,
+        **legacy: Any,
+    ) -> Tensor:
+        """A tensor input. ``shape`` has -1 for each unknown size, 1 for each broadcast dim; a number of dims alone
+        makes all of them unknown.
+
+        Older spellings are accepted: ``ndim=`` or ``ndims=`` for a number of dims, ``symbolic_sizes=`` for ``shape``,
+        and ``sizes=`` with ``strides=`` (and ``static_sizes=``) for a tensor described by example.
+        """
+        with self._recorder.recording() as place:
+            if "sizes" in legacy:
+                static = bool(legacy.pop("static_sizes", False))
+                layout = _described(legacy.pop("sizes"), legacy.pop("strides", None), static=static)
+                shape, contiguity, stride_order = layout
+            for name in ("ndim", "ndims", "symbolic_sizes"):
+                shape = legacy.pop(name, shape)
+            if legacy:
+                raise TypeRuleError(f"define_tensor has no argument '{next(iter(legacy))}'")
+            dims = _dims_of(shape)
+            order = tuple(reversed(range(len(dims)))) if not stride_order else tuple(stride_order)
+            value = self._recorder.builder.tensor(
+                _dtype_of(dtype, DType.FLOAT),
+                [self._recorder.fresh_symbol() if dim == -1 else dim for dim in dims],
+                contiguity=_by_dim(contiguity, order, len(dims)),
+                stride_order=order,
+                cpu=is_cpu,
+                location=place,
+            )
+            return Tensor(self._recorder, value.fid)
+
+    def from_pytorch(self, tensor: Any, static_sizes: bool = False) -> Tensor:
+        """A tensor input with the dtype and layout of ``tensor``; sizes other than 1 are unknown unless static.
+
+        A tensor without dims in host memory is read as a scalar.
+        """
+        with self._recorder.recording():
+            dtype = _dtype_of_torch(tensor.dtype)
+            shape, contiguity, order = _described(list(tensor.size()), list(tensor.stride()), static=static_sizes)
+            is_cpu = tensor.dim() == 0 and tensor.device.type == "cpu"
+            return self.define_tensor(shape, contiguity, dtype, is_cpu, order)
+
+    def define_scalar(self, value: Literal | DataType | None = None, dtype: DataType | None = None) -> Scalar:
+        """A constant, or an argument given at run time when ``value`` is None (of ``dtype``, Double unless given)."""
+        with self._recorder.recording():
+            if isinstance(value, DataType):
+                value, dtype = None, value
+            if value is not None and not isinstance(value, bool | int | float):
+                raise TypeRuleError(f"a constant is a number, True or False, not {type(value).__name__}")
+            default = DType.DOUBLE if value is None else literal_dtype(value)
+            wanted = default if dtype is None else _dtype_of(dtype, default)
+            made = self._recorder.argument(wanted) if value is None else self._recorder.constant(value, wanted)
+            return Scalar(self._recorder, made.fid)
+
+    def define_constant(self, value: Literal, dtype: DataType | None = None) -> Scalar:
+        """:meth:`define_scalar` with a value."""
+        return self.define_scalar(value, dtype)
+
+    def define_vector(self, values: Sequence[Scalar | int], dtype: DataType = DataType.Int) -> Vector:
+        """A vector of scalars; integers among ``values`` become constants first."""
+        with self._recorder.recording():
+            if not isinstance(values, Sequence) or isinstance(values, str):
+                raise TypeRuleError("define_vector takes a list of integers and scalars")
+            return self._recorder.vector(values, _dtype_of(dtype, DType.INT64))
+
+    def add_output(
+        self, output: Tensor, alias_input: Tensor | None = None, stride_order: Sequence[int] | None = None
+    ) -> None:
+        """Make ``output`` a result. With ``alias_input`` it overwrites that input and is not among what
+        :meth:`execute` returns. Outputs are row-major."""
+        with self._recorder.recording() as place:
+            if not isinstance(output, Tensor):
+                what = "a scalar" if isinstance(output, Scalar) else type(output).__name__
+                raise TypeRuleError(f"an output is a tensor, not {what}")
+            builder, value = self._recorder.builder, self._recorder.own(output)
+            if stride_order and list(stride_order) != list(reversed(range(value.tensor.rank))):
+                raise TypeRuleError(f"stride_order {list(stride_order)}: outputs are row-major")
+            if value.fid in (*builder.inputs, *(done.fid for done in builder.outputs)):
+                value = self._recorder.call("set", [value], {})[0]
+            alias = None if alias_input is None else self._recorder.own(alias_input)
+            if alias is not None and alias.is_tensor and alias.tensor.rank == value.tensor.rank:
+                for a, b in zip(value.tensor.shape, alias.tensor.shape, strict=True):
+                    self._recorder.unify(a, b)
+            if alias is not None and alias.fid not in builder.inputs:
+                raise TypeRuleError(f"output {value.name} aliases {alias.name}, which is no input")
+            current = self._recorder.value(value.fid)
+            builder.output(current, alias=alias and self._recorder.value(alias.fid), location=place)
+
+    def inputs(self) -> list[int]:
+        """The fids of the inputs, in the order of arguments."""
+        return list(self.fusion.inputs)
+
+    def outputs(self) -> list[int]:
+        """The fids of the outputs, those that overwrite inputs too."""
+        return list(self.fusion.output_fids)
+
+    def extents(self) -> list[int]:
+        """The fids of the extents: -1, -2, … for every dim of every tensor input in order."""
+        return [binding.fid for binding in self.fusion.extents]
+
+    def __repr__(self) -> str:
+        """A Python function that records this definition."""
+        is_waiting = not self._recorder.builder.values and type(self).definition is not FusionDefinition.definition
+        fusion = self._fusion or (self._finish() if is_waiting else self._recorder.snapshot())
+        return str(PythonText(fusion, self._recorder.written))
+
+    def to_yaml(self) -> str:
+        """A recipe that computes the same: its inputs are the tensors here in order, then the scalars.
+
+        Raises :class:`UsageError` for a segment in which a size of an input that it does not read matters.
+        """
+        return str(RecipeText(self.fusion))
+
+    def segment(self, inputs: Sequence[Any] | None = None, *, target: str | None = None) -> int:
+        """Cut the Fusion and fill ``segments`` and ``segment_index_space_maps``; returns the number of segments.
+
+        The cut is for ``target``, else for the device of ``inputs``, else for :data:`DEFAULT_TARGET`. It needs no GPU
+        and does not depend on sizes. Raises :class:`ScheduleError` and :class:`UsageError`.
+        """
+        count = self.setup_segmentation(inputs, target=target)
+        self.segments, self.segment_index_space_maps = [], {}
+        for segment_id in range(count):
+            segment = FusionDefinition()
+            self.segment_index_space_maps[segment] = self.build_segment(segment, segment_id)
+            self.segments.append(segment)
+        self.finalize_segmentation()
+        return count
+
+    def setup_segmentation(self, inputs: Sequence[Any] | None = None, *, target: str | None = None) -> int:
+        """The first step of :meth:`segment`: cut; returns the number of segments."""
+        from fusebuild.definition.run import target_for
+        from fusebuild.passes import run_passes
+        from fusebuild.segmentation import segment
+        from fusebuild.target import find_target
+
+        if target or inputs is None:
+            chosen = find_target(target or DEFAULT_TARGET)
+        else:
+            chosen = target_for(self._device_of(inputs))
+        self._segmented = segment(run_passes(self.fusion), chosen)
+        return len(self._segmented.segments)
+
+    def build_segment(self, other: FusionDefinition, segment_id: int) -> dict[int, int]:
+        """The second step: make the new definition ``other`` the segment ``segment_id``; returns the map from its
+        input and output fids to those of this definition. Raises :class:`UsageError` for what there is not."""
+        if self._segmented is None:
+            raise UsageError("there is no segmentation: call setup_segmentation first")
+        if not 0 <= segment_id < len(self._segmented.segments):
+            raise UsageError(f"there is no segment {segment_id}, only {len(self._segmented.segments)}")
+        if other._fusion is not None or other._recorder.builder.values:
+            raise UsageError("a segment is built into a new definition; this one has something recorded")
+        segment = self._segmented.segments[segment_id]
+        other._fusion = segment.fusion
+        other._recorder.is_open = False
+        return {int(own): int(original) for own, original in segment.fid_map.items()}
+
+    def finalize_segmentation(self) -> None:
+        """The last step: forget the cut; the segments that were built stay."""
+        self._segmented = None
+
+    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run on ``inputs``, torch tensors and numbers in the order of :meth:`inputs`; returns the outputs, but for
+        those that overwrite inputs.
+
+        The first call compiles for the device of the tensors, the CPU included, into
+        ``$FUSEBUILD_CACHE_DIR/definitions`` (``~/.cache/fusebuild/definitions``); equal definitions share that.
+        Raises ``TypeError`` and ``ValueError`` for inputs that do not fit, and what compiling raises.
+        """
+        fusion = self.fusion
+        if len(inputs) != len(fusion.inputs):
+            raise TypeError(f"{fusion.name}: expected {len(fusion.inputs)} inputs, got {len(inputs)}")
+        is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
+        tensors = [given for given, tensor in zip(inputs, is_tensor, strict=True) if tensor]
+        scalars = [given for given, tensor in zip(inputs, is_tensor, strict=True) if not tensor]
+        results = self._plan_for(self._device_of(inputs))(*tensors, *scalars)
+        made = results if isinstance(results, tuple) else (results,)
+        return [result for result, output in zip(made, fusion.outputs, strict=True) if output.alias is None]
+
+    def _device_of(self, inputs: Sequence[Any]) -> Any:
+        """The device of the first tensor that is not read as a scalar; None without one."""
+        values = [self.fusion.value(fid) for fid in self.fusion.inputs]
+        for value, given in zip(values, inputs, strict=False):
+            if value.is_tensor and not value.tensor.cpu and hasattr(given, "device"):
+                return given.device
+        return None
+
+    def _plan_for(self, device: Any) -> LoadedPlan:
+        """What runs on ``device``, compiled on first use."""
+        if device not in self._plans:
+            from fusebuild.definition.run import loaded, target_for
+
+            self._plans[device] = loaded(self.to_yaml(), target_for(device))
+        return self._plans[device]
+
+
+def _dtype_of(dtype: object, default: DType) -> DType:
+    """What ``dtype`` stands for; ``default`` for Null."""
+    if not isinstance(dtype, DataType):
+        raise TypeRuleError(f"dtype must be a DataType, not {dtype!r}")
+    named: DType | None = dtype.value
+    return named or default
+
+
+def _dtype_of_torch(dtype: Any) -> DataType:
+    from fusebuild.reference import torch_dtype
+
+    for known in DataType:
+        if known.value is not None and torch_dtype(known.value) == dtype:
+            return known
+    raise TypeRuleError(f"there is no DataType for {dtype}")
+
+
+def _dims_of(shape: object) -> list[int]:
+    """Sizes, -1 for each unknown one."""
+    if isinstance(shape, int) and not isinstance(shape, bool):
+        return [-1] * shape
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise TypeRuleError("define_tensor needs a shape, such as shape=[-1, -1], or a number of dims")
+    for dim in shape:
+        if isinstance(dim, bool) or not isinstance(dim, int) or dim < -1:
+            raise TypeRuleError(f"define_tensor: a size is -1 (unknown), 0 or more, not {dim!r}")
+    return list(shape)
+
+
+def _by_dim(
+    contiguity: bool | Sequence[bool | None] | None, order: Sequence[int], rank: int
+) -> tuple[bool | None, ...] | None:
+    """Contiguity by dim, from nvFuser's order: outermost in memory first."""
+    if contiguity is None or isinstance(contiguity, bool):
+        return (bool(contiguity),) * rank
+    if len(contiguity) != rank or sorted(order) != list(range(rank)):
+        return tuple(contiguity)  # the type rules say what is wrong
+    return tuple(contiguity[rank - 1 - position] for position in order)
+
+
+def _described(
+    sizes: Sequence[int], strides: Sequence[int] | None, *, static: bool
+) -> tuple[list[int], list[bool | None], list[int]]:
+    """``(shape, contiguity, stride order)`` of a tensor with ``sizes`` and ``strides``, contiguity in memory order.
+
+    A stride of 0 says nothing about a dim's place in memory: it keeps its own position among all.
+    """
+    rank = len(sizes)
+    dense = [math.prod(max(size, 1) for size in sizes[dim + 1 :]) for dim in range(rank)]
+    steps = dense if strides is None else list(strides)
+    outermost_first = sorted((dim for dim in range(rank) if steps[dim]), key=lambda dim: -steps[dim])
+    for dim in range(rank):
+        if not steps[dim]:
+            outermost_first.insert(dim, dim)
+    flags: list[bool | None] = []
+    expected = 1
+    for dim in reversed(outermost_first):
+        is_broadcast = sizes[dim] == 1 or steps[dim] == 0
+        flags.insert(0, None if is_broadcast else steps[dim] == expected)
+        if not is_broadcast:
+            expected = steps[dim] * sizes[dim]
+    order = [0] * rank
+    for position, dim in enumerate(outermost_first):
+        order[dim] = rank - 1 - position
+    return [size if static or size == 1 else -1 for size in sizes], flags, order

@@ -1,0 +1,171 @@
+"""``fd.ops``: every op of :data:`fusebuild.ops.OPS`, called as nvFuser's Python frontend calls it.
+
+Parameters go by the names of ``OPS`` or by nvFuser's own (``arg``, ``arg1``, ``keep_dim``, ``axes``, ``output_shape``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from fusebuild.definition.recorder import DefinitionRecorder, caller
+from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
+from fusebuild.errors import Diagnostic, RecipeError, nearest
+from fusebuild.ir import Attribute, DType
+from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
+from fusebuild.type_rules import TypeRuleError
+
+_OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape"}
+_STATISTICS_ORDER = ("x", "dims", "correction", "keepdim")
+_ORDER = {"var": _STATISTICS_ORDER, "var_mean": _STATISTICS_ORDER}
+"""Where nvFuser's positional arguments come in another order than in ``OPS``."""
+_NULL_ONLY = ("max", "min")
+"""Ops that have a dtype in nvFuser's signature and none here: they keep their operand's."""
+
+
+class UnknownOpError(RecipeError, AttributeError):
+    """``fd.ops`` has no such op."""
+
+
+class Ops:
+    """The ops of one definition."""
+
+    def __init__(self, recorder: DefinitionRecorder) -> None:
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in OPS:
+            message = f"unknown op '{name}'"
+            raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=nearest(name, self.__dir__()))])
+        return partial(self._call, OPS[name])
+
+    def __dir__(self) -> list[str]:
+        return sorted({*OPS, "shape"})
+
+    def size(self, arg: Tensor, dim: int) -> Scalar:
+        """The size of ``dim`` of ``arg``."""
+        return arg.size(dim)
+
+    def shape(self, arg: Tensor) -> Vector:
+        """The sizes of all dims of ``arg``."""
+        return arg.shape()
+
+    def _call(self, op: OpDef, *args: object, **keywords: object) -> Any:
+        """Record ``op``; a tuple of handles when it has several results. Raises :class:`RecipeError`."""
+        with self._recorder.recording():
+            bound = _bind(op, args, keywords)
+            named = {
+                parameter.name: self._attribute(op, parameter, bound[parameter.name])
+                for parameter in op.parameters
+                if parameter.kind != "value" and not _is_absent(bound.get(parameter.name))
+            }
+            operands = [
+                self._recorder.operand(op.name, bound.get(parameter.name, parameter.default))
+                for parameter in op.operands
+            ]
+            values = self._recorder.call(op.name, operands, named)
+            for parameter in op.parameters:
+                if parameter.kind in ("shape", "extent"):
+                    self._recorder.note_written(values[0], bound[parameter.name])
+            results = [self._recorder.handle(value) for value in values]
+            return results[0] if len(results) == 1 else tuple(results)
+
+    def _attribute(self, op: OpDef, parameter: Parameter, argument: object) -> Attribute:
+        """``argument`` as what ``parameter`` takes."""
+        if parameter.kind == "shape":
+            return self._recorder.extents_of(op.name, argument)
+        if parameter.kind == "extent":
+            return self._recorder.extent_of(op.name, argument)
+        return _READERS[parameter.kind](f"{op.name}: {parameter.name}", argument)
+
+
+def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> dict[str, object]:
+    """Arguments by the parameter names of ``op``."""
+    order = list(_ORDER.get(op.name, [parameter.name for parameter in op.parameters]))
+    order += ["dtype"] if op.name in _NULL_ONLY else []
+    if len(args) > len(order):
+        raise TypeRuleError(f"{op.name} takes {len(order)} arguments, not {len(args)}", _signature(op))
+    bound = dict(zip(order, args, strict=False))
+    for keyword, argument in keywords.items():
+        name = _own_name(op, keyword, order)
+        if name not in order:
+            raise TypeRuleError(f"{op.name} has no argument '{keyword}'", nearest(keyword, order) or _signature(op))
+        if name in bound:
+            raise TypeRuleError(f"{op.name}: the argument '{name}' is given twice", _signature(op))
+        bound[name] = argument
+    if op.name in _NULL_ONLY and not _is_absent(bound.pop("dtype", None)):
+        raise TypeRuleError(f"{op.name} keeps the dtype of its operand", "cast the operand or the result")
+    for parameter in op.parameters:
+        is_missing = parameter.name not in bound or (parameter.kind == "dtype" and _is_absent(bound[parameter.name]))
+        if parameter.default is REQUIRED and is_missing:
+            raise TypeRuleError(f"{op.name} needs the argument '{parameter.name}'", _signature(op))
+    return bound
+
+
+def _signature(op: OpDef) -> str:
+    """The signature as a hint."""
+    from fusebuild.recipe_calls import signature  # imports YAML, which recording does not need
+
+    return f"the signature is {signature(op)}"
+
+
+def _own_name(op: OpDef, keyword: str, order: Sequence[str]) -> str:
+    """The parameter that nvFuser calls ``keyword``."""
+    operands = [parameter.name for parameter in op.operands]
+    if keyword in order:
+        return keyword
+    if keyword == "arg" and operands:
+        return operands[0]
+    number = keyword.removeprefix("arg")
+    if keyword.startswith("arg") and number.isdecimal() and 1 <= int(number) <= len(operands):
+        return operands[int(number) - 1]
+    return _OTHER_NAMES.get(keyword, keyword)
+
+
+def _is_absent(argument: object) -> bool:
+    return argument is None or argument is DataType.Null
+
+
+def _dims(what: str, argument: object) -> Attribute:
+    items = [argument] if isinstance(argument, int) else argument
+    if not isinstance(items, Sequence) or not all(type(dim) is int for dim in items):
+        raise TypeRuleError(f"{what} must be a list of integers")
+    return tuple(int(dim) for dim in items)
+
+
+def _mask(what: str, argument: object) -> Attribute:
+    flags = tuple(argument) if isinstance(argument, Sequence) and not isinstance(argument, str) else ()
+    if not flags or not all(isinstance(flag, bool) for flag in flags):
+        raise TypeRuleError(f"{what} must be a list of True and False")
+    return flags
+
+
+def _dtype(what: str, argument: object) -> Attribute:
+    if not isinstance(argument, DataType):
+        raise TypeRuleError(f"{what} must be a DataType, not {argument!r}")
+    named: DType | None = argument.value
+    return named
+
+
+def _flag(what: str, argument: object) -> Attribute:
+    if not isinstance(argument, bool):
+        raise TypeRuleError(f"{what} must be True or False, not {argument!r}")
+    return argument
+
+
+def _integer(what: str, argument: object) -> Attribute:
+    if isinstance(argument, bool) or not isinstance(argument, int):
+        raise TypeRuleError(f"{what} must be an integer, not {argument!r}")
+    return argument
+
+
+_READERS: dict[str, Callable[[str, object], Attribute]] = {
+    "dims": _dims,
+    "mask": _mask,
+    "dtype": _dtype,
+    "bool": _flag,
+    "int": _integer,
+}

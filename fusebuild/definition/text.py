@@ -1,0 +1,272 @@
+"""A Fusion as the Python text that records it, and as the recipe that says the same.
+
+Both name values by their fids: ``T3``, ``S4``, ``V5`` in Python as nvFuser prints them, ``t3`` and ``s4`` in recipes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from fusebuild.definition.values import DataType
+from fusebuild.errors import UsageError
+from fusebuild.formula import Formula, show, symbols
+from fusebuild.ir import Attribute, DType, Expr, Fusion, Literal, TensorType, Value, VectorType, tensor_type
+from fusebuild.ops import OPS, Parameter
+
+
+def in_allocation_order(type_: TensorType) -> tuple[bool | None, ...]:
+    """Contiguity as nvFuser lists it: from the outermost dim in memory to the innermost."""
+    outermost_first = sorted(range(type_.rank), key=lambda dim: -type_.stride_order[dim])
+    return tuple(type_.contiguity[dim] for dim in outermost_first)
+
+
+class PythonText:
+    """``fusion`` as a Python function.
+
+    ``written`` has, by result, the argument that an author wrote where a Fusion keeps only extents: ``V5`` for the
+    shape of an expand, ``T0, dim=1`` for a size, ``T0`` for a vector made by ``shape``. Without it extents are named.
+    """
+
+    def __init__(self, fusion: Fusion, written: Mapping[int, str]) -> None:
+        self._fusion, self._written = fusion, written
+
+    def __str__(self) -> str:
+        lines = [f"def {self._fusion.name}(fd : FusionDefinition) -> None :"]
+        lines += [f"    {line}" for line in (*self._comments(), *self._definitions(), *self._outputs())]
+        return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
+
+    def _comments(self) -> Iterator[str]:
+        """Segments may name sizes of inputs that they do not read; no Python text can say that."""
+        own = {symbol for binding in self._fusion.extents for symbol in symbols(binding.extent)}
+        used = dict.fromkeys(
+            symbol
+            for value in self._fusion.values.values()
+            if value.is_tensor
+            for extent in value.tensor.shape
+            for symbol in symbols(extent)
+        )
+        for symbol in used:
+            if symbol not in own:
+                yield f"# {symbol} is a size of an input that is not read here"
+
+    def _definitions(self) -> Iterator[str]:
+        for fid, value in sorted(self._fusion.values.items()):
+            index = self._fusion.definition(fid)
+            if fid in self._fusion.inputs or value.is_constant or isinstance(value.type, VectorType):
+                yield f"{self._name(fid)} = {self._leaf(value)}"
+            elif index is not None and self._fusion.exprs[index].outputs[0] == fid:
+                expr = self._fusion.exprs[index]
+                yield f"{', '.join(map(self._name, expr.outputs))} = {self._call(expr)}"
+
+    def _outputs(self) -> Iterator[str]:
+        for output in self._fusion.outputs:
+            alias = "" if output.alias is None else f", alias_input={self._name(output.alias)}"
+            yield f"fd.add_output({self._name(output.fid)}{alias})"
+
+    def _name(self, fid: int) -> str:
+        type_ = self._fusion.value(fid).type
+        return f"{'T' if isinstance(type_, TensorType) else 'V' if isinstance(type_, VectorType) else 'S'}{fid}"
+
+    def _leaf(self, value: Value) -> str:
+        """The call that defines an input, a constant or a vector."""
+        dtype = f"dtype={DataType(value.dtype)}"
+        if isinstance(value.type, TensorType):
+            type_ = value.type
+            shape = [extent if isinstance(extent, int) else -1 for extent in type_.shape]
+            return (
+                f"fd.define_tensor(shape={shape}, contiguity={list(in_allocation_order(type_))}, {dtype}, "
+                f"is_cpu={type_.cpu}, stride_order={list(type_.stride_order)})"
+            )
+        if value.fid in self._written:
+            return f"fd.ops.shape({self._written[value.fid]})"
+        if isinstance(value.literal, tuple):
+            return f"fd.define_vector([{', '.join(map(self._name, value.literal))}], {dtype})"
+        return f"fd.define_scalar({_python_literal(value.literal)}, {dtype})"
+
+    def _call(self, expr: Expr) -> str:
+        if expr.op == "size":
+            return f"fd.ops.size({self._sized(expr)})"
+        operands = iter(expr.inputs)
+        named = dict(expr.attributes)
+        parts: list[str] = []
+        for parameter in OPS[expr.op].parameters:
+            if parameter.kind == "value":
+                text = self._name(next(operands))
+                parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
+            else:
+                parts.append(f"{parameter.name}={self._attribute(parameter, named[parameter.name], expr)}")
+        return f"fd.ops.{expr.op}({', '.join(parts)})"
+
+    def _sized(self, expr: Expr) -> str:
+        """The tensor and dim of a size: as written, or a tensor above ``expr`` and the dim that has its extent."""
+        if expr.outputs[0] in self._written:
+            return self._written[expr.outputs[0]]
+        extent = expr.attribute("extent")
+        for fid, value in self._fusion.values.items():
+            if value.is_tensor and fid < expr.outputs[0] and extent in value.tensor.shape:
+                return f"{self._name(fid)}, dim={value.tensor.shape.index(extent)}"
+        return str(extent)
+
+    def _attribute(self, parameter: Parameter, value: Attribute, expr: Expr) -> str:
+        if parameter.kind == "dtype":
+            return str(DataType(value))
+        if parameter.kind in ("shape", "extent") and expr.outputs[0] in self._written:
+            return self._written[expr.outputs[0]]
+        if parameter.kind == "shape":
+            assert isinstance(value, tuple)
+            return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"  # type: ignore[arg-type]
+        if parameter.kind == "extent":
+            return self._extent(value, expr)  # type: ignore[arg-type]
+        return str(list(value)) if isinstance(value, tuple) else str(value)
+
+    def _extent(self, extent: Formula, reader: Expr) -> str:
+        """``extent`` as a number, or as the last size above ``reader`` that has it."""
+        if isinstance(extent, int):
+            return str(extent)
+        sizes = [
+            self._name(expr.outputs[0])
+            for expr in self._fusion.exprs
+            if expr.op == "size" and expr.attribute("extent") == extent and expr.outputs[0] < reader.outputs[0]
+        ]
+        return sizes[-1] if sizes else show(extent)
+
+
+def _python_literal(literal: Literal | None) -> str:
+    if isinstance(literal, float) and not math.isfinite(literal):
+        return f'float("{literal}")'
+    return repr(literal)
+
+
+class RecipeText:
+    """``fusion`` as a recipe. Its inputs are those of the Fusion in order, scalars after all tensors.
+
+    What no output needs is left out, but for inputs, which stay what callers pass. Raises :class:`UsageError` when a
+    size is not one of an input's dims, as in some segments.
+    """
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+        self._live = _live_exprs(fusion)
+        self._read = {fid for expr in self._live for fid in expr.inputs}
+
+    def __str__(self) -> str:
+        self._require_symbols()
+        constants = [fid for fid in sorted(self._read) if self._is_listed(self._fusion.value(fid))]
+        arguments = [fid for fid in self._fusion.inputs if not self._fusion.value(fid).is_tensor]
+        lines = [f"fusion: {self._fusion.name}"]
+        lines += self._section("inputs", [self._input(value) for value in self._fusion.tensor_inputs])
+        lines += self._section("scalars", [self._scalar(self._fusion.value(fid)) for fid in [*arguments, *constants]])
+        lines += ["body: |", *(f"  {line}" for line in self._body())]
+        lines += self._section("outputs", list(self._outputs()))
+        return "\n".join(lines) + "\n"
+
+    def _require_symbols(self) -> None:
+        own = {symbol for binding in self._fusion.extents for symbol in symbols(binding.extent)}
+        for fid in {fid for expr in self._live for fid in (*expr.inputs, *expr.outputs)}:
+            value = self._fusion.value(fid)
+            for extent in value.tensor.shape if value.is_tensor else ():
+                if missing := [symbol for symbol in symbols(extent) if symbol not in own]:
+                    message = f"{missing[0]} of {_recipe_name(value)} is a size of an input that it does not read"
+                    raise UsageError(f"fusion {self._fusion.name} cannot be a recipe: {message}")
+
+    @staticmethod
+    def _section(name: str, entries: list[str]) -> list[str]:
+        return [f"{name}:", *(f"  {entry}" for entry in entries)] if entries else []
+
+    def _input(self, value: Value) -> str:
+        type_, plain = value.tensor, tensor_type(value.dtype, value.tensor.shape)
+        text = f"{value.dtype.value}[{', '.join(map(show, type_.shape))}]"
+        fields = []
+        if type_.contiguity != plain.contiguity:
+            words = {True: "true", False: "false", None: "null"}
+            fields.append(f"contiguity: [{', '.join(words[flag] for flag in type_.contiguity)}]")
+        if not type_.is_row_major:
+            fields.append(f"stride_order: {list(type_.stride_order)}")
+        if type_.cpu:
+            fields.append("cpu: true")
+        if not fields:
+            return f"{_recipe_name(value)}: {text}"
+        return f'{_recipe_name(value)}: {{type: "{text}", {", ".join(fields)}}}'
+
+    def _scalar(self, value: Value) -> str:
+        if value.literal is None:
+            return f"{_recipe_name(value)}: {value.dtype.value}"
+        return f"{_recipe_name(value)}: {{dtype: {value.dtype.value}, value: {_yaml_literal(value.literal)}}}"
+
+    def _is_listed(self, value: Value) -> bool:
+        """Whether a constant needs an entry of its own because a plain number in the body would say another one."""
+        literal = value.literal
+        if literal is None or isinstance(literal, tuple):
+            return False
+        return value.dtype in (DType.FLOAT, DType.INT32) or (isinstance(literal, float) and not math.isfinite(literal))
+
+    def _body(self) -> Iterator[str]:
+        for fid in self._fusion.inputs:
+            if fid not in self._read:
+                yield f"_ = set({_recipe_name(self._fusion.value(fid))})"
+        for expr in self._live:
+            results = ", ".join(_recipe_name(self._fusion.value(fid)) if self._is_needed(fid) else "_"
+                                for fid in expr.outputs)  # fmt: skip
+            yield f"{results} = {self._call(expr)}"
+
+    def _is_needed(self, fid: int) -> bool:
+        return fid in self._read or fid in self._fusion.output_fids
+
+    def _call(self, expr: Expr) -> str:
+        operands = iter(expr.inputs)
+        named = dict(expr.attributes)
+        parts: list[str] = []
+        for parameter in OPS[expr.op].parameters:
+            if parameter.kind == "value":
+                text = self._operand(self._fusion.value(next(operands)))
+                parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
+            elif named[parameter.name] is not None:
+                parts.append(f"{parameter.name}={_recipe_attribute(named[parameter.name])}")
+        return f"{expr.op}({', '.join(parts)})"
+
+    def _operand(self, value: Value) -> str:
+        if value.literal is None or isinstance(value.literal, tuple) or self._is_listed(value):
+            return _recipe_name(value)
+        return repr(value.literal)
+
+    def _outputs(self) -> Iterator[str]:
+        for output in self._fusion.outputs:
+            value = self._fusion.value(output.fid)
+            dtype = value.dtype.value
+            if output.alias is None:
+                yield f"{_recipe_name(value)}: {dtype}"
+            else:
+                target = _recipe_name(self._fusion.value(output.alias))
+                yield f"{_recipe_name(value)}: {{dtype: {dtype}, alias: {target}}}"
+
+
+def _live_exprs(fusion: Fusion) -> tuple[Expr, ...]:
+    """The exprs that outputs need, in order."""
+    needed = set(fusion.output_fids)
+    live: list[Expr] = []
+    for expr in reversed(fusion.exprs):
+        if needed.intersection(expr.outputs):
+            needed.update(expr.inputs)
+            live.append(expr)
+    return tuple(reversed(live))
+
+
+def _recipe_name(value: Value) -> str:
+    return f"{'t' if value.is_tensor else 's'}{value.fid}"
+
+
+def _yaml_literal(literal: Literal | tuple[int, ...]) -> str:
+    if isinstance(literal, bool):
+        return str(literal).lower()
+    if isinstance(literal, float) and not math.isfinite(literal):
+        return ".nan" if math.isnan(literal) else ".inf" if literal > 0 else "-.inf"
+    return repr(literal)
+
+
+def _recipe_attribute(value: Attribute) -> str:
+    if isinstance(value, DType):
+        return value.value
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value)
