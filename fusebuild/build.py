@@ -319,8 +319,9 @@ def _plan(
         if not target.is_host and toolchain.nvcc is None:
             raise UsageError(f"this toolchain has no nvcc, which {target.name} needs")
         wanted[target.name, kernel.name] = (target, kernel)
+    in_order = list(dict.fromkeys(target.name for target, _ in requests))
     planned = []
-    for _, (target, kernel) in sorted(wanted.items(), key=lambda item: item[0]):
+    for _, (target, kernel) in sorted(wanted.items(), key=lambda item: (in_order.index(item[0][0]), item[0][1])):
         name = object_name(kernel, target, toolchain, headers)
         output, log = build_dir.object(target, name), build_dir.log(target, name)
         planned.append(_Job(kernel=kernel, target=target, output=output, log=log))

@@ -295,7 +295,7 @@ class TestRepair:
         import sys
         from pathlib import Path
         sys.path[:0] = {[str(Path(__file__).parent)]!r}
-        from test_build import BuildDir, HOST, TARGETS, a_kernel, build, find_toolchain
+        from test_build import BuildDir, HOST, TARGETS, a_kernel, build_all, find_toolchain
         kernels = [a_kernel(name) for name in sys.argv[1:]]
         print(build_all(kernels, [HOST], BuildDir(root=Path({str(build_dir.root)!r})), find_toolchain([HOST])).compiled)
         """

@@ -163,10 +163,10 @@ def test_the_new_op_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(ops.OPS, new.name, new)
     recipe = tmp_path / "new.yaml"
     recipe.write_text(
-        f"fusion: new\ninputs:\n  x: float[M, N]\nbody: |\n  y = {new.name}(x)\noutputs:\n  y: float\n"
+        f"fusion: cubes\ninputs:\n  x: float[M, N]\nbody: |\n  y = {new.name}(x)\noutputs:\n  y: float\n"
         "cases:\n  - {M: 3, N: 65}\n"
     )
     compile_recipes([recipe], [target.find_target("host")], tmp_path / "build")
-    verdicts = list(verify_artifact(tmp_path / "build" / "new.fuse", target="host", limits=Limits()))
+    verdicts = list(verify_artifact(tmp_path / "build" / "cubes.fuse", target="host", limits=Limits()))
     assert verdicts
     assert all(verdict.ok for verdict in verdicts)
