@@ -1,6 +1,6 @@
 """The families of kernels, in the order in which the segmenter asks them.
 
-Adding one adds one file, and one line here."""
+Adding one adds a file and a line here, its template, and the view in ``fusebuild/views`` that fills the template."""
 
 from __future__ import annotations
 
