@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARCH := sm_80,sm_90,sm_100,host
 NATIVE := $(wildcard fusebuild/runtime/native/*)
-CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
+CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench clean

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fusebuild.api import Boundary as Boundary
+    from fusebuild.api import boundaries as boundaries
     from fusebuild.definition import DataType as DataType
     from fusebuild.definition import FusionDefinition as FusionDefinition
     from fusebuild.errors import ArtifactError as ArtifactError
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Boundary": "fusebuild.api",
+    "boundaries": "fusebuild.api",
     "load": "fusebuild.runtime.loader",
     "DataType": "fusebuild.definition",
     "FusionDefinition": "fusebuild.definition",
@@ -36,6 +40,7 @@ _LAZY = {
 
 __all__ = [
     "ArtifactError",
+    "Boundary",
     "CompileError",
     "DataType",
     "FusebuildError",
@@ -44,6 +49,7 @@ __all__ = [
     "ScheduleError",
     "ToolchainError",
     "__version__",
+    "boundaries",
     "load",
 ]
 

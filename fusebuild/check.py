@@ -15,6 +15,7 @@ from fusebuild.errors import ArtifactError, ToolchainError
 from fusebuild.pipeline import PlannedRecipe, plan_recipe, read_recipes, source_digests
 from fusebuild.plan import encode
 from fusebuild.recipe import Recipe
+from fusebuild.segmentation import Search
 from fusebuild.target import Target, find_target
 from fusebuild.toolchain import Toolchain, find_toolchain
 
@@ -60,7 +61,8 @@ def _differences(
     if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
         return (f"targets differ: {', '.join(sorted(names))}",)
     held = tuple(find_target(name) for name in artifact.targets)
-    planned = plan_recipe(recipe, held)
+    search: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+    planned = plan_recipe(recipe, held, search=search)
     return (
         *_source_differences(artifact, planned, held, toolchains.find(held)),
         *_plan_differences(artifact, planned),

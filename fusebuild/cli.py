@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,10 +18,15 @@ from fusebuild import __version__
 from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError
 from fusebuild.target import TARGETS, Target, find_target
 
+if TYPE_CHECKING:
+    from fusebuild.segmentation import Search
+
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 OUT = click.option("-o", "--out", default="build", show_default=True, type=click.Path(path_type=Path, file_okay=False),
                    help="Folder of the artifacts.")  # fmt: skip
 NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
+SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
+                            help="How cuts are found; exact takes only small fusions (default: heuristic).")  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 
@@ -52,6 +57,7 @@ def cli(quiet: bool, verbose: int) -> None:
 @click.option("--arch", "targets", default="sm_90", show_default=True, callback=_targets,
               help=f"Targets, separated by commas: {', '.join(TARGETS)}.")  # fmt: skip
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@SEGMENTATION
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
 @NVCC
@@ -61,6 +67,7 @@ def compile_command(
     out: Path,
     targets: tuple[Target, ...],
     jobs: int | None,
+    search: Search | None,
     dump: Path | None,
     dry_run: bool,
     nvcc: str | None,
@@ -71,7 +78,15 @@ def compile_command(
 
     with _progress("compiling") as on_progress:
         report: CompileReport = compile_recipes(
-            paths, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress, dry_run=dry_run
+            paths,
+            targets,
+            out,
+            nvcc=nvcc,
+            jobs=jobs,
+            dump=dump,
+            on_progress=on_progress,
+            dry_run=dry_run,
+            search=search or "heuristic",
         )
     for (target, kernel), spilled in sorted(report.build.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
@@ -145,13 +160,24 @@ def check(
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--arch", "targets", callback=_targets, help="Targets to show (default: sm_90, or an artifact's own).")
+@click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write a page here that draws the segments; nothing but a browser is needed to see it.")  # fmt: skip
+@SEGMENTATION
 @JSON
-def inspect(path: Path, targets: tuple[Target, ...] | None, as_json: bool) -> None:
+def inspect(
+    path: Path, targets: tuple[Target, ...] | None, page: Path | None, search: Search | None, as_json: bool
+) -> None:
     """Show the segments of PATH (a recipe or an artifact): why each cut exists, what crosses it, and how many bytes.
 
     Needs no GPU. With --json and one target the report is one object, with several it is a list.
     """
-    inspections = list(_inspections(path, targets))
+    inspections, fusion = _inspections(path, targets, search)
+    if page is not None:
+        from fusebuild.inspection_html import write_page
+
+        write_page(page, inspections, fusion)
+        if not as_json:
+            return
     if as_json:
         reports = [inspection.as_json() for inspection in inspections]
         _print_json(reports[0] if len(reports) == 1 else reports)
@@ -159,10 +185,13 @@ def inspect(path: Path, targets: tuple[Target, ...] | None, as_json: bool) -> No
     click.echo("\n".join(inspection.as_text() for inspection in inspections), nl=False)
 
 
-def _inspections(path: Path, targets: tuple[Target, ...] | None) -> Iterator[Any]:
+def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search | None) -> tuple[list[Any], Any]:
+    """What there is to see, a target each, and the Fusion as the recipe says it."""
     from fusebuild.inspection import Inspection
 
     if path.suffix == ".fuse":
+        if search is not None:
+            raise UsageError(f"{path} is cut already; --segmentation is for recipes")
         from fusebuild.artifact import open_artifact
         from fusebuild.recipe import parse_recipe
 
@@ -179,9 +208,41 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None) -> Iterator[Any
         recipe = load_recipe(path)
         chosen = targets or (find_target("sm_90"),)
         names = [target.name for target in chosen]
-        plan, fusion = plan_recipe(recipe, chosen).plan, recipe.fusion
-    for name in names:
-        yield Inspection(plan=plan, target=name, sizes=fusion.cases[0] if fusion.cases else None)
+        plan, fusion = plan_recipe(recipe, chosen, search=search or "heuristic").plan, recipe.fusion
+    sizes = fusion.cases[0] if fusion.cases else None
+    return [Inspection(plan=plan, target=name, sizes=sizes) for name in names], fusion
+
+
+@cli.command("import")
+@click.argument("script", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("-o", "--out", type=click.Path(path_type=Path),
+              help="The recipe to write, or a folder for one recipe of each definition (default: stdout).")  # fmt: skip
+@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+              help="Seconds the script may take.")  # fmt: skip
+@JSON
+def import_command(script: Path, out: Path | None, timeout: float, as_json: bool) -> None:
+    """Turn the fusion definitions in SCRIPT, written for nvFuser's Python frontend, into recipes.
+
+    SCRIPT IS RUN, with your rights: import no script that you do not trust. It runs in a process of its own, where
+    nvfuser and nvfuser_direct only record, and tensors of torch have no elements. Neither torch nor a GPU is needed.
+    """
+    from fusebuild.definition.script import import_script, written
+
+    definitions = import_script(script, timeout=timeout)
+    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out)
+    if as_json:
+        _print_json(
+            [
+                {"fusion": each.name, "line": each.location.line, "path": path and str(path), "recipe": each.text}
+                for each, path in zip(definitions, paths, strict=True)
+            ]
+        )
+        return
+    for each, path in zip(definitions, paths, strict=True):
+        if path is None:
+            click.echo(each.text, nl=False)
+        else:
+            _say(f"{path}  from {each.location.path}:{each.location.line}")
 
 
 @cli.command()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusebuild.formula import Formula, evaluate, product, show, symbols
-from fusebuild.plan import Plan, PlanSegment, PlanValue, as_formula
+from fusebuild.plan import LibraryCall, Plan, PlanSegment, PlanValue, as_formula
 
 _BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
 
@@ -25,19 +25,20 @@ class Inspection:
 
     def as_json(self) -> dict[str, Any]:
         """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``."""
-        segments = [self._segment(segment) for segment in self._segments]
+        segments = [self._segment(segment) for segment in self.segments]
         return {
             "fusion": self.plan.fusion,
             "target": self.target,
             "case": None if self.sizes is None else dict(self.sizes),
             "segments": segments,
             "boundaries": [self._boundary(value) for value in self.boundaries],
-            "hbm_bytes": self._bytes(self._total),
+            "hbm_bytes": self.bytes_of(self._total),
             "hbm_bytes_formula": show(self._total),
         }
 
     @property
-    def _segments(self) -> Sequence[PlanSegment]:
+    def segments(self) -> Sequence[PlanSegment]:
+        """The segments for the target, in run order."""
         target = self.plan.target(self.target)
         assert target is not None, f"the plan has no target {self.target}"
         return target.segments
@@ -46,36 +47,40 @@ class Inspection:
     def _total(self) -> Formula:
         from fusebuild.formula import total
 
-        return total([as_formula(segment.hbm_bytes) for segment in self._segments])
+        return total([as_formula(segment.hbm_bytes) for segment in self.segments])
 
     @property
     def boundaries(self) -> tuple[PlanValue, ...]:
         """The intermediates in global memory: written by one segment and read by another."""
-        written = {fid for segment in self._segments for fid in segment.outputs}
-        read = {fid for segment in self._segments for fid in segment.inputs}
+        written = {fid for segment in self.segments for fid in segment.outputs}
+        read = {fid for segment in self.segments for fid in segment.inputs}
         return tuple(self.plan.value(fid) for fid in sorted(written & read))
 
-    def _bytes(self, formula: Formula) -> int | None:
+    def bytes_of(self, formula: Formula) -> int | None:
+        """``formula`` at the sizes of the case; None where it has a symbol that the case does not give."""
         known = {} if self.sizes is None else self.sizes
         return evaluate(formula, known) if {*symbols(formula)} <= {*known} else None
 
     def _segment(self, segment: PlanSegment) -> dict[str, Any]:
         formula = as_formula(segment.hbm_bytes)
         launches = [launch for variant in segment.variants for launch in variant.launches]
+        call = {"call": _call(segment.call)} if isinstance(segment.call, LibraryCall) else {}
         return {
             "id": segment.id,
             "scheduler": segment.scheduler,
             "fid_map": {str(key): value for key, value in segment.fid_map.items()},
             "inputs": list(segment.inputs),
             "outputs": list(segment.outputs),
+            "rematerialized": list(segment.rematerialized),
             "kernels": list(dict.fromkeys(launch.kernel for launch in launches)),
             "variants": [
                 {"name": variant.name, "guard": [show(as_formula(guard)) for guard in variant.guard]}
                 for variant in segment.variants
             ],
-            "hbm_bytes": self._bytes(formula),
+            "hbm_bytes": self.bytes_of(formula),
             "hbm_bytes_formula": show(formula),
             "why": list(segment.why),
+            **call,
         }
 
     def _boundary(self, value: PlanValue) -> dict[str, Any]:
@@ -85,7 +90,7 @@ class Inspection:
             "name": value.name,
             "dtype": value.dtype,
             "shape": [show(as_formula(extent)) for extent in value.shape],
-            "bytes": self._bytes(formula),
+            "bytes": self.bytes_of(formula),
             "bytes_formula": show(formula),
         }
 
@@ -96,14 +101,16 @@ class Inspection:
         lines = [f"{report['fusion']} on {self.target} ({case or 'constant sizes'})"]
         for segment in report["segments"]:
             lines += _segment_lines(segment, self.plan)
-        lines.append("boundaries" if report["boundaries"] else "no boundaries: one segment computes everything")
+        is_one = len(report["segments"]) == 1
+        none = "one segment computes everything" if is_one else "every segment reads only what the caller gives"
+        lines.append("boundaries" if report["boundaries"] else f"no boundaries: {none}")
         for boundary in report["boundaries"]:
             shape = ", ".join(boundary["shape"])
             lines.append(
                 f"  %{boundary['fid']} {boundary['name']}: {boundary['dtype']}[{shape}]  "
-                f"{_bytes_text(boundary['bytes'], boundary['bytes_formula'])}"
+                f"{bytes_text(boundary['bytes'], boundary['bytes_formula'])}"
             )
-        lines.append(f"total  {_bytes_text(report['hbm_bytes'], report['hbm_bytes_formula'])}")
+        lines.append(f"total  {bytes_text(report['hbm_bytes'], report['hbm_bytes_formula'])}")
         return "\n".join(lines) + "\n"
 
 
@@ -113,15 +120,42 @@ def stored_bytes(value: PlanValue) -> Formula:
     return product([_BYTES[value.dtype], *(1 if stride == 0 else as_formula(extent) for extent, stride in pairs)])
 
 
+def _call(call: LibraryCall) -> dict[str, Any]:
+    """``{"op", "dtype", "a", "b", "bias", "out", "transpose_b", "m", "n", "k", "batch"}``; sizes are texts."""
+    return {
+        "op": call.op,
+        "dtype": call.dtype,
+        "a": call.a,
+        "b": call.b,
+        "bias": call.bias,
+        "out": call.out,
+        "transpose_b": call.transpose_b,
+        **{name: show(as_formula(getattr(call, name))) for name in ("m", "n", "k")},
+        "batch": [show(as_formula(dim.extent)) for dim in call.batch],
+    }
+
+
+def call_text(call: Mapping[str, Any]) -> str:
+    """A library call in one line."""
+    batch = f" for each of {'*'.join(call['batch'])}" if call["batch"] else ""
+    transposed = " transposed" if call["transpose_b"] else ""
+    bias = "" if call["bias"] is None else f" + %{call['bias']}"
+    product = f"%{call['a']}[{call['m']}, {call['k']}] %{call['b']}[{call['k']}, {call['n']}]{transposed}{bias}"
+    return f"{call['op']} in {call['dtype']}: {product}{batch}"
+
+
 def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
     fid_map = ", ".join(f"{key}: {value}" for key, value in segment["fid_map"].items())
     lines = [
         f"segment {segment['id']}: {segment['scheduler']}  "
-        f"{_bytes_text(segment['hbm_bytes'], segment['hbm_bytes_formula'])}",
+        f"{bytes_text(segment['hbm_bytes'], segment['hbm_bytes_formula'])}",
         f"  reads   {_names(segment['inputs'], plan)}",
         f"  writes  {_names(segment['outputs'], plan)}",
+        *([f"  makes   {_names(segment['rematerialized'], plan)} again"] if segment["rematerialized"] else []),
         f"  fid map {{{fid_map}}}",
     ]
+    if "call" in segment:
+        lines.append(f"  calls   {call_text(segment['call'])}")
     for why in segment["why"]:
         cut, _, reasons = why.partition(": ")
         lines += [f"  {cut}", *(f"    {reason}" for reason in reasons.split("; "))]
@@ -135,7 +169,8 @@ def _names(fids: Sequence[int], plan: Plan) -> str:
     return ", ".join(f"%{fid} {plan.value(fid).name}" for fid in fids) or "nothing"
 
 
-def _bytes_text(count: int | None, formula: str) -> str:
+def bytes_text(count: int | None, formula: str) -> str:
+    """Every byte, and how it comes about: ``262,144 bytes = 4*M*N``."""
     if count is None:
         return f"{formula} bytes"
     return f"{count:,} bytes" if formula == str(count) else f"{count:,} bytes = {formula}"

@@ -276,6 +276,7 @@ class Fusion:
     given: tuple[str, ...] = ()
     _definitions: dict[int, int] = field(init=False, repr=False, compare=False)
     _uses: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
+    _results: frozenset[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         uses: dict[int, list[int]] = {}
@@ -285,6 +286,7 @@ class Fusion:
         definitions = {fid: index for index, expr in enumerate(self.exprs) for fid in expr.outputs}
         object.__setattr__(self, "_definitions", definitions)
         object.__setattr__(self, "_uses", {fid: tuple(indices) for fid, indices in uses.items()})
+        object.__setattr__(self, "_results", frozenset(output.fid for output in self.outputs))
 
     def value(self, fid: int) -> Value:
         return self.values[fid]
@@ -296,6 +298,9 @@ class Fusion:
     def uses(self, fid: int) -> tuple[int, ...]:
         """Indices of the exprs that read ``fid``, ascending."""
         return self._uses.get(fid, ())
+
+    def is_output(self, fid: int) -> bool:
+        return fid in self._results
 
     @property
     def output_fids(self) -> tuple[int, ...]:
@@ -337,33 +342,40 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A view: the exprs at ``exprs`` (ascending indices) of ``fusion``. Inputs and outputs are computed from uses."""
+    """A view: the exprs at ``exprs`` (ascending indices) of ``fusion``. Inputs and outputs are computed from uses.
+
+    Where tasks overlap, who reads a value outside does not say that this task must hand it over: another task may hold
+    its definition too. A cover therefore names in ``results`` what each of its tasks writes; None asks the uses.
+    """
 
     fusion: Fusion
     exprs: tuple[int, ...]
+    results: frozenset[int] | None = None
+    inputs: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Fids read here and defined elsewhere, constants left out, ascending."""
+    outputs: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Tensors defined here that leave: ``results``, else outputs of the Fusion and what an expr outside reads, in order
+    of definition. Scalars never leave a task: whoever needs one computes it again."""
+    analyses: dict[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """What analyses have found out about this task, by their names: kept so that each is done once."""
 
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """Fids read here and defined elsewhere, constants left out, ascending."""
-        defined = {fid for index in self.exprs for fid in self.fusion.exprs[index].outputs}
-        read = {fid for index in self.exprs for fid in self.fusion.exprs[index].inputs}
-        return tuple(sorted(fid for fid in read - defined if not self.fusion.values[fid].is_constant))
+    def __post_init__(self) -> None:
+        values = self.fusion.values
+        exprs = [self.fusion.exprs[index] for index in self.exprs]
+        defined = dict.fromkeys(fid for expr in exprs for fid in expr.outputs)
+        read = {fid for expr in exprs for fid in expr.inputs}
+        inputs = tuple(sorted(fid for fid in read if fid not in defined and not values[fid].is_constant))
+        leaving = self._leaving(defined) if self.results is None else self.results
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "outputs", tuple(fid for fid in defined if fid in leaving and values[fid].is_tensor))
 
-    @property
-    def outputs(self) -> tuple[int, ...]:
-        """Tensors defined here that are outputs of the Fusion or read by an expr outside, in order of definition.
-
-        Scalars never leave a task: whoever needs one computes it again.
-        """
+    def _leaving(self, defined: Iterable[int]) -> set[int]:
         inside = set(self.exprs)
-        results = set(self.fusion.output_fids)
-        return tuple(
+        return {
             fid
-            for index in self.exprs
-            for fid in self.fusion.exprs[index].outputs
-            if self.fusion.values[fid].is_tensor
-            and (fid in results or any(use not in inside for use in self.fusion.uses(fid)))
-        )
+            for fid in defined
+            if self.fusion.is_output(fid) or any(use not in inside for use in self.fusion.uses(fid))
+        }
 
     def union(self, other: Task) -> Task:
         """The task that covers what either covers."""

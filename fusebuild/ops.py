@@ -21,6 +21,8 @@ from fusebuild.type_rules import (
     broadcast_in_dim_type,
     broadcast_type,
     expand_type,
+    linear_type,
+    matmul_type,
     normalize_dims,
     pointwise_type,
     promote,
@@ -41,6 +43,7 @@ class Kind(enum.Enum):
     REDUCTION = "reduction"
     COMPOSITE = "composite"
     CREATION = "creation"
+    LIBRARY = "library"
 
 
 class Rule(enum.Enum):
@@ -61,7 +64,8 @@ class Rule(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """One parameter of an op. ``kind`` says how a front end reads it: value, dims, shape, extent, mask, dtype, bool,
-    int. ``default`` of :data:`REQUIRED` marks one that must be given."""
+    int. ``default`` of :data:`REQUIRED` marks one that must be given; a value whose default is None is an operand that
+    an expr may lack (only the last ones are)."""
 
     name: str
     kind: str = "value"
@@ -432,6 +436,29 @@ _CREATION = (
     _creation("size", [Parameter(name="extent", kind="extent")], _size_infer),
 )  # fmt: skip
 
+
+def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+    def reference(torch: Any, *operands: Any) -> Any:
+        function = torch.nn.functional.linear if name == "linear" else torch.matmul
+        is_narrow = operands[0].dtype in (torch.float16, torch.bfloat16)
+        return function(*(operand.float() if is_narrow else operand for operand in operands))
+
+    return OpDef(
+        name=name,
+        kind=Kind.LIBRARY,
+        parameters=tuple(parameters),
+        infer=lambda types, attributes: (rule(*types),),
+        operand_dtypes=_same_dtypes,
+        reference=reference,
+    )
+
+
+_LIBRARY = (
+    _library("matmul", [Parameter(name="a"), Parameter(name="b")], matmul_type),
+    _library("linear", [Parameter(name="x"), Parameter(name="weight"), Parameter(name="bias", default=None)],
+             linear_type),
+)  # fmt: skip
+
 _IMAG = OpDef(
     name="imag",
     kind=Kind.POINTWISE,
@@ -442,7 +469,7 @@ _IMAG = OpDef(
 )
 
 OPS: dict[str, OpDef] = {
-    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *_CREATION)
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *_CREATION, *_LIBRARY)
 }
 """Every op by name, in the order in which the documentation lists them."""
 

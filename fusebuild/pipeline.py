@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fusebuild import __version__
@@ -23,7 +23,7 @@ from fusebuild.plan import Plan
 from fusebuild.planning import assemble, plan_target
 from fusebuild.recipe import Recipe, load_recipe
 from fusebuild.render import Kernel, template_digests
-from fusebuild.segmentation import SegmentedFusion, segment
+from fusebuild.segmentation import Search, SegmentedFusion, segment
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, find_toolchain
 
@@ -32,13 +32,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRecipe:
-    """A recipe taken as far as no compiler is needed. ``kernels`` maps target to name to kernel."""
+    """A recipe taken as far as no compiler is needed. ``kernels`` maps target to name to kernel; ``search`` is how
+    the cuts were found."""
 
     recipe: Recipe
     fusion: Fusion
     segmented: Mapping[str, SegmentedFusion]
     plan: Plan
     kernels: Mapping[str, Mapping[str, Kernel]]
+    search: Search = "heuristic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ def compile_recipes(
     dump: Path | None = None,
     on_progress: Progress | None = None,
     dry_run: bool = False,
+    search: Search = "heuristic",
 ) -> CompileReport:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
@@ -75,7 +78,7 @@ def compile_recipes(
     :class:`ToolchainError`, :class:`CompileError` and :class:`UsageError`.
     """
     recipes = read_recipes(paths)
-    planned = [plan_recipe(recipe, targets, dump) for recipe in recipes]
+    planned = [plan_recipe(recipe, targets, dump, search) for recipe in recipes]
     toolchain = find_toolchain(targets, nvcc=nvcc)
     build_dir = BuildDir(root=out)
     objects = build(kernel_requests(planned, targets), build_dir, toolchain,
@@ -118,17 +121,27 @@ def _recipe_files(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def plan_recipe(recipe: Recipe, targets: Sequence[Target], dump: Path | None = None) -> PlannedRecipe:
+def plan_recipe(
+    recipe: Recipe, targets: Sequence[Target], dump: Path | None = None, search: Search = "heuristic"
+) -> PlannedRecipe:
     """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``."""
     record = Dump(folder=dump / recipe.fusion.name if dump else None)
     record.fusion("00-recipe", recipe.fusion)
     fusion = run_passes(recipe.fusion, record.after_pass)
-    segmented = {target.name: segment(fusion, target) for target in targets}
+    segmented = {target.name: segment(fusion, target, search) for target in targets}
+    planned = replace(plan_segmented(recipe, fusion, segmented, targets), search=search)
+    record.plan(planned.plan, planned.kernels)
+    return planned
+
+
+def plan_segmented(
+    recipe: Recipe, fusion: Fusion, segmented: Mapping[str, SegmentedFusion], targets: Sequence[Target]
+) -> PlannedRecipe:
+    """The rest of :func:`plan_recipe`, for a ``fusion`` that went through the passes and was cut for each target."""
     origin = Path(recipe.path).name
     planned = [plan_target(segmented[target.name], target, origin) for target in targets]
     plan = assemble(segmented, [each.target for each in planned])
     kernels = {each.target.target: each.kernels for each in planned}
-    record.plan(plan, kernels)
     return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels)
 
 
@@ -188,6 +201,8 @@ def source_digests(planned: PlannedRecipe, targets: Sequence[Target], toolchain:
     sources |= {
         f"flags of {target.name}": hashlib.sha256(compiler_flags(target).encode()).hexdigest() for target in targets
     }
+    if planned.search != "heuristic":
+        sources["segmentation"] = planned.search
     if toolchain is not None:
         sources |= {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets}
     return dict(sorted(sources.items()))

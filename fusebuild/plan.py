@@ -125,11 +125,41 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launches: tuple[Launch, ...]
 
 
+class BatchDim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A dim that a batch of matrix products runs along: its size, and how many elements lie between two matrices of
+    each operand (0 where all share one)."""
+
+    extent: FormulaJson
+    a_stride: FormulaJson
+    b_stride: FormulaJson
+
+
+class LibraryCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A matrix product that a library computes: ``out[m, n] = a[m, k] b[k, n] + bias[n]`` for every point of ``batch``.
+
+    ``b`` lies in memory as ``[n, k]`` where ``transpose_b``. Matrices are rows without gaps, as is the whole of
+    ``out``. All operands have ``dtype``; products are summed in float, or in double for double.
+    """
+
+    op: Literal["matmul", "linear"]
+    dtype: str
+    a: int
+    b: int
+    bias: int | None = None
+    out: int
+    transpose_b: bool = False
+    m: FormulaJson
+    n: FormulaJson
+    k: FormulaJson
+    batch: tuple[BatchDim, ...] = ()
+
+
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One segment, in run order. ``fid_map`` maps segment fids to original fids.
 
     ``frees`` names the intermediates that no later segment reads; ``views`` maps an output of an alias segment to the
-    value whose memory it shares. ``why`` says in words why the cut before this segment exists.
+    value whose memory it shares. ``why`` says in words why the cut before this segment exists. A segment that a library
+    computes has a ``call`` and no variants.
     """
 
     id: int
@@ -143,6 +173,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     hbm_bytes: FormulaJson = 0
     variants: tuple[Variant, ...] = ()
     why: tuple[str, ...] = ()
+    call: LibraryCall | msgspec.UnsetType = msgspec.UNSET
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

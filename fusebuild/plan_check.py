@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from fusebuild import plan as p
-from fusebuild.formula import INT64_MAX, OPERATORS
+from fusebuild.formula import INT64_MAX, OPERATORS, Formula, product, show
 
 DTYPES = frozenset({"double", "float", "half", "bfloat16", "int64", "int32", "bool"})
+FLOATING = frozenset({"double", "float", "half", "bfloat16"})
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """What names become file names: nothing that a shell, a path or a zip reads as more than a name."""
 
@@ -216,7 +217,32 @@ class _TargetCheck:
         self._check_outputs(segment)
         self._check_frees(segment)
         self.scope.check_formula(segment.hbm_bytes, "hbm_bytes")
-        self._check_variants(segment)
+        if isinstance(segment.call, p.LibraryCall):
+            self._check_call(segment.call, segment)
+        else:
+            self._check_variants(segment)
+
+    def _check_call(self, call: p.LibraryCall, segment: p.PlanSegment) -> None:
+        """Raise unless every operand is a tensor that holds what ``call`` says that the library reads or writes."""
+        where = f"the call of {call.op}"
+        if segment.variants:
+            raise _WrongError(f"it has {where} and variants")
+        if segment.views or segment.outputs != (call.out,):
+            raise _WrongError(f"{where} writes fid {call.out}, but the outputs are {list(segment.outputs)}")
+        operands = {"a": call.a, "b": call.b} | ({} if call.bias is None else {"bias": call.bias})
+        for name, fid in operands.items():
+            if fid not in segment.inputs or not self.scope.is_tensor(fid) or self.scope.values[fid].cpu:
+                raise _WrongError(f"{where}: {name} is fid {fid}, which is no tensor that this segment reads")
+        for name, fid in (operands | {"out": call.out}).items():
+            dtype = self.scope.values[fid].dtype
+            if dtype != call.dtype or dtype not in FLOATING:
+                raise _WrongError(f"{where}: {name} is {dtype}, in a product of {call.dtype}")
+        for formula in (call.m, call.n, call.k, *(item for dim in call.batch for item in _formulas(dim))):
+            self.scope.check_formula(formula, where)
+        for name, (fid, memory) in _call_memory(call).items():
+            if _stored(self.scope.values[fid]) != memory:
+                held, read = (_show_memory(each) for each in (_stored(self.scope.values[fid]), memory))
+                raise _WrongError(f"{where}: {name} is {held} in memory, not {read}")
 
     def _check_read(self, fid: int, position: int) -> None:
         if fid in self.inputs:
@@ -309,6 +335,61 @@ class _TargetCheck:
                 slot = self.slots.get(number)
                 if slot is None or not slot.first <= segment.id <= slot.last:
                     raise _WrongError(f"{where} is slot {number}, which does not live in this segment")
+
+
+Memory: TypeAlias = "tuple[tuple[Formula, Formula | None], ...]"
+"""What a tensor's memory holds, dim by dim: size and stride, the dims that take no room left out."""
+
+
+def _formulas(dim: p.BatchDim) -> tuple[Any, Any, Any]:
+    return dim.extent, dim.a_stride, dim.b_stride
+
+
+def _call_memory(call: p.LibraryCall) -> dict[str, tuple[int, Memory]]:
+    """By operand, its fid and the memory that ``call`` reads or writes there."""
+    m, n, k = (p.as_formula(size) for size in (call.m, call.n, call.k))
+    dims = [tuple(p.as_formula(item) for item in _formulas(dim)) for dim in call.batch]
+    right = (n, k) if call.transpose_b else (k, n)
+    memory = {
+        "a": (call.a, _merged([*((extent, stride) for extent, stride, _ in dims), (m, k), (k, 1)])),
+        "b": (
+            call.b,
+            _merged([*((extent, stride) for extent, _, stride in dims), (right[0], right[1]), (right[1], 1)]),
+        ),
+        "out": (call.out, _merged(_dense([*(extent for extent, _, _ in dims), m, n]))),
+    }
+    if call.bias is not None:
+        memory["bias"] = (call.bias, _merged([(n, 1)]))
+    return memory
+
+
+def _stored(value: p.PlanValue) -> Memory:
+    """What the memory of ``value`` holds, with a stride of None where only the caller knows."""
+    strides = (None if stride is None else p.as_formula(stride) for stride in value.strides)
+    return _merged(list(zip(map(p.as_formula, value.shape), strides, strict=True)))
+
+
+def _dense(shape: Sequence[Formula]) -> list[tuple[Formula, Formula | None]]:
+    """Sizes and strides of a tensor of ``shape`` whose rows have no gaps."""
+    return [(extent, product(shape[dim + 1 :])) for dim, extent in enumerate(shape)]
+
+
+def _merged(dims: Sequence[tuple[Formula, Formula | None]]) -> Memory:
+    """``dims`` without those that take no room, neighbours that lie behind each other as one."""
+    merged: list[tuple[Formula, Formula | None]] = []
+    for extent, stride in dims:
+        if extent == 1 or stride == 0:
+            continue
+        if merged and stride is not None and merged[-1][1] == product([extent, stride]):
+            merged[-1] = (product([merged[-1][0], extent]), stride)
+        else:
+            merged.append((extent, stride))
+    return tuple(merged)
+
+
+def _show_memory(memory: Memory) -> str:
+    dims = ", ".join(f"{show(extent)} by {'?' if stride is None else show(stride)}" for extent, stride in memory)
+    return f"[{dims}]"
 
 
 def kernels_of(target: p.TargetPlan) -> Sequence[str]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
 
 from fusebuild.formula import Formula
 from fusebuild.ir import Fusion, SegmentFid, TensorType, print_fusion
@@ -18,6 +21,7 @@ from fusebuild.plan import (
     ExtentArg,
     FormulaArg,
     Launch,
+    LibraryCall,
     Plan,
     PlanExtent,
     PlanFact,
@@ -36,8 +40,12 @@ from fusebuild.render import Kernel, Origin, render
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.alias import view_sources
 from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.schedule.library import library_call
 from fusebuild.segmentation import Segment, SegmentedFusion
+from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.target import Target
+
+_Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +57,49 @@ class Planned:
 
 
 def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Planned:
-    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin."""
-    sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
+    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin.
+
+    Segments that are equal up to fids and names (the layers of a network) are rendered once and share their kernels.
+    """
+    known: dict[object, tuple[_Rendered, ...]] = {}
     kernels: dict[str, Kernel] = {}
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
+    freed = _freed(segmented)
+    extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     for segment in segmented.segments:
-        scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
-        variants = scheduler.schedule(segment.fusion.whole(), target, sizes)
-        scratch = _scratch_slots(variants, segment.id, len(slots))
+        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion))
+        if key not in known:
+            known[key] = _rendered(segmented, segment, target, recipe)
+        scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
         planned = []
-        for variant in variants:
-            rendered = _render(segment, variant, recipe)
+        for variant, rendered in known[key]:
             kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
-            planned.append(_plan_variant(segmented.fusion, segment, variant, rendered, first_slot))
-        segments.append(_plan_segment(segmented, segment, tuple(planned)))
+            planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
+        segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ())))
     plan = TargetPlan(target=target.name, segments=tuple(segments), workspace=tuple(slots))
     return Planned(target=plan, kernels=kernels)
+
+
+def _rendered(segmented: SegmentedFusion, segment: Segment, target: Target, recipe: str) -> tuple[_Rendered, ...]:
+    """The variants of one segment, each with its kernels."""
+    scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
+    sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
+    variants = scheduler.schedule(segment.fusion.whole(), target, sizes)
+    return tuple((variant, _render(segment, variant, recipe)) for variant in variants)
+
+
+def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:
+    """For each segment the intermediates, ascending, that no later segment reads."""
+    outputs = set(segmented.fusion.output_fids)
+    last: dict[int, int] = {fid: segment.id for segment in segmented.segments for fid in segment.inputs}
+    freed: dict[int, list[int]] = {}
+    for fid in segmented.boundaries:
+        if fid not in outputs:
+            freed.setdefault(last[fid], []).append(fid)
+    return {segment: tuple(fids) for segment, fids in freed.items()}
 
 
 def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetPlan]) -> Plan:
@@ -76,7 +108,7 @@ def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetP
     named = {*fusion.inputs, *fusion.output_fids}
     for each in segmented.values():
         for segment in each.segments:
-            named |= {*segment.inputs, *segment.outputs}
+            named |= {*segment.inputs, *segment.outputs, *segment.rematerialized}
     aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
     return Plan(
         format=FORMAT_VERSION,
@@ -119,10 +151,7 @@ def _plan_value(fusion: Fusion, fid: int, layout_fid: int) -> PlanValue:
     )
 
 
-def _plan_segment(segmented: SegmentedFusion, segment: Segment, variants: tuple[Variant, ...]) -> PlanSegment:
-    later = {fid for other in segmented.segments[segment.id + 1 :] for fid in other.inputs}
-    owned = {*segmented.boundaries} - {*segmented.fusion.output_fids}
-    intermediates = [fid for fid in (*segment.inputs, *segment.outputs) if fid in owned]
+def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[int, ...]) -> PlanSegment:
     views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
     return PlanSegment(
         id=segment.id,
@@ -130,12 +159,25 @@ def _plan_segment(segmented: SegmentedFusion, segment: Segment, variants: tuple[
         fid_map={int(key): int(value) for key, value in segment.fid_map.items()},
         inputs=segment.inputs,
         outputs=segment.outputs,
-        frees=tuple(sorted(fid for fid in set(intermediates) if fid not in later)),
+        frees=frees,
+        rematerialized=segment.rematerialized,
         views={segment.fid_map[SegmentFid(a)]: segment.fid_map[SegmentFid(b)] for a, b in views.items()},
         hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
         variants=variants,
         why=segment.why,
+        call=_original_call(segment) if segment.scheduler == "library" else msgspec.UNSET,
     )
+
+
+def _original_call(segment: Segment) -> LibraryCall:
+    """The library call of ``segment``, in original fids."""
+    call = library_call(segment.fusion.whole())
+    fids = {
+        name: segment.fid_map[SegmentFid(fid)]
+        for name in ("a", "b", "bias", "out")
+        if (fid := getattr(call, name)) is not None
+    }
+    return msgspec.structs.replace(call, **fids)
 
 
 def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
@@ -147,9 +189,13 @@ def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel
 
 
 def _plan_variant(
-    fusion: Fusion, segment: Segment, variant: VariantSpec, kernels: Sequence[Kernel], first_slot: int
+    extents: Mapping[Formula, int],
+    segment: Segment,
+    variant: VariantSpec,
+    kernels: Sequence[Kernel],
+    first_slot: int,
 ) -> Variant:
-    """``variant`` in original fids."""
+    """``variant`` in original fids; ``extents`` gives the first negative fid of each size."""
     return Variant(
         name=variant.name,
         guard=tuple(_original_guard(segment, guard) for guard in variant.guard),
@@ -160,7 +206,7 @@ def _plan_variant(
                 block=launch.block,
                 shared_bytes=launch.shared_bytes,
                 args=tuple(
-                    _original_arg(fusion, segment, parameter.arg, first_slot) for parameter in kernel.parameters
+                    _original_arg(extents, segment, parameter.arg, first_slot) for parameter in kernel.parameters
                 ),
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
@@ -176,7 +222,7 @@ def _original_guard(segment: Segment, guard: Formula) -> Formula:
     return guard
 
 
-def _original_arg(fusion: Fusion, segment: Segment, arg: Arg, first_slot: int) -> Arg:
+def _original_arg(extents: Mapping[Formula, int], segment: Segment, arg: Arg, first_slot: int) -> Arg:
     if isinstance(arg, TensorArg):
         return TensorArg(fid=segment.fid_map[SegmentFid(arg.fid)])
     if isinstance(arg, StrideArg):
@@ -186,8 +232,7 @@ def _original_arg(fusion: Fusion, segment: Segment, arg: Arg, first_slot: int) -
     if isinstance(arg, WorkspaceArg):
         return WorkspaceArg(slot=first_slot + arg.slot)
     if isinstance(arg, FormulaArg) and isinstance(arg.formula, str):
-        bound = next(binding.fid for binding in fusion.extents if binding.extent == arg.formula)
-        return ExtentArg(fid=bound)
+        return ExtentArg(fid=extents[arg.formula])
     return arg
 
 

@@ -29,13 +29,12 @@ Arguments: TypeAlias = "dict[str, ast.expr]"
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "mod", ast.Pow: "pow",
     ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
-    ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift",
+    ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift", ast.MatMult: "matmul",
 }  # fmt: skip
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _UNARY = {ast.USub: "neg", ast.Invert: "bitwise_not"}
 _REFUSED = {
     ast.FloorDiv: ("'//'", "use floor(a / b); '/' of integers truncates"),
-    ast.MatMult: ("'@'", "fusebuild does not compute matrix products"),
     ast.Not: ("'not'", "use logical_not(x)"),
     ast.UAdd: ("a leading '+'", "leave it out"),
     ast.And: ("'and'", "use logical_and(x, y)"),
@@ -170,9 +169,10 @@ class Calls:
         complete = True
         for parameter in op.parameters:
             argument = arguments.get(parameter.name)
-            if parameter.kind == "value":
+            is_absent = parameter.default is None and (argument is None or _is_none(argument))
+            if parameter.kind == "value" and not is_absent:
                 operands.append(parameter.default if argument is None else argument)  # type: ignore[arg-type]
-            elif argument is not None and not _is_absent(parameter, argument):
+            elif argument is not None and not is_absent:
                 complete &= self._attribute(op, parameter, argument, named)
         results = self._record(op.name, operands, named, node, names, complete=complete)
         return results if complete else None
@@ -352,9 +352,8 @@ def _literal(node: ast.expr) -> object:
     return node
 
 
-def _is_absent(parameter: Parameter, argument: ast.expr) -> bool:
-    """Whether ``argument`` spells out the default None."""
-    return parameter.default is None and isinstance(argument, ast.Constant) and argument.value is None
+def _is_none(argument: ast.expr) -> bool:
+    return isinstance(argument, ast.Constant) and argument.value is None
 
 
 def _count(number: int, noun: str) -> str:

@@ -201,3 +201,77 @@ def squeeze_type(tensor: TensorType, dims: Sequence[int]) -> TensorType:
     kept = [dim for dim in range(tensor.rank) if dim not in dims]
     expanded = [position for position, dim in enumerate(kept) if tensor.contiguity[dim] is None]
     return tensor_type(tensor.dtype, [tensor.shape[dim] for dim in kept], expanded)
+
+
+def linear_type(x: ValueType, weight: ValueType, bias: ValueType | None = None) -> TensorType:
+    """``linear(x, weight, bias)``: ``x[..., K]`` times the transpose of ``weight[N, K]`` plus ``bias[N]``."""
+    names = ("x", "weight", "bias")
+    operands = _library_operands("linear", names, [x, weight] if bias is None else [x, weight, bias])
+    left, right = operands[:2]
+    if left.rank == 0:
+        raise TypeRuleError("linear: x has no dims", hint="x is [..., K]", operand=0)
+    if right.rank != 2:
+        raise TypeRuleError(f"linear: weight has {right.rank} dims, not 2", hint="weight is [N, K]", operand=1)
+    _require_same_extent("linear", "x", left.shape[-1], "weight", right.shape[1], operand=1)
+    if len(operands) == 3:
+        added = operands[2]
+        if added.rank != 1:
+            raise TypeRuleError(f"linear: bias has {added.rank} dims, not 1", hint="bias is [N]", operand=2)
+        if added.shape != right.shape[:1]:
+            raise TypeRuleError(
+                f"linear: bias has {show(added.shape[0])} elements but weight has {show(right.shape[0])} rows",
+                hint=_SAME_EXTENT,
+                operand=2,
+            )
+    return tensor_type(left.dtype, (*left.shape[:-1], right.shape[0]))
+
+
+def matmul_type(a: ValueType, b: ValueType) -> TensorType:
+    """``matmul(a, b)`` as torch has it: ``[..., M, K]`` times ``[..., K, N]``, leading dims broadcast.
+
+    A 1-D ``a`` is one row and a 1-D ``b`` one column; the result lacks that dim.
+    """
+    left, right = _library_operands("matmul", ("a", "b"), [a, b])
+    for position, (name, operand) in enumerate((("a", left), ("b", right))):
+        if operand.rank == 0:
+            raise TypeRuleError(f"matmul: {name} has no dims", hint="multiply with '*'", operand=position)
+    inner = right.shape[0] if right.rank == 1 else right.shape[-2]
+    _require_same_extent("matmul", "a", left.shape[-1], "b", inner, operand=1)
+    batches = [tensor_type(operand.dtype, operand.shape[:-2]) for operand in (left, right)]
+    batch, _ = broadcast_shapes(batches)
+    rows = left.shape[-2:-1]
+    columns = right.shape[-1:] if right.rank > 1 else ()
+    return tensor_type(left.dtype, (*batch, *rows, *columns))
+
+
+_SAME_EXTENT = "extents must be the same symbol or the same number"
+
+
+def _library_operands(op: str, names: Sequence[str], types: Sequence[ValueType]) -> list[TensorType]:
+    """``types``, once all are tensors of one floating dtype."""
+    tensors: list[TensorType] = []
+    for position, (name, type_) in enumerate(zip(names, types, strict=False)):
+        if not isinstance(type_, TensorType):
+            raise TypeRuleError(f"{op} takes tensors, and {name} is a scalar", operand=position)
+        if not type_.dtype.is_floating:
+            raise TypeRuleError(
+                f"{op} takes floating dtypes, and {name} is {type_.dtype.value}", hint="cast it first", operand=position
+            )
+        if tensors and type_.dtype is not tensors[0].dtype:
+            raise TypeRuleError(
+                f"{op} takes operands of one dtype: {names[0]} is {tensors[0].dtype.value} "
+                f"but {name} is {type_.dtype.value}",
+                hint="cast one of them",
+                operand=position,
+            )
+        tensors.append(type_)
+    return tensors
+
+
+def _require_same_extent(op: str, left: str, first: Formula, right: str, second: Formula, *, operand: int) -> None:
+    if first != second:
+        raise TypeRuleError(
+            f"{op}: the inner dim is {show(first)} in {left} and {show(second)} in {right}",
+            hint=_SAME_EXTENT,
+            operand=operand,
+        )

@@ -40,7 +40,7 @@ def test_executing_compiles_once_for_equal_definitions(cache: Path) -> None:
         (artifact,) = artifacts(cache)
         assert artifact.parent.name == "host"
     times = artifact.stat().st_mtime_ns
-    run._loaded.clear()  # as another process begins
+    run.definitions.clear()  # as another process begins
     assert torch.equal(tripled_sum().execute(inputs)[0], got)
     assert artifact.stat().st_mtime_ns == times
 
@@ -71,7 +71,7 @@ def test_a_damaged_artifact_is_made_again(cache: Path) -> None:
     (want,) = tripled_sum().execute(inputs)
     (artifact,) = artifacts(cache)
     artifact.write_bytes(artifact.read_bytes()[:-100])
-    run._loaded.clear()
+    run.definitions.clear()
     assert torch.equal(tripled_sum().execute(inputs)[0], want)
 
 

@@ -188,3 +188,8 @@ def test_values_change_along_the_axes_they_are_no_broadcast_on() -> None:
     }
     assert changing["b"] == {1}
     assert changing["x"] == {0, 1}
+
+
+def test_dims_of_size_1_are_no_loops_of_a_reduction_over_longer_ones() -> None:
+    task = whole({"x": "float[M, 1]"}, "y = sum(x, dims=[0, 1])", {"y": "float"})
+    assert [(loop.extent, loop.reduced) for loop in domain_of(task).loops] == [("M", True)]

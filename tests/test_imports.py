@@ -28,8 +28,10 @@ LAYERS = (
     {"planning", "build"},
     {"dump"},
     {"pipeline"},
-    {"check", "inspection", "verification", "doctor"},
-    {"bench", "demo", "definition"},
+    {"inspection_layout"},
+    {"check", "inspection", "verification", "doctor", "argument_manager"},
+    {"bench", "demo", "definition", "inspection_html"},
+    {"api"},
     {"cli"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""

@@ -19,7 +19,7 @@ from fusebuild.target import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 REPORT_KEYS = ["fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"]
-SEGMENT_KEYS = ["id", "scheduler", "fid_map", "inputs", "outputs", "kernels", "variants", "hbm_bytes",
+SEGMENT_KEYS = ["id", "scheduler", "fid_map", "inputs", "outputs", "rematerialized", "kernels", "variants", "hbm_bytes",
                 "hbm_bytes_formula", "why"]  # fmt: skip
 BOUNDARY_KEYS = ["fid", "name", "dtype", "shape", "bytes", "bytes_formula"]
 
@@ -59,6 +59,7 @@ class TestSeed000:
                     "fid_map": {"0": 0, "2": 2},
                     "inputs": [0],
                     "outputs": [2],
+                    "rematerialized": [],
                     "variants": [
                         {"name": "vec4_int32", "guard": ["aligned(0, 16)"]},
                         {"name": "scalar_int32", "guard": []},
@@ -73,6 +74,7 @@ class TestSeed000:
                     "fid_map": {"0": 1, "1": 2, "2": 3},
                     "inputs": [1, 2],
                     "outputs": [3],
+                    "rematerialized": [],
                     "variants": [
                         {"name": "vec4_int32", "guard": ["aligned(1, 16)", "aligned(3, 16)"]},
                         {"name": "scalar_int32", "guard": []},

@@ -107,6 +107,8 @@ SIGNATURES = {
     "full": "shape fill_value dtype=None",
     "iota": "length start=0 step=1 dtype=None",
     "size": "extent",
+    "matmul": "a b",
+    "linear": "x weight bias=None",
 }
 
 

@@ -57,7 +57,8 @@ def kernels(variant: VariantSpec) -> list[KernelSpec]:
 
 
 def test_the_order_in_which_they_are_asked() -> None:
-    assert [scheduler.name for scheduler in SCHEDULERS] == ["alias", "pointwise", "reduction", "inner_persistent"]
+    names = [scheduler.name for scheduler in SCHEDULERS]
+    assert names == ["alias", "pointwise", "reduction", "inner_persistent", "library"]
 
 
 @pytest.mark.parametrize(

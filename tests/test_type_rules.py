@@ -16,6 +16,8 @@ from fusebuild.type_rules import (
     broadcast_shapes,
     broadcast_type,
     expand_type,
+    linear_type,
+    matmul_type,
     normalize_dims,
     pointwise_type,
     promote,
@@ -187,6 +189,40 @@ class TestViews:
         assert squeeze_type(matrix("M", 1, "N", 1), (1, 3)) == matrix("M", "N")
         assert squeeze_type(matrix("M", 1, "N", broadcast=[2]), (1,)) == matrix("M", "N", broadcast=[1])
 
+    @pytest.mark.parametrize("shape", [("K",), ("M", "K"), ("B", 1, "K")])
+    def test_linear_replaces_the_last_dim(self, shape: tuple[Formula, ...]) -> None:
+        weight = matrix("N", "K", dtype=BF16)
+        for bias in (None, matrix("N", dtype=BF16)):
+            result = linear_type(matrix(*shape, dtype=BF16), weight, bias)
+            assert result == matrix(*shape[:-1], "N", dtype=BF16)
+
+    @pytest.mark.parametrize(
+        ("a", "b", "result"),
+        [
+            (("K",), ("K",), ()),
+            (("K",), ("K", "N"), ("N",)),
+            (("M", "K"), ("K",), ("M",)),
+            (("M", "K"), ("K", "N"), ("M", "N")),
+            (("B", "M", "K"), ("K", "N"), ("B", "M", "N")),
+            (("K",), ("B", "K", "N"), ("B", "N")),
+            (("B", "M", "K"), ("K",), ("B", "M")),
+            (("B", 1, "M", "K"), ("H", "K", "N"), ("B", "H", "M", "N")),
+            ((1, 1, "K"), ("B", "K", 1), ("B", 1, 1)),
+        ],
+    )
+    def test_matmul_as_in_torch(
+        self, a: tuple[Formula, ...], b: tuple[Formula, ...], result: tuple[Formula, ...]
+    ) -> None:
+        torch = pytest.importorskip("torch")
+        sizes = {"B": 2, "H": 3, "M": 4, "K": 5, "N": 6}
+        assert matmul_type(matrix(*a), matrix(*b)) == matrix(*result)
+        operands = (torch.ones([sizes.get(str(extent), 1) for extent in shape]) for shape in (a, b))
+        assert torch.matmul(*operands).shape == tuple(sizes.get(str(extent), 1) for extent in result)
+
+    def test_a_product_is_stored_in_full(self) -> None:
+        expanded = matrix("B", "M", "K", broadcast=[0])
+        assert matmul_type(expanded, matrix("K", "N")).contiguity == (True, True, True)
+
 
 ERRORS: list[tuple[str, str, int | None, Callable[[], object]]] = [
     (
@@ -253,6 +289,63 @@ ERRORS: list[tuple[str, str, int | None, Callable[[], object]]] = [
         lambda: broadcast_in_dim_type(matrix("N"), ("M", "N"), (-1,)),
     ),
     ("squeeze: dim 0 has size M, not 1", "", None, lambda: squeeze_type(matrix("M"), (0,))),
+    ("linear: x has no dims", "x is [..., K]", 0, lambda: linear_type(matrix(), matrix("N", "K"))),
+    ("linear: weight has 1 dims, not 2", "weight is [N, K]", 1, lambda: linear_type(matrix("M", "K"), matrix("K"))),
+    (
+        "linear: the inner dim is K in x and N in weight",
+        "extents must be the same symbol or the same number",
+        1,
+        lambda: linear_type(matrix("M", "K"), matrix("K", "N")),
+    ),
+    (
+        "linear: bias has 2 dims, not 1",
+        "bias is [N]",
+        2,
+        lambda: linear_type(matrix("M", "K"), matrix("N", "K"), matrix(1, "N")),
+    ),
+    (
+        "linear: bias has K elements but weight has N rows",
+        "extents must be the same symbol or the same number",
+        2,
+        lambda: linear_type(matrix("M", "K"), matrix("N", "K"), matrix("K")),
+    ),
+    (
+        "linear takes operands of one dtype: x is bfloat16 but bias is float",
+        "cast one of them",
+        2,
+        lambda: linear_type(matrix("M", "K", dtype=BF16), matrix("N", "K", dtype=BF16), matrix("N")),
+    ),
+    (
+        "linear takes floating dtypes, and x is int32",
+        "cast it first",
+        0,
+        lambda: linear_type(matrix("M", "K", dtype=I32), matrix("N", "K")),
+    ),
+    (
+        "linear takes tensors, and weight is a scalar",
+        "",
+        1,
+        lambda: linear_type(matrix("M", "K"), ScalarType(dtype=F32)),
+    ),
+    ("matmul: b has no dims", "multiply with '*'", 1, lambda: matmul_type(matrix("M", "K"), matrix())),
+    (
+        "matmul: the inner dim is K in a and 1 in b",
+        "extents must be the same symbol or the same number",
+        1,
+        lambda: matmul_type(matrix("M", "K"), matrix(1, "N")),
+    ),
+    (
+        "matmul: the inner dim is K in a and N in b",
+        "extents must be the same symbol or the same number",
+        1,
+        lambda: matmul_type(matrix("M", "K"), matrix("N")),
+    ),
+    (
+        "shapes do not broadcast: dim 0 is B in one operand and C in another",
+        "extents must be the same symbol, the same number, or the constant 1",
+        1,
+        lambda: matmul_type(matrix("B", "M", "K"), matrix("C", "K", "N")),
+    ),
 ]
 
 

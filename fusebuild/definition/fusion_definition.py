@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fusebuild.builder import literal_dtype
@@ -17,8 +18,8 @@ from fusebuild.recipe_names import name_problem
 from fusebuild.type_rules import TypeRuleError
 
 if TYPE_CHECKING:
+    from fusebuild.definition.run import Cut
     from fusebuild.runtime.loader import LoadedPlan
-    from fusebuild.segmentation import SegmentedFusion
 
 DEFAULT_TARGET = "sm_90"
 """What :meth:`FusionDefinition.segment` cuts for when it gets neither a target nor tensors."""
@@ -40,7 +41,7 @@ class FusionDefinition:
             raise UsageError(problem)
         self._recorder = DefinitionRecorder(name)
         self._fusion: Fusion | None = None
-        self._segmented: SegmentedFusion | None = None
+        self._cut: Cut | None = None
         self._plans: dict[object, LoadedPlan] = {}
         self.ops = Ops(self._recorder)
         self.segments: list[FusionDefinition] = []
@@ -90,7 +91,7 @@ class FusionDefinition:
         with self._recorder.recording() as place:
             if "sizes" in legacy:
                 static = bool(legacy.pop("static_sizes", False))
-                layout = _described(legacy.pop("sizes"), legacy.pop("strides", None), static=static)
+                layout = described(legacy.pop("sizes"), legacy.pop("strides", None), static=static)
                 shape, contiguity, stride_order = layout
             for name in ("ndim", "ndims", "symbolic_sizes"):
                 shape = legacy.pop(name, shape)
@@ -114,8 +115,8 @@ class FusionDefinition:
         A tensor without dims in host memory is read as a scalar.
         """
         with self._recorder.recording():
-            dtype = _dtype_of_torch(tensor.dtype)
-            shape, contiguity, order = _described(list(tensor.size()), list(tensor.stride()), static=static_sizes)
+            dtype = dtype_of_torch(tensor.dtype)
+            shape, contiguity, order = described(list(tensor.size()), list(tensor.stride()), static=static_sizes)
             is_cpu = tensor.dim() == 0 and tensor.device.type == "cpu"
             return self.define_tensor(shape, contiguity, dtype, is_cpu, order)
 
@@ -207,35 +208,34 @@ class FusionDefinition:
 
     def setup_segmentation(self, inputs: Sequence[Any] | None = None, *, target: str | None = None) -> int:
         """The first step of :meth:`segment`: cut; returns the number of segments."""
-        from fusebuild.definition.run import target_for
-        from fusebuild.passes import run_passes
-        from fusebuild.segmentation import segment
+        from fusebuild.definition.run import definitions, target_for
         from fusebuild.target import find_target
 
         if target or inputs is None:
             chosen = find_target(target or DEFAULT_TARGET)
         else:
             chosen = target_for(self._device_of(inputs))
-        self._segmented = segment(run_passes(self.fusion), chosen)
-        return len(self._segmented.segments)
+        self._cut = definitions.cut(self.fusion, chosen)
+        return len(self._cut.segmented.segments)
 
     def build_segment(self, other: FusionDefinition, segment_id: int) -> dict[int, int]:
         """The second step: make the new definition ``other`` the segment ``segment_id``; returns the map from its
         input and output fids to those of this definition. Raises :class:`UsageError` for what there is not."""
-        if self._segmented is None:
+        if self._cut is None:
             raise UsageError("there is no segmentation: call setup_segmentation first")
-        if not 0 <= segment_id < len(self._segmented.segments):
-            raise UsageError(f"there is no segment {segment_id}, only {len(self._segmented.segments)}")
+        segments = self._cut.segmented.segments
+        if not 0 <= segment_id < len(segments):
+            raise UsageError(f"there is no segment {segment_id}, only {len(segments)}")
         if other._fusion is not None or other._recorder.builder.values:
             raise UsageError("a segment is built into a new definition; this one has something recorded")
-        segment = self._segmented.segments[segment_id]
-        other._fusion = segment.fusion
+        segment = segments[segment_id]
+        other._fusion = replace(segment.fusion, name=f"{self.fusion.name}_{segment_id}")
         other._recorder.is_open = False
-        return {int(own): int(original) for own, original in segment.fid_map.items()}
+        return {int(own): self._cut.fids[shared] for own, shared in segment.fid_map.items()}
 
     def finalize_segmentation(self) -> None:
         """The last step: forget the cut; the segments that were built stay."""
-        self._segmented = None
+        self._cut = None
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on ``inputs``, torch tensors and numbers in the order of :meth:`inputs`; returns the outputs, but for
@@ -266,9 +266,9 @@ class FusionDefinition:
     def _plan_for(self, device: Any) -> LoadedPlan:
         """What runs on ``device``, compiled on first use."""
         if device not in self._plans:
-            from fusebuild.definition.run import loaded, target_for
+            from fusebuild.definition.run import definitions, target_for
 
-            self._plans[device] = loaded(self.to_yaml(), target_for(device))
+            self._plans[device] = definitions.loaded(self.fusion, target_for(device))
         return self._plans[device]
 
 
@@ -280,7 +280,7 @@ def _dtype_of(dtype: object, default: DType) -> DType:
     return named or default
 
 
-def _dtype_of_torch(dtype: Any) -> DataType:
+def dtype_of_torch(dtype: Any) -> DataType:
     from fusebuild.reference import torch_dtype
 
     for known in DataType:
@@ -312,7 +312,7 @@ def _by_dim(
     return tuple(contiguity[rank - 1 - position] for position in order)
 
 
-def _described(
+def described(
     sizes: Sequence[int], strides: Sequence[int] | None, *, static: bool
 ) -> tuple[list[int], list[bool | None], list[int]]:
     """``(shape, contiguity, stride order)`` of a tensor with ``sizes`` and ``strides``, contiguity in memory order.

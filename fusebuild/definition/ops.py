@@ -65,6 +65,7 @@ class Ops:
             operands = [
                 self._recorder.operand(op.name, bound.get(parameter.name, parameter.default))
                 for parameter in op.operands
+                if parameter.default is not None or not _is_absent(bound.get(parameter.name))
             ]
             values = self._recorder.call(op.name, operands, named)
             for parameter in op.parameters:

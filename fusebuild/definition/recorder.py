@@ -32,6 +32,7 @@ from fusebuild.ir import (
     Value,
     VectorType,
     attributes,
+    tensor_type,
 )
 from fusebuild.ops import OPS, Kind
 from fusebuild.type_rules import TypeRuleError
@@ -236,6 +237,8 @@ class DefinitionRecorder:
         tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
         if OPS[op].kind is Kind.POINTWISE:
             return _aligned(tensors)
+        if OPS[op].kind is Kind.LIBRARY:
+            return _multiplied(op, tensors)
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
         shape, source = named["shape"], tensors[0].shape
@@ -318,6 +321,17 @@ def _aligned(tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:
         extents = [tensor.shape[-dim] for tensor in tensors if tensor.rank >= dim and tensor.shape[-dim] != 1]
         pairs += itertools.pairwise(extents)
     return pairs
+
+
+def _multiplied(op: str, tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:
+    """The extents that a matrix product sums over, or adds its bias along, and those of the batches."""
+    if len(tensors) < 2 or any(tensor.rank == 0 for tensor in tensors):
+        return []  # the type rule says what is wrong
+    left, right, *bias = (tensor.shape for tensor in tensors)
+    if op == "linear":
+        return [(left[-1], right[-1]), *((right[0], added[0]) for added in bias)]
+    batches = [tensor_type(tensor.dtype, tensor.shape[:-2]) for tensor in tensors]
+    return [(left[-1], right[0] if len(right) == 1 else right[-2]), *_aligned(batches)]
 
 
 def _substituted(attribute: Attribute, known: Mapping[str, Formula]) -> Attribute:

@@ -1,29 +1,39 @@
-"""Running a definition: its recipe compiled once into a folder of its own, then called through the executor.
+"""Cutting and running definitions, each at most once: equal definitions share what was found out about the first.
 
-The folder is named by the digest of the recipe's text, so equal definitions share what was compiled, in this process
-and across processes. It holds a usual artifact: ``fusebuild inspect`` and ``fusebuild verify`` take it. An artifact
-there is used as it is when all it was made from is the same now; only else is a compiler looked for.
+A definition is known by the digest of its canonical form (:mod:`fusebuild.definition.canonical`); it gets back the
+result in its own fids. What is compiled lies in a folder of that name and so is shared across processes too. The folder
+holds a usual artifact: ``fusebuild inspect`` and ``fusebuild verify`` take it. An artifact there is used as it is when
+all it was made from is the same now; only else is a compiler looked for.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir, build
-from fusebuild.errors import ArtifactError, UsageError
-from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, plan_recipe, source_digests
-from fusebuild.recipe import parse_recipe
-from fusebuild.runtime.loader import LoadedPlan, best_target, load
+from fusebuild.definition.canonical import Canonical, canonical
+from fusebuild.definition.text import RecipeText, recipe_name
+from fusebuild.errors import ArtifactError, ScheduleError, UsageError
+from fusebuild.ir import Fusion
+from fusebuild.passes import run_passes
+from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, plan_segmented, source_digests
+from fusebuild.plan import Plan, PlanOutput, PlanValue
+from fusebuild.recipe import Recipe
+from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
+from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target import TARGETS, Target, find_target
 from fusebuild.toolchain import cache_dir, find_toolchain
 
-_lock = threading.Lock()
-_loaded: dict[tuple[str, str, str], LoadedPlan] = {}
+Named = TypeVar("Named", PlanValue, PlanOutput)
+
 RECIPE = "definition.yaml"
 """What messages and kernels call the recipe of a definition."""
 
@@ -44,28 +54,121 @@ def target_for(device: Any) -> Target:
     return find_target(name)
 
 
-def cache_folder(recipe: str, target: Target) -> Path:
-    """Where the artifact of ``recipe`` for ``target`` lies."""
-    digest = hashlib.sha256(recipe.encode()).hexdigest()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The segments of a definition. They are shared with equal definitions and speak their fids; ``fids`` leads from
+    those to the definition's own."""
+
+    segmented: SegmentedFusion
+    fids: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known about one canonical form. ``plans`` are by target, cache folder and what messages name: the
+    definition and its fids."""
+
+    canonical: Fusion
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    primitive: Fusion | None = None
+    segmented: dict[str, SegmentedFusion] = field(default_factory=dict)
+    plans: dict[tuple[str | int, ...], LoadedPlan] = field(default_factory=dict)
+
+
+class DefinitionCache:
+    """Digest to what was found out: the Fusion after passes, its segments by target, its plans ready to run.
+
+    Many threads may ask at once; two that ask for equal definitions wait for one of them to find out.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+        self._compilations = 0
+
+    @property
+    def compilations(self) -> int:
+        """How many definitions were taken through the passes so far."""
+        return self._compilations
+
+    def clear(self) -> None:
+        """Forget everything, as another process begins. What was compiled stays in its folder."""
+        with self._lock:
+            self._entries.clear()
+
+    def cut(self, fusion: Fusion, target: Target) -> Cut:
+        """The segments of ``fusion`` for ``target``. Raises :class:`ScheduleError`, located in ``fusion``'s text."""
+        form = canonical(fusion)
+        entry = self._entry(form)
+        with entry.lock:
+            segmented = self._segmented(entry, fusion, target)
+            shared = {*form.fids, *segmented.fusion.values}
+            return Cut(segmented=segmented, fids={fid: form.translate(fusion, fid) for fid in shared})
+
+    def loaded(self, fusion: Fusion, target: Target) -> LoadedPlan:
+        """``fusion`` ready to run on ``target``, compiled where nobody has yet. Its inputs are tensors, then scalars.
+
+        Raises what :func:`fusebuild.pipeline.compile_recipes` and :func:`fusebuild.load` do.
+        """
+        form = canonical(fusion)
+        entry, folder = self._entry(form), cache_folder(form.digest, target)
+        key: tuple[str | int, ...] = (target.name, str(folder), fusion.name, *form.fids.values())
+        with entry.lock:
+            if key not in entry.plans:
+                RecipeText(fusion).require_symbols()
+                path = _compiled(self._planned(entry, fusion, target), target, folder)
+                entry.plans[key] = load_artifact(_Renamed(path, fusion, form), target=target.name)
+            return entry.plans[key]
+
+    def _entry(self, form: Canonical) -> _Entry:
+        with self._lock:
+            return self._entries.setdefault(form.digest, _Entry(canonical=form.fusion))
+
+    def _segmented(self, entry: _Entry, fusion: Fusion, target: Target) -> SegmentedFusion:
+        if entry.primitive is None:
+            entry.primitive = run_passes(entry.canonical)
+            with self._lock:
+                self._compilations += 1
+        if target.name not in entry.segmented:
+            try:
+                entry.segmented[target.name] = segment(entry.primitive, target)
+            except ScheduleError:
+                segment(run_passes(fusion), target)  # raises it with this definition's locations and names
+                raise
+        return entry.segmented[target.name]
+
+    def _planned(self, entry: _Entry, fusion: Fusion, target: Target) -> PlannedRecipe:
+        segmented = self._segmented(entry, fusion, target)
+        text = str(RecipeText(entry.canonical))
+        recipe = Recipe(path=RECIPE, text=text, fusion=entry.canonical)
+        return plan_segmented(recipe, segmented.fusion, {target.name: segmented}, [target])
+
+
+class _Renamed:
+    """An artifact of a canonical form whose messages name the values of one definition, by its own fids."""
+
+    def __init__(self, path: Path, fusion: Fusion, form: Canonical) -> None:
+        artifact = open_artifact(path)
+        self.path, self.object_bytes = path, artifact.object_bytes
+        names = {shared: recipe_name(fusion.value(own)) for shared, own in form.fids.items()}
+        self.plan: Plan = msgspec.structs.replace(
+            artifact.plan,
+            fusion=fusion.name,
+            values=tuple(_named(value, names) for value in artifact.plan.values),
+            outputs=tuple(_named(output, names) for output in artifact.plan.outputs),
+        )
+
+
+def _named(what: Named, names: Mapping[int, str]) -> Named:
+    return msgspec.structs.replace(what, name=names.get(what.fid, what.name))
+
+
+def cache_folder(digest: str, target: Target) -> Path:
+    """Where the artifact of the canonical form ``digest`` for ``target`` lies."""
     return cache_dir(os.environ) / "definitions" / digest[:32] / target.name
 
 
-def loaded(recipe: str, target: Target) -> LoadedPlan:
-    """``recipe`` ready to run on ``target``, compiled where nobody has yet.
-
-    Raises what :func:`fusebuild.pipeline.compile_recipes` and :func:`fusebuild.load` do.
-    """
-    folder = cache_folder(recipe, target)
-    key = (recipe, target.name, str(folder))
-    with _lock:
-        if key not in _loaded:
-            _loaded[key] = load(_compiled(recipe, target, folder), target=target.name)
-        return _loaded[key]
-
-
-def _compiled(text: str, target: Target, folder: Path) -> Path:
-    recipe = parse_recipe(text, RECIPE)
-    planned = plan_recipe(recipe, [target])
+def _compiled(planned: PlannedRecipe, target: Target, folder: Path) -> Path:
     build_dir = BuildDir(root=folder)
     path = build_dir.artifact(planned.plan.fusion)
     if _is_fresh(path, planned, target):
@@ -76,7 +179,8 @@ def _compiled(text: str, target: Target, folder: Path) -> Path:
 
 
 def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
-    """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account."""
+    """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account, and where
+    in which script the definition stood too."""
     if not path.exists():
         return False
     try:
@@ -85,4 +189,19 @@ def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
         return False  # written anew
     now = source_digests(planned, [target], None)
     then = {name: digest for name, digest in artifact.manifest.sources.items() if not name.startswith("toolchain of ")}
-    return now == then and artifact.plan == planned.plan
+    return now == then and _without_reasons(artifact.plan) == _without_reasons(planned.plan)
+
+
+def _without_reasons(plan: Plan) -> Plan:
+    """``plan`` without the words that name lines of a script."""
+    targets = [
+        msgspec.structs.replace(
+            target, segments=tuple(msgspec.structs.replace(each, why=()) for each in target.segments)
+        )
+        for target in plan.targets
+    ]
+    return msgspec.structs.replace(plan, targets=tuple(targets))
+
+
+definitions = DefinitionCache()
+"""What this process knows."""

@@ -92,7 +92,9 @@ class PythonText:
         parts: list[str] = []
         for parameter in OPS[expr.op].parameters:
             if parameter.kind == "value":
-                text = self._name(next(operands))
+                if (fid := next(operands, None)) is None:
+                    continue
+                text = self._name(fid)
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
             else:
                 parts.append(f"{parameter.name}={self._attribute(parameter, named[parameter.name], expr)}")
@@ -151,7 +153,7 @@ class RecipeText:
         self._read = {fid for expr in self._live for fid in expr.inputs}
 
     def __str__(self) -> str:
-        self._require_symbols()
+        self.require_symbols()
         constants = [fid for fid in sorted(self._read) if self._is_listed(self._fusion.value(fid))]
         arguments = [fid for fid in self._fusion.inputs if not self._fusion.value(fid).is_tensor]
         lines = [f"fusion: {self._fusion.name}"]
@@ -159,15 +161,17 @@ class RecipeText:
         lines += self._section("scalars", [self._scalar(self._fusion.value(fid)) for fid in [*arguments, *constants]])
         lines += ["body: |", *(f"  {line}" for line in self._body())]
         lines += self._section("outputs", list(self._outputs()))
+        lines += self._section("cases", [_case(sizes) for sizes in self._fusion.cases])
         return "\n".join(lines) + "\n"
 
-    def _require_symbols(self) -> None:
+    def require_symbols(self) -> None:
+        """Raises :class:`UsageError` naming a size that is not one of an input's dims."""
         own = {symbol for binding in self._fusion.extents for symbol in symbols(binding.extent)}
         for fid in {fid for expr in self._live for fid in (*expr.inputs, *expr.outputs)}:
             value = self._fusion.value(fid)
             for extent in value.tensor.shape if value.is_tensor else ():
                 if missing := [symbol for symbol in symbols(extent) if symbol not in own]:
-                    message = f"{missing[0]} of {_recipe_name(value)} is a size of an input that it does not read"
+                    message = f"{missing[0]} of {recipe_name(value)} is a size of an input that it does not read"
                     raise UsageError(f"fusion {self._fusion.name} cannot be a recipe: {message}")
 
     @staticmethod
@@ -186,13 +190,13 @@ class RecipeText:
         if type_.cpu:
             fields.append("cpu: true")
         if not fields:
-            return f"{_recipe_name(value)}: {text}"
-        return f'{_recipe_name(value)}: {{type: "{text}", {", ".join(fields)}}}'
+            return f"{recipe_name(value)}: {text}"
+        return f'{recipe_name(value)}: {{type: "{text}", {", ".join(fields)}}}'
 
     def _scalar(self, value: Value) -> str:
         if value.literal is None:
-            return f"{_recipe_name(value)}: {value.dtype.value}"
-        return f"{_recipe_name(value)}: {{dtype: {value.dtype.value}, value: {_yaml_literal(value.literal)}}}"
+            return f"{recipe_name(value)}: {value.dtype.value}"
+        return f"{recipe_name(value)}: {{dtype: {value.dtype.value}, value: {_yaml_literal(value.literal)}}}"
 
     def _is_listed(self, value: Value) -> bool:
         """Whether a constant needs an entry of its own because a plain number in the body would say another one."""
@@ -204,9 +208,9 @@ class RecipeText:
     def _body(self) -> Iterator[str]:
         for fid in self._fusion.inputs:
             if fid not in self._read:
-                yield f"_ = set({_recipe_name(self._fusion.value(fid))})"
+                yield f"_ = set({recipe_name(self._fusion.value(fid))})"
         for expr in self._live:
-            results = ", ".join(_recipe_name(self._fusion.value(fid)) if self._is_needed(fid) else "_"
+            results = ", ".join(recipe_name(self._fusion.value(fid)) if self._is_needed(fid) else "_"
                                 for fid in expr.outputs)  # fmt: skip
             yield f"{results} = {self._call(expr)}"
 
@@ -219,7 +223,9 @@ class RecipeText:
         parts: list[str] = []
         for parameter in OPS[expr.op].parameters:
             if parameter.kind == "value":
-                text = self._operand(self._fusion.value(next(operands)))
+                if (fid := next(operands, None)) is None:
+                    continue
+                text = self._operand(self._fusion.value(fid))
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
             elif named[parameter.name] is not None:
                 parts.append(f"{parameter.name}={_recipe_attribute(named[parameter.name])}")
@@ -227,7 +233,7 @@ class RecipeText:
 
     def _operand(self, value: Value) -> str:
         if value.literal is None or isinstance(value.literal, tuple) or self._is_listed(value):
-            return _recipe_name(value)
+            return recipe_name(value)
         return repr(value.literal)
 
     def _outputs(self) -> Iterator[str]:
@@ -235,10 +241,14 @@ class RecipeText:
             value = self._fusion.value(output.fid)
             dtype = value.dtype.value
             if output.alias is None:
-                yield f"{_recipe_name(value)}: {dtype}"
+                yield f"{recipe_name(value)}: {dtype}"
             else:
-                target = _recipe_name(self._fusion.value(output.alias))
-                yield f"{_recipe_name(value)}: {{dtype: {dtype}, alias: {target}}}"
+                target = recipe_name(self._fusion.value(output.alias))
+                yield f"{recipe_name(value)}: {{dtype: {dtype}, alias: {target}}}"
+
+
+def _case(sizes: Mapping[str, int]) -> str:
+    return f"- {{{', '.join(f'{symbol}: {size}' for symbol, size in sizes.items())}}}"
 
 
 def _live_exprs(fusion: Fusion) -> tuple[Expr, ...]:
@@ -252,7 +262,8 @@ def _live_exprs(fusion: Fusion) -> tuple[Expr, ...]:
     return tuple(reversed(live))
 
 
-def _recipe_name(value: Value) -> str:
+def recipe_name(value: Value) -> str:
+    """What recipes and messages call ``value``."""
     return f"{'t' if value.is_tensor else 's'}{value.fid}"
 
 

@@ -2,7 +2,8 @@
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
 ``expand``, ``squeeze``, ``full``, ``iota``, ``size``, and the reductions sum, prod, max and min without ``keepdim`` or
-``dtype``, each over one run of adjacent dims. Extents of 1 still broadcast implicitly.
+``dtype``, each over one run of adjacent dims, and library calls whose operands have strides that are known now. Extents
+of 1 still broadcast implicitly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def decompose(fusion: Fusion) -> Fusion:
     """``fusion`` in primitives. A result of a composite keeps its fid; the steps before it get new ones."""
     rewriter = Rewriter(fusion)
     widened: dict[tuple[int, int, DType], Value] = {}
+    copied: dict[int, Value] = {}
     for expr in fusion.exprs:
         if expr.op == "broadcast_in_dim":
             _broadcast_in_dim(rewriter, expr)
@@ -34,6 +36,8 @@ def decompose(fusion: Fusion) -> Fusion:
             _variance(rewriter, expr)
         elif OPS[expr.op].kind is Kind.POINTWISE:
             _align_ranks(rewriter, expr, widened)
+        elif OPS[expr.op].kind is Kind.LIBRARY:
+            _copy_strided(rewriter, expr, copied)
         else:
             rewriter.keep(expr)
     return rewriter.finish()
@@ -63,6 +67,23 @@ def _chain(rewriter: Rewriter, expr: Expr, value: Value, steps: Sequence[_Step],
             location=expr.location,
         )
     return value
+
+
+def _copy_strided(rewriter: Rewriter, expr: Expr, copied: dict[int, Value]) -> None:
+    """Let a library call read copies of operands whose strides only the caller knows; a library takes contiguous rows.
+
+    ``segment_set``, because a ``set`` is no copy to later passes, and because a call is cut from all before it anyway.
+    """
+    operands = rewriter.operands(expr)
+    for operand in operands:
+        if None in operand.tensor.strides and operand.fid not in copied:
+            name = f"{operand.name}_contiguous"
+            copied[operand.fid] = rewriter.emit("segment_set", [operand], name=name, location=expr.location)
+    if any(operand.fid in copied for operand in operands):
+        contiguous = [copied.get(operand.fid, operand) for operand in operands]
+        rewriter.emit(expr.op, contiguous, result=expr.outputs[0], location=expr.location)
+    else:
+        rewriter.keep(expr)
 
 
 def _align_ranks(rewriter: Rewriter, expr: Expr, widened: dict[tuple[int, int, DType], Value]) -> None:

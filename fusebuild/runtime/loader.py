@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -146,7 +147,7 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     objects = [artifact.object_bytes(name, kernel) for kernel in kernels]
     text = msgspec.json.encode(msgspec.structs.replace(plan, targets=(chosen,))).decode()
     try:
-        functions = _native().load(text, name, kernels, objects)
+        functions = _native().load(text, name, kernels, objects, _matrix_libraries(chosen))
     except (ValueError, RuntimeError) as error:
         raise ArtifactError(str(artifact.path), str(error)) from error
     return LoadedPlan(plan, name, [*functions, _array_getter()])
@@ -201,6 +202,20 @@ def _native() -> Any:
     import tvm_ffi
 
     return tvm_ffi.load_module(str(_library_path()))
+
+
+def _matrix_libraries(target: TargetPlan) -> list[str]:
+    """Files of cuBLASLt that NVIDIA's Python packages installed, the newest first, where ``target`` calls it; torch
+    uses them too."""
+    if target.target.startswith("host") or not any(segment.call for segment in target.segments):
+        return []
+    folders = [Path(folder) / "nvidia" for folder in sys.path]
+    files = {str(file) for folder in folders for file in folder.glob("c*/lib/libcublasLt.so.*")}
+    return sorted(files, key=_library_version, reverse=True)
+
+
+def _library_version(path: str) -> tuple[int, str]:
+    return int(re.findall(r"[0-9]+", path)[-1]), path
 
 
 def _array_getter() -> Callable[[Any, int], Any]:

@@ -1,4 +1,4 @@
-"""The families of kernels, in the order in which the segmenter asks them.
+"""The families of kernels, in the order in which the segmenter asks them, and the library that takes the rest.
 
 Adding one adds a file and a line here, its template, and the view in ``fusebuild/views`` that fills the template."""
 
@@ -8,6 +8,7 @@ from fusebuild.ir import Task
 from fusebuild.schedule.alias import AliasScheduler
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
 from fusebuild.schedule.kernel import Rejection, Scheduler
+from fusebuild.schedule.library import LibraryScheduler, has_library_call
 from fusebuild.schedule.pointwise import PointwiseScheduler
 from fusebuild.schedule.reduction import ReductionScheduler
 from fusebuild.target import Target
@@ -17,13 +18,20 @@ SCHEDULERS: tuple[Scheduler, ...] = (
     PointwiseScheduler(),
     ReductionScheduler(),
     InnerPersistentScheduler(),
+    LibraryScheduler(),
 )
 
 
 def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, ...]:
-    """The first scheduler that takes ``task``, or every scheduler's reason not to."""
+    """The first scheduler that takes ``task``, or every scheduler's reason not to.
+
+    No kernel computes what a library does and the library nothing else, so the others' reasons would say only that.
+    """
+    is_call = has_library_call(task)
     rejections: list[Rejection] = []
     for scheduler in SCHEDULERS:
+        if isinstance(scheduler, LibraryScheduler) != is_call:
+            continue
         rejected = scheduler.accepts(task, target)
         if rejected is None:
             return scheduler

@@ -71,7 +71,9 @@ def domain_of(task: Task) -> Domain:
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
         if op_of(expr).kind is Kind.REDUCTION:
-            reduced.update((expr.inputs[0], dim) for dim in expr.dims)
+            shape = task.fusion.value(expr.inputs[0]).tensor.shape
+            long = [dim for dim in expr.dims if shape[dim] != 1]
+            reduced.update((expr.inputs[0], dim) for dim in long or expr.dims)
     _join_parallel_loops(task, fids, loops)
     shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
     reduced_loops = {loops.find(key) for key in reduced}

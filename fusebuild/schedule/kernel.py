@@ -137,11 +137,18 @@ def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -
 
 
 def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
-    """The domain, or the rejection that its absence means."""
-    try:
-        return axis_domain(task)
-    except DomainError as error:
-        return rejection(scheduler, task, str(error))
+    """The domain, or the rejection that its absence means. No kernel computes what a library does."""
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if op_of(expr).kind is Kind.LIBRARY:
+            return rejection(scheduler, task, f"{expr.op} is a library call", expr.outputs[0])
+    if "axis_domain" not in task.analyses:
+        try:
+            task.analyses["axis_domain"] = axis_domain(task)
+        except DomainError as error:
+            task.analyses["axis_domain"] = error
+    found = task.analyses["axis_domain"]
+    return found if isinstance(found, AxisDomain) else rejection(scheduler, task, str(found))
 
 
 def reductions(task: Task) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fusebuild.formula import Formula, symbols, total
@@ -21,8 +21,9 @@ from fusebuild.ir import (
 class Segment:
     """A task extracted into its own Fusion and index space.
 
-    ``fid_map`` leads from the segment's inputs and outputs back to the original fids. ``why`` says why the segment is
-    not part of one that it reads from.
+    ``fid_map`` leads from the segment's inputs and outputs back to the original fids. ``rematerialized`` names the
+    values that the segment computes again, though another one computes them too. ``why`` says why the segment is not
+    part of one that it reads from.
     """
 
     id: int
@@ -30,6 +31,7 @@ class Segment:
     task: Task
     fusion: Fusion
     fid_map: Mapping[SegmentFid, OriginalFid]
+    rematerialized: tuple[int, ...] = ()
     why: tuple[str, ...] = ()
 
     @property
@@ -79,24 +81,31 @@ def dense_outputs(fusion: Fusion) -> Fusion:
 
 def with_scalars(task: Task) -> Task:
     """``task`` with the scalar arithmetic it needs: scalars are computed again wherever they are used."""
-    fusion = task.fusion
-    exprs = set(task.exprs)
-    waiting = [fid for index in task.exprs for fid in fusion.exprs[index].inputs]
+    return replace(task, exprs=scalar_closure(task.fusion, task.exprs))
+
+
+def scalar_closure(fusion: Fusion, exprs: Iterable[int]) -> tuple[int, ...]:
+    """``exprs`` and the scalar exprs that they need, ascending."""
+    closed = set(exprs)
+    waiting = [fid for index in closed for fid in fusion.exprs[index].inputs]
     while waiting:
         fid = waiting.pop()
         index = fusion.definition(fid)
-        if index is None or index in exprs or fusion.value(fid).is_tensor:
+        if index is None or index in closed or fusion.value(fid).is_tensor:
             continue
-        exprs.add(index)
+        closed.add(index)
         waiting += fusion.exprs[index].inputs
-    return Task(fusion=fusion, exprs=tuple(sorted(exprs)))
+    return tuple(sorted(closed))
 
 
-def extract(task: Task, name: str) -> tuple[Fusion, dict[SegmentFid, OriginalFid]]:
+def extract(
+    task: Task, name: str, given: tuple[str, ...] | None = None
+) -> tuple[Fusion, dict[SegmentFid, OriginalFid]]:
     """``task`` as a Fusion of its own, and the map from its inputs and outputs to original fids.
 
     Inputs come first, in the order of their original fids, then constants and results in the order of the exprs. An
-    input that an output overwrites is an input even when no expr reads it.
+    input that an output overwrites is an input even when no expr reads it. ``given`` is :func:`bound_symbols` of the
+    whole Fusion, for a caller that extracts many tasks.
     """
     fusion = task.fusion
     outputs = task.outputs
@@ -133,13 +142,13 @@ def extract(task: Task, name: str) -> tuple[Fusion, dict[SegmentFid, OriginalFid
         facts=fusion.facts,
         cases=fusion.cases,
         recorded=len(renumbered),
-        given=_all_symbols(fusion),
+        given=bound_symbols(fusion) if given is None else given,
     )
     fid_map = {SegmentFid(renumbered[fid]): OriginalFid(fid) for fid in (*inputs, *outputs)}
     return verify(extracted), fid_map
 
 
-def _all_symbols(fusion: Fusion) -> tuple[str, ...]:
+def bound_symbols(fusion: Fusion) -> tuple[str, ...]:
     """Every symbol of the whole Fusion: a segment may name sizes of inputs that it does not read."""
     bound = [symbol for binding in fusion.extents for symbol in symbols(binding.extent)]
     return tuple(dict.fromkeys([*bound, *fusion.given]))

@@ -1,199 +1,134 @@
-"""Cutting a Fusion into segments: accept, then merge.
+"""Cutting a Fusion into segments: the cut with the least predicted time, never merely the fewest segments.
 
-The whole Fusion is tried first. Where no scheduler takes it, every tensor expr starts as a group of its own, and
-neighbouring groups merge, producers first, as long as the group graph stays acyclic and some scheduler takes the union.
-Values made by ``segment_set`` are never merged across. The order of trials follows the order of the exprs, so the same
-Fusion always gives the same cut. (The first version: cost, rematerialization and refinement build on it.)
+1. **Presegment**: merge across everything that nothing forbids to merge, and try each group whole.
+2. **Merge** the exprs of each rejected group, the best pair first, by several ideas of what is best.
+3. **Rematerialize**: a consumer recomputes what is cheaper to compute than to read.
+4. **Refine**: move exprs between neighbours while the predicted time falls; keep the best of the attempts.
+
+Then the groups meet: tasks of different groups merge and rematerialize in the same way. Equal groups (the layers of a
+network) are searched once. All orders are fixed, so the same Fusion always gives the same cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
-from fusebuild.errors import Diagnostic, ScheduleError
-from fusebuild.ir import Fusion, Task
-from fusebuild.schedule import first_accepting
-from fusebuild.schedule.kernel import Rejection, Scheduler
-from fusebuild.segmentation.segmented import Segment, SegmentedFusion, dense_outputs, extract, with_scalars
+from fusebuild.ir import Fusion
+from fusebuild.segmentation.acceptance import Acceptance
+from fusebuild.segmentation.canonical import canonical_order, reordered
+from fusebuild.segmentation.cost import CostModel
+from fusebuild.segmentation.dependencies import dependencies_of
+from fusebuild.segmentation.draft import Draft, Problem
+from fusebuild.segmentation.exact import exact_draft
+from fusebuild.segmentation.merge import RANKS, merge
+from fusebuild.segmentation.presegment import presegment
+from fusebuild.segmentation.reasons import segmented_fusion
+from fusebuild.segmentation.refine import refine
+from fusebuild.segmentation.rematerialize import rematerialize
+from fusebuild.segmentation.segmented import SegmentedFusion, dense_outputs
 from fusebuild.target import Target
 
+MOST_REFINED = 160
+"""Exprs of a group that is searched from every rank and refined; a larger one is merged and rematerialized once."""
 
-def segment(fusion: Fusion, target: Target) -> SegmentedFusion:
+
+Search: TypeAlias = Literal["heuristic", "exact"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A group of exprs in tasks: ``held`` names each task's exprs, ``home`` the task that writes each expr's value.
+
+    Both speak in positions within the group, so that equal groups share one cut.
+    """
+
+    held: dict[int, frozenset[int]]
+    home: dict[int, int]
+
+
+def segment(fusion: Fusion, target: Target, search: Search = "heuristic") -> SegmentedFusion:
     """The segments of ``fusion``, whose exprs must be primitive, for ``target``.
 
-    Raises :class:`ScheduleError` with every scheduler's reason for each expr that none takes even alone.
+    Raises :class:`ScheduleError` with every scheduler's reason for each expr that none takes even alone, and
+    :class:`UsageError` where the exact search is asked to cut a Fusion that is too large for it.
     """
     fusion = dense_outputs(fusion)
-    groups = _Groups(fusion, target)
-    groups.merge_all()
-    ordered = groups.in_run_order()
-    owner = {index: position for position, group in enumerate(ordered) for index in group}
-    segments = []
-    for position, group in enumerate(ordered):
-        task = groups.task(group)
-        scheduler = groups.scheduler(group)
-        assert not isinstance(scheduler, tuple)
-        extracted, fid_map = extract(task, f"{fusion.name}_{position}")
-        segments.append(
-            Segment(
-                id=position,
-                scheduler=scheduler.name,
-                task=task,
-                fusion=extracted,
-                fid_map=fid_map,
-                why=groups.reasons(group, ordered, owner, position),
-            )
-        )
-    return SegmentedFusion(fusion=fusion, segments=tuple(segments))
+    order = canonical_order(fusion)
+    found = SEARCHES[search](_problem(reordered(fusion, order), target))
+    return segmented_fusion(_translated(found, fusion, order, target))
 
 
-class _Groups:
-    """The tensor exprs of one Fusion in groups that merge. A group is a frozen set of expr indices."""
-
-    def __init__(self, fusion: Fusion, target: Target) -> None:
-        self._fusion, self._target = fusion, target
-        self._accepted: dict[frozenset[int], Scheduler | tuple[Rejection, ...]] = {}
-        tensors = [
-            index for index, expr in enumerate(fusion.exprs) if any(fusion.value(fid).is_tensor for fid in expr.outputs)
-        ]
-        self._edges, self._marked = _dependencies(fusion, tensors)
-        self._following: dict[int, set[int]] = {}
-        for first, then in (*self._edges, *_alias_orderings(fusion)):
-            self._following.setdefault(first, set()).add(then)
-        self._group: dict[int, frozenset[int]] = {index: frozenset([index]) for index in tensors}
-
-    def task(self, group: Iterable[int]) -> Task:
-        return with_scalars(Task(fusion=self._fusion, exprs=tuple(sorted(group))))
-
-    def scheduler(self, group: frozenset[int]) -> Scheduler | tuple[Rejection, ...]:
-        """The scheduler that takes ``group``, or all rejections."""
-        if group not in self._accepted:
-            self._accepted[group] = first_accepting(self.task(group), self._target)
-        return self._accepted[group]
-
-    def _accepts(self, group: frozenset[int]) -> bool:
-        return not isinstance(self.scheduler(group), tuple)
-
-    def groups(self) -> list[frozenset[int]]:
-        """The groups, by their first expr."""
-        return sorted(set(self._group.values()), key=min)
-
-    def merge_all(self) -> None:
-        """Merge until nothing merges; raises :class:`ScheduleError` for exprs that no scheduler takes."""
-        everything = frozenset(self._group)
-        if not everything:
-            return
-        if not self._marked and self._accepts(everything):
-            self._merge(everything)
-            return
-        while self._merge_sweep():
-            continue
-        self._require_accepted()
-
-    def _merge_sweep(self) -> bool:
-        """Try every edge once, producers first; True when anything merged."""
-        merged = False
-        for producer, consumer in sorted(self._edges):
-            a, b = self._group[producer], self._group[consumer]
-            if a is b or self._crosses_mark(a, b) or self._closes_cycle(a, b):
-                continue
-            if self._accepts(a | b):
-                self._merge(a | b)
-                merged = True
-        return merged
-
-    def _crosses_mark(self, a: frozenset[int], b: frozenset[int]) -> bool:
-        return any((i in a and j in b) or (i in b and j in a) for i, j in self._marked)
-
-    def _merge(self, union: frozenset[int]) -> None:
-        for index in union:
-            self._group[index] = union
-
-    def _successors(self, group: frozenset[int]) -> set[frozenset[int]]:
-        reached = {self._group[j] for i in group for j in self._following.get(i, ())}
-        return reached - {group}
-
-    def _closes_cycle(self, a: frozenset[int], b: frozenset[int]) -> bool:
-        """True when some path leaves the union of ``a`` and ``b`` and comes back."""
-        waiting = [group for group in self._successors(a) | self._successors(b) if group not in (a, b)]
-        seen = set(waiting)
-        while waiting:
-            following = self._successors(waiting.pop())
-            if a in following or b in following:
-                return True
-            waiting += following - seen
-            seen |= following
-        return False
-
-    def _require_accepted(self) -> None:
-        diagnostics = []
-        for group in self.groups():
-            scheduler = self.scheduler(group)
-            if isinstance(scheduler, tuple):
-                expr = self._fusion.exprs[min(group)]
-                reasons = "; ".join(f"{rejected.scheduler}: {rejected.reason}" for rejected in scheduler)
-                message = f"no scheduler takes {expr.op} ({reasons})"
-                diagnostics.append(Diagnostic(location=expr.location, message=message))
-        if diagnostics:
-            raise ScheduleError(diagnostics)
-
-    def in_run_order(self) -> list[frozenset[int]]:
-        """Groups so that each runs after what it reads, the earliest exprs first among the ready ones."""
-        groups = self.groups()
-        before = dict.fromkeys(groups, 0)
-        following = {group: self._successors(group) for group in groups}
-        for successors in following.values():
-            for group in successors:
-                before[group] += 1
-        ready = [group for group in groups if not before[group]]
-        order = []
-        while ready:
-            group = min(ready, key=min)
-            ready.remove(group)
-            order.append(group)
-            for successor in following[group]:
-                before[successor] -= 1
-                if not before[successor]:
-                    ready.append(successor)
-        return order
-
-    def reasons(
-        self, group: frozenset[int], ordered: list[frozenset[int]], owner: dict[int, int], position: int
-    ) -> tuple[str, ...]:
-        """Why ``group`` is cut from each segment that it reads from."""
-        producers = sorted({owner[i] for i, j in self._edges if j in group and owner[i] != position})
-        return tuple(f"cut from segment {producer}: {self._reason(ordered[producer], group)}" for producer in producers)
-
-    def _reason(self, a: frozenset[int], b: frozenset[int]) -> str:
-        if self._crosses_mark(a, b):
-            return "segment_set"
-        if self._closes_cycle(a, b):
-            return "another segment lies between them"
-        rejections = self.scheduler(a | b)
-        assert isinstance(rejections, tuple)
-        return "; ".join(str(rejected) for rejected in rejections if rejected.scheduler != "alias")
+def _problem(fusion: Fusion, target: Target) -> Problem:
+    return Problem(
+        dependencies=dependencies_of(fusion),
+        acceptance=Acceptance(fusion, target),
+        costs=CostModel(fusion, target),
+    )
 
 
-def _dependencies(fusion: Fusion, tensors: list[int]) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
-    """``(edges, marked edges)`` between tensor exprs; an edge out of ``segment_set`` is marked."""
-    edges, marked = set(), set()
-    for index in tensors:
-        for fid in fusion.exprs[index].outputs:
-            for use in fusion.uses(fid):
-                if not fusion.value(fusion.exprs[use].outputs[0]).is_tensor:
-                    continue
-                edges.add((index, use))
-                if fusion.exprs[index].op == "segment_set":
-                    marked.add((index, use))
-    return edges, marked
+def _translated(found: Draft, fusion: Fusion, order: Sequence[int], target: Target) -> Draft:
+    """``found``, whose expr ``i`` is expr ``order[i]`` of ``fusion``, on ``fusion`` itself."""
+    problem = _problem(fusion, target)
+    marked = frozenset((order[mark], order[reader]) for mark, reader in found.problem.dependencies.marked)
+    problem = replace(problem, dependencies=replace(problem.dependencies, marked=marked))
+    held = {order[name]: frozenset(order[index] for index in part.exprs) for name, part in found.parts.items()}
+    return Draft(problem, held, {order[index]: order[name] for index, name in found.home.items()})
 
 
-def _alias_orderings(fusion: Fusion) -> set[tuple[int, int]]:
-    """``(reader, writer)``: whoever reads an input runs before the expr whose result overwrites it."""
-    orderings = set()
-    for output in fusion.outputs:
-        writer = fusion.definition(output.fid)
-        if output.alias is None or writer is None:
-            continue
-        orderings |= {(reader, writer) for reader in fusion.uses(output.alias) if reader != writer}
-    return orderings
+def search(problem: Problem) -> Draft:
+    """The best cut found of the Fusion of ``problem``."""
+    groups, dependencies = presegment(problem.dependencies)
+    problem = replace(problem, dependencies=dependencies)
+    is_free = not dependencies.marked and not dependencies.alone
+    if is_free and len(groups) > 1 and problem.acceptance.scheduler(dependencies.exprs):
+        groups = (dependencies.exprs,)
+    return _draft(problem, groups)
+
+
+def _draft(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Draft:
+    """Every group cut on its own, then improved where groups meet."""
+    cuts: dict[object, Cut] = {}
+    held: dict[int, frozenset[int]] = {}
+    home: dict[int, int] = {}
+    for group in groups:
+        signature = problem.acceptance.signature(problem.acceptance.task(group))
+        if signature not in cuts:
+            cuts[signature] = _cut(problem, group)
+        cut = cuts[signature]
+        held |= {group[name]: frozenset(group[place] for place in places) for name, places in cut.held.items()}
+        home |= {group[place]: group[name] for place, name in cut.home.items()}
+    draft = Draft(problem, held, home)
+    if len(groups) > 1:
+        merge(draft)
+        draft = _improved(draft)
+    return draft
+
+
+def _improved(draft: Draft) -> Draft:
+    if len(draft.home) <= MOST_REFINED:
+        return refine(draft)
+    rematerialize(draft)
+    return draft
+
+
+def _cut(problem: Problem, group: tuple[int, ...]) -> Cut:
+    """One group, whole where a scheduler takes it, else in the best of the cuts that the ranks lead to."""
+    if problem.acceptance.scheduler(group):
+        return Cut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
+    drafts = []
+    for rank in RANKS if len(group) <= MOST_REFINED else RANKS[:1]:
+        draft = Draft.apart(problem, group)
+        merge(draft, rank)
+        drafts.append(_improved(draft))
+    best = min(drafts, key=lambda draft: draft.seconds)
+    place = {index: position for position, index in enumerate(group)}
+    return Cut(
+        held={place[name]: frozenset(place[index] for index in part.exprs) for name, part in best.parts.items()},
+        home={place[index]: place[name] for index, name in best.home.items()},
+    )
+
+
+SEARCHES: Mapping[Search, Callable[[Problem], Draft]] = {"heuristic": search, "exact": exact_draft}
+"""How a cut is searched for: well and near-linearly, or to the best there is, for small Fusions."""

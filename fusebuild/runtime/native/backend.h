@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan.h"
+#include "product.h"
 
 namespace fusebuild {
 
@@ -43,6 +43,14 @@ class Backend {
   /// Runs kernel `index` (as loaded) after all work before it on `stream`.
   virtual void Launch(int index, const LaunchRequest& request, void* stream) = 0;
 
+  /// Bytes of memory that Multiply needs on `device` besides the operands.
+  virtual int64_t ScratchBytes(int device, const Product& product, const Operands& operands) = 0;
+
+  /// Computes a matrix product after all work before it on `stream`. `scratch` has ScratchBytes and starts at
+  /// a multiple of 256.
+  virtual void Multiply(int device, const Product& product, const Operands& operands, void* scratch,
+                        void* stream) = 0;
+
   /// Memory for a tensor when the caller brought no allocator.
   virtual tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) = 0;
 };
@@ -50,9 +58,11 @@ class Backend {
 /// Throws ValueError when an object cannot be loaded. `fusion` names the plan in messages.
 std::unique_ptr<Backend> MakeHostBackend(const std::string& fusion, const std::vector<KernelObject>& kernels);
 
-/// `target` is "sm_90" or the like. Needs the driver (RuntimeError without), but no device yet.
+/// `target` is "sm_90" or the like. Needs the driver (RuntimeError without), but no device yet. `multiplies`
+/// says whether there will be matrix products; `libraries` are copies of cuBLASLt that they may use.
 std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::string& target,
-                                         const std::vector<KernelObject>& kernels);
+                                         const std::vector<KernelObject>& kernels, bool multiplies,
+                                         const std::vector<std::string>& libraries);
 
 /// 90 for compute capability 9.0 of the thread's current CUDA device (the first, when none is current).
 /// RuntimeError without a driver or device.

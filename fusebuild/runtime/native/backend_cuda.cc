@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backend.h"
+#include "cublaslt.h"
 #include "cuda_driver.h"
 #include "error.h"
 
@@ -109,8 +110,9 @@ struct CudaAllocator {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(const std::string& fusion, const std::string& target, const std::vector<KernelObject>& objects)
-      : fusion_(fusion), target_(target) {
+  CudaBackend(const std::string& fusion, const std::string& target, const std::vector<KernelObject>& objects,
+              bool multiplies, const std::vector<std::string>& libraries)
+      : fusion_(fusion), target_(target), multiplies_(multiplies), libraries_(libraries) {
     for (const KernelObject& object : objects) {
       CUkernel handle = nullptr;
       const CUlibrary library = LoadLibrary(fusion, object);
@@ -159,6 +161,18 @@ class CudaBackend : public Backend {
     if (code != kSuccess) ThrowLaunchError(kernel, config, code);
   }
 
+  // Choosing an algorithm, and the first launch of a kernel of the library, may load code.
+  int64_t ScratchBytes(int device, const Product& product, const Operands& operands) override {
+    const RelaxedCapture relaxed;
+    return devices_[device].cublas->ScratchBytes(product, operands, fusion_);
+  }
+
+  void Multiply(int device, const Product& product, const Operands& operands, void* scratch,
+                void* stream) override {
+    const RelaxedCapture relaxed;
+    devices_[device].cublas->Multiply(product, operands, scratch, stream, fusion_);
+  }
+
   tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) override {
     return tvm::ffi::Tensor::FromNDAlloc(CudaAllocator(), shape, dtype, device);
   }
@@ -169,6 +183,7 @@ class CudaBackend : public Backend {
   struct Device {
     std::atomic<bool> ready{false};
     CUcontext context = nullptr;
+    CublasLt* cublas = nullptr;  // where there are matrix products
   };
 
   // Once per device: checks that the cubins fit it, loads them now rather than at a launch (which may be
@@ -180,6 +195,7 @@ class CudaBackend : public Backend {
     CheckCapability(device);
     state->context = PrimaryContext(device);
     const ContextScope scope(state->context);
+    if (multiplies_) state->cublas = &CublasLt::Of(device, libraries_, fusion_);
     const int max_shared = DeviceAttribute(kDeviceMaxSharedOptin, device);
     for (const Kernel& kernel : kernels_) {
       const std::string what = fusion_ + ": kernel " + kernel.name;
@@ -229,6 +245,8 @@ class CudaBackend : public Backend {
   }
 
   const std::string fusion_, target_;
+  const bool multiplies_;
+  const std::vector<std::string> libraries_;
   std::vector<Kernel> kernels_;
   std::array<Device, kMaxDevices> devices_;
   std::mutex mutex_;
@@ -237,8 +255,9 @@ class CudaBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::string& target,
-                                         const std::vector<KernelObject>& kernels) {
-  return std::make_unique<CudaBackend>(fusion, target, kernels);
+                                         const std::vector<KernelObject>& kernels, bool multiplies,
+                                         const std::vector<std::string>& libraries) {
+  return std::make_unique<CudaBackend>(fusion, target, kernels, multiplies, libraries);
 }
 
 int CurrentComputeCapability() { return ComputeCapability(CurrentCudaDevice()); }

@@ -99,6 +99,12 @@ class HostBackend : public Backend {
     }
   }
 
+  int64_t ScratchBytes(int, const Product&, const Operands&) override { return 0; }
+
+  void Multiply(int, const Product& product, const Operands& operands, void*, void*) override {
+    MultiplyOnHost(product, operands);
+  }
+
   tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) override {
     return tvm::ffi::Tensor::FromNDAlloc(HostAllocator(), shape, dtype, device);
   }

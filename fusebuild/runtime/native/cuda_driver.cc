@@ -38,6 +38,8 @@ Driver LoadDriver() {
   Find(library, "cuLaunchKernelEx", &driver.cuLaunchKernelEx);
   Find(library, "cuMemAlloc_v2", &driver.cuMemAlloc);
   Find(library, "cuMemFree_v2", &driver.cuMemFree);
+  Find(library, "cuMemsetD8Async", &driver.cuMemsetD8Async);
+  Find(library, "cuMemcpyDtoDAsync_v2", &driver.cuMemcpyDtoDAsync);
   if (driver.cuInit(0) != kSuccess) ThrowRuntimeError("the CUDA driver finds no usable device");
   return driver;
 }

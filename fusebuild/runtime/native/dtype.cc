@@ -62,6 +62,38 @@ static uint16_t HalfBits(float value) {
   return sign | static_cast<uint16_t>((bits - 0x38000000) >> 13);
 }
 
+static float FromBFloat16(uint16_t half) {
+  const uint32_t bits = static_cast<uint32_t>(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+static float FromHalf(uint16_t half) {
+  const int exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+  const float sign = (half & 0x8000) != 0 ? -1.0f : 1.0f;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
+  if (exponent == 0x1f) return fraction != 0 ? NAN : sign * INFINITY;
+  return sign * std::ldexp(static_cast<float>(fraction | 0x400), exponent - 25);
+}
+
+double ReadFloat(DType dtype, const void* source) {
+  double wide;
+  float single;
+  uint16_t half;
+  switch (dtype) {
+    case DType::kDouble:
+      std::memcpy(&wide, source, 8);
+      return wide;
+    case DType::kFloat:
+      std::memcpy(&single, source, 4);
+      return single;
+    default:
+      std::memcpy(&half, source, 2);
+      return dtype == DType::kHalf ? FromHalf(half) : FromBFloat16(half);
+  }
+}
+
 uint64_t FloatBits(DType dtype, double value) {
   uint64_t result = 0;
   const float single = static_cast<float>(value);

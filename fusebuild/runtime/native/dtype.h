@@ -37,6 +37,9 @@ inline bool IsFloating(DType dtype) {
          dtype == DType::kBFloat16;
 }
 
+/// The element of `dtype` (one of the floating ones) at `source`.
+double ReadFloat(DType dtype, const void* source);
+
 /// `value` as the bits of `dtype` (one of the floating ones), in the low bytes of the result.
 uint64_t FloatBits(DType dtype, double value);
 

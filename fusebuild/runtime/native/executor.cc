@@ -3,6 +3,7 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "error.h"
@@ -32,6 +33,23 @@ class DeviceScope {
 
 bool IsAligned(const char* address, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+/// The first multiple of kWorkspaceAlignment in `tensor`, which has room for it; null where there is no
+/// tensor.
+char* AlignedStart(const ffi::Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(Address(*tensor.GetDLTensorPtr()));
+  return reinterpret_cast<char*>((start + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                 kWorkspaceAlignment);
+}
+
+/// The operands of one part of a library call.
+Operands OperandsOf(const ResolvedProduct& resolved, const ProductOffsets& part, const Bound& bound) {
+  const int64_t bytes = Info(resolved.product.dtype).bytes;
+  return {bound.addresses[resolved.a] + part.a * bytes, bound.addresses[resolved.b] + part.b * bytes,
+          resolved.bias < 0 ? nullptr : bound.addresses[resolved.bias],
+          bound.addresses[resolved.out] + part.out * bytes};
 }
 
 std::string OutName(const Plan& plan, size_t output) {
@@ -64,7 +82,8 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
   AllocateOwned(*resolved, &bound, &owned);
   if (!AlignmentsStillHold(&bound)) resolved = Resolve(plan_, bound, variant);
   const ffi::Tensor workspace = AllocateWorkspace(*resolved, &bound);
-  LaunchAll(*resolved, bound);
+  const ffi::Tensor scratch = AllocateScratch(*resolved, bound);
+  RunAll(*resolved, bound, scratch);
   Return(inputs, *resolved, given, owned, result);
 }
 
@@ -221,16 +240,28 @@ ffi::Tensor Executor::AllocateWorkspace(const Resolved& resolved, Bound* bound) 
   // Allocators promise less than 256 bytes of alignment, so ask for room to round the start up.
   const int64_t bytes = resolved.workspace_bytes + kWorkspaceAlignment - 1;
   ffi::Tensor workspace = Allocate(ffi::ShapeView(&bytes, 1), kByte, bound->device);
-  const uintptr_t start = reinterpret_cast<uintptr_t>(Address(*workspace.GetDLTensorPtr()));
-  char* base =
-      reinterpret_cast<char*>((start + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+  char* base = AlignedStart(workspace);
   for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
     bound->addresses[plan_.SlotAddress(static_cast<int>(slot))] = base + resolved.slot_offsets[slot];
   }
   return workspace;
 }
 
-void Executor::LaunchAll(const Resolved& resolved, const Bound& bound) const {
+// Library calls share one piece of memory: they run one after the other.
+ffi::Tensor Executor::AllocateScratch(const Resolved& resolved, const Bound& bound) const {
+  int64_t bytes = 0;
+  for (const ResolvedProduct& product : resolved.products) {
+    for (const ProductOffsets& part : product.parts) {
+      const Operands operands = OperandsOf(product, part, bound);
+      bytes = std::max(bytes, backend_->ScratchBytes(bound.device.device_id, product.product, operands));
+    }
+  }
+  if (bytes == 0) return ffi::Tensor();
+  bytes += kWorkspaceAlignment - 1;
+  return Allocate(ffi::ShapeView(&bytes, 1), kByte, bound.device);
+}
+
+void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::Tensor& scratch) const {
   InlineBuffer<uint64_t, 64> values(resolved.values.size());
   InlineBuffer<void*, 64> pointers(resolved.values.size());
   std::memcpy(values.data(), resolved.values.data(), resolved.values.size() * sizeof(uint64_t));
@@ -242,11 +273,23 @@ void Executor::LaunchAll(const Resolved& resolved, const Bound& bound) const {
   const DLDevice device = bound.device;
   void* stream =
       device.device_type == kDLCPU ? nullptr : TVMFFIEnvGetStream(device.device_type, device.device_id);
-  for (const ResolvedLaunch& launch : resolved.launches) {
-    backend_->Launch(launch.kernel,
-                     {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value},
-                     stream);
+  size_t launched = 0;
+  auto launch_until = [&](size_t end) {
+    for (; launched < end; ++launched) {
+      const ResolvedLaunch& launch = resolved.launches[launched];
+      backend_->Launch(launch.kernel,
+                       {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value},
+                       stream);
+    }
+  };
+  for (const ResolvedProduct& product : resolved.products) {
+    launch_until(product.launches_before);
+    for (const ProductOffsets& part : product.parts) {
+      backend_->Multiply(device.device_id, product.product, OperandsOf(product, part, bound),
+                         AlignedStart(scratch), stream);
+    }
   }
+  launch_until(resolved.launches.size());
 }
 
 void Executor::Return(const ffi::AnyView* inputs, const Resolved& resolved, const Given& given,

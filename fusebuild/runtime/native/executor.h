@@ -44,7 +44,8 @@ class Executor {
   tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) const;
   void AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* owned) const;
   tvm::ffi::Tensor AllocateWorkspace(const Resolved& resolved, Bound* bound) const;
-  void LaunchAll(const Resolved& resolved, const Bound& bound) const;
+  tvm::ffi::Tensor AllocateScratch(const Resolved& resolved, const Bound& bound) const;
+  void RunAll(const Resolved& resolved, const Bound& bound, const tvm::ffi::Tensor& scratch) const;
   void Return(const tvm::ffi::AnyView* inputs, const Resolved& resolved, const Given& given,
               const Tensors& owned, tvm::ffi::Any* result) const;
 

@@ -3,6 +3,7 @@
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -32,17 +33,22 @@ std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String
   return kernels;
 }
 
-/// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`. Returns three
-/// functions:
+/// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
+/// files of cuBLASLt that matrix products may use. Returns three functions:
 ///   call(inputs...)                              -> see Executor::Call
 ///   call_into(variant or None, inputs..., outs...) -> the same, with a tensor or None for every output
 ///   variants_for(inputs...)                      -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
-                               const ffi::Array<ffi::String>& names, const ffi::Array<ffi::Bytes>& objects) {
+                               const ffi::Array<ffi::String>& names, const ffi::Array<ffi::Bytes>& objects,
+                               const ffi::Array<ffi::String>& libraries) {
   Plan plan = ReadPlan(std::string(plan_json), std::string(target));
   const std::vector<KernelObject> kernels = Objects(plan, names, objects);
-  std::unique_ptr<Backend> backend = IsHost(plan.target) ? MakeHostBackend(plan.fusion, kernels)
-                                                         : MakeCudaBackend(plan.fusion, plan.target, kernels);
+  const bool multiplies = std::any_of(plan.segments.begin(), plan.segments.end(),
+                                      [](const Segment& segment) { return segment.call.has_value(); });
+  const std::vector<std::string> paths(libraries.begin(), libraries.end());
+  std::unique_ptr<Backend> backend =
+      IsHost(plan.target) ? MakeHostBackend(plan.fusion, kernels)
+                          : MakeCudaBackend(plan.fusion, plan.target, kernels, multiplies, paths);
   auto executor = std::make_shared<Executor>(std::move(plan), std::move(backend));
 
   auto call = [executor](ffi::PackedArgs args, ffi::Any* result) {

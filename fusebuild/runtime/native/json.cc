@@ -29,6 +29,11 @@ Json Json::operator[](const char* key) const {
   return Json((*found).second, path_.empty() ? key : path_ + "." + key);
 }
 
+bool Json::Has(const char* key) const {
+  std::optional<Object> object = value_.try_cast<Object>();
+  return object && object->find(ffi::String(key)) != object->end();
+}
+
 std::vector<Json> Json::Items() const {
   std::optional<Array> array = value_.try_cast<Array>();
   if (!array) Fail("expected a list");

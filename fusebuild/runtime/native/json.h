@@ -18,6 +18,8 @@ class Json {
 
   /// The member `key` of an object; throws ValueError when there is none.
   Json operator[](const char* key) const;
+  /// Whether an object has the member `key`.
+  bool Has(const char* key) const;
   /// The elements of an array.
   std::vector<Json> Items() const;
   /// The keys of an object that maps integers (written as strings) to values.

@@ -234,7 +234,8 @@ class Reader {
   // Segments.
 
   void ReadSegment(const Json& json) {
-    Segment segment{json["id"].Int(), {}};
+    Segment segment{json["id"].Int(), {}, {}};
+    if (json.Has("call")) segment.call = ReadCall(json["call"]);
     for (const Json& variant_json : json["variants"].Items()) {
       Variant variant{variant_json["name"].String(), {}, {}};
       for (const Json& condition : variant_json["guard"].Items()) variant.guard.push_back(Compile(condition));
@@ -243,6 +244,34 @@ class Reader {
       segment.variants.push_back(std::move(variant));
     }
     plan_.segments.push_back(std::move(segment));
+  }
+
+  LibraryCall ReadCall(const Json& json) {
+    const DType* dtype = FindDType(json["dtype"].String());
+    if (dtype == nullptr || !IsFloating(*dtype)) json["dtype"].Fail("expected a floating dtype");
+    const bool has_bias = !json["bias"].IsNull();
+    LibraryCall call{*dtype,
+                     json["transpose_b"].Bool(),
+                     OperandAddress(json["a"], *dtype),
+                     OperandAddress(json["b"], *dtype),
+                     has_bias ? OperandAddress(json["bias"], *dtype) : -1,
+                     OperandAddress(json["out"], *dtype),
+                     Compile(json["m"]),
+                     Compile(json["n"]),
+                     Compile(json["k"]),
+                     {}};
+    for (const Json& dim : json["batch"].Items()) {
+      call.batch.push_back({Compile(dim["extent"]), Compile(dim["a_stride"]), Compile(dim["b_stride"])});
+    }
+    return call;
+  }
+
+  int OperandAddress(const Json& fid, DType dtype) const {
+    const Value& value = ValueOf(fid);
+    if (value.address < 0) fid.Fail("value '" + value.name + "' has no memory");
+    if (value.dtype != dtype)
+      fid.Fail("expected " + std::string(Info(dtype).name) + ", got " + Info(value.dtype).name);
+    return value.address;
   }
 
   Launch ReadLaunch(const Json& json) {

@@ -81,9 +81,27 @@ struct Variant {
   std::vector<Launch> launches;
 };
 
+/// A dim that a batch of matrix products runs along; the strides lead from one matrix to the next, in
+/// elements.
+struct BatchDim {
+  Formula extent, a_stride, b_stride;
+};
+
+/// A matrix product that a library computes: out[m, n] = a[m, k] b[k, n] + bias[n] for every point of
+/// `batch`. The operands are addresses, `bias` is -1 where there is none.
+struct LibraryCall {
+  DType dtype;
+  bool transpose_b;  // b lies in memory as [n, k]
+  int a, b, bias, out;
+  Formula m, n, k;
+  std::vector<BatchDim> batch;
+};
+
+/// What runs is a variant's launches, or a library call, or nothing where there are only views.
 struct Segment {
   int64_t id;
   std::vector<Variant> variants;
+  std::optional<LibraryCall> call;
 };
 
 /// A piece of the workspace, live from segment `first` to segment `last` inclusive.

@@ -38,7 +38,8 @@ class Resolver {
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
     if (variant) CheckForced(*variant);
     for (const Segment& segment : plan_.segments) {
-      if (segment.variants.empty()) continue;  // views only
+      if (segment.call) AddCall(*segment.call);
+      if (segment.variants.empty()) continue;  // a call, or views only
       for (const Launch& launch : Choose(segment, variant).launches) AddLaunch(launch);
     }
     return resolved_;
@@ -124,6 +125,52 @@ class Resolver {
     }
     for (const Arg& arg : launch.args) AddArg(arg);
     resolved_->launches.push_back(result);
+  }
+
+  struct BatchWalk {
+    int64_t extent, a_stride, b_stride;
+  };
+
+  void AddCall(const LibraryCall& call) {
+    const int64_t m = call.m.Evaluate(environment_), n = call.n.Evaluate(environment_);
+    bool empty = m == 0 || n == 0;
+    std::vector<BatchWalk> dims;  // outermost first; neighbours that one step walks are one
+    for (const BatchDim& dim : call.batch) {
+      const BatchWalk next{dim.extent.Evaluate(environment_), dim.a_stride.Evaluate(environment_),
+                           dim.b_stride.Evaluate(environment_)};
+      empty |= next.extent == 0;
+      if (next.extent == 1) continue;
+      BatchWalk* last = dims.empty() ? nullptr : &dims.back();
+      if (last != nullptr && last->a_stride == next.extent * next.a_stride &&
+          last->b_stride == next.extent * next.b_stride) {
+        *last = {last->extent * next.extent, next.a_stride, next.b_stride};
+      } else {
+        dims.push_back(next);
+      }
+    }
+    if (empty) return;
+    const BatchWalk inner = dims.empty() ? BatchWalk{1, 0, 0} : dims.back();
+    if (!dims.empty()) dims.pop_back();
+    const Product product{call.dtype,   call.transpose_b, call.bias >= 0, m, n, call.k.Evaluate(environment_),
+                          inner.extent, inner.a_stride,   inner.b_stride};
+    resolved_->products.push_back({product, call.a, call.b, call.bias, call.out,
+                                   Parts(dims, inner.extent * product.out_size()),
+                                   resolved_->launches.size()});
+  }
+
+  // Every point of `dims`, in order. Each part of the batch writes `size` elements.
+  static std::vector<ProductOffsets> Parts(const std::vector<BatchWalk>& dims, int64_t size) {
+    std::vector<ProductOffsets> parts = {{0, 0, 0}};
+    for (const BatchWalk& dim : dims) {
+      std::vector<ProductOffsets> longer;
+      for (const ProductOffsets& part : parts) {
+        for (int64_t i = 0; i < dim.extent; ++i)
+          longer.push_back({part.a + i * dim.a_stride, part.b + i * dim.b_stride, 0});
+      }
+      parts = std::move(longer);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].out = static_cast<int64_t>(i) * size;
+    return parts;
   }
 
   void AddArg(const Arg& arg) {

@@ -11,6 +11,7 @@
 
 #include "bind.h"
 #include "plan.h"
+#include "product.h"
 
 namespace fusebuild {
 
@@ -29,6 +30,19 @@ struct ResolvedLaunch {
   size_t first_value, num_values;  // its part of Resolved::values
 };
 
+/// Elements between the first product of a part of a batch and the whole batch's first.
+struct ProductOffsets {
+  int64_t a, b, out;
+};
+
+/// A library call in numbers. A batch that one step cannot walk falls into parts, which are alike.
+struct ResolvedProduct {
+  Product product;
+  int a, b, bias, out;  // addresses, -1 for no bias
+  std::vector<ProductOffsets> parts;
+  size_t launches_before;  // how many of Resolved::launches run first
+};
+
 /// A value that differs from call to call: an address, or a scalar of the caller.
 struct Patch {
   size_t value;
@@ -42,7 +56,8 @@ struct Resolved {
   std::vector<Layout> outputs, owned;
   std::vector<int64_t> slot_offsets;  // bytes from the start of the workspace, multiples of 256
   int64_t workspace_bytes = 0;
-  std::vector<ResolvedLaunch> launches;  // launches with an empty grid are left out
+  std::vector<ResolvedLaunch> launches;   // launches with an empty grid are left out
+  std::vector<ResolvedProduct> products;  // those with an empty result are left out
   std::vector<uint64_t> values;  // all launches' arguments, 8 bytes each, addresses and scalars still 0
   std::vector<Patch> patches;
 };

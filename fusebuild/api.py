@@ -1,0 +1,113 @@
+"""Questions that a Python program asks about a fusion, answered without tensors, without torch and without a GPU.
+
+::
+
+    for boundary in fusebuild.boundaries("recipes/softmax_then_sum.yaml", target="sm_90"):
+        print(boundary)                                          # %9 y: float[M, N]  4*M*N bytes, segment 0 -> 1, 2
+        print(evaluate(boundary.bytes, {"M": 128, "N": 1024}))   # 524288
+
+It is the query that a tracer's rematerialization and memory estimate need (NVIDIA/Fuser issue 2473): where the cuts
+are, and what the intermediates at them weigh.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fusebuild.errors import UsageError
+from fusebuild.formula import Formula, show
+from fusebuild.ir import Fusion, OriginalFid, SegmentFid
+from fusebuild.passes import run_passes
+from fusebuild.schedule.alias import AliasScheduler, view_sources
+from fusebuild.segmentation import SegmentedFusion, segment
+from fusebuild.target import find_target
+
+if TYPE_CHECKING:
+    from fusebuild.definition import FusionDefinition
+
+    Source: TypeAlias = "Fusion | FusionDefinition | str | os.PathLike[str]"
+    """A Fusion, a definition that was recorded, or the path of a recipe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """An intermediate in global memory: segment ``producer`` writes it and each of ``consumers`` reads it.
+
+    ``shape`` and ``bytes`` are formulas over the symbols of the inputs (see :mod:`fusebuild.formula`); ``bytes`` counts
+    stride-0 dims once. ``view_of`` is the value whose memory it shares, for an intermediate that owns none.
+    """
+
+    fid: OriginalFid
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+    bytes: Formula
+    producer: int
+    consumers: tuple[int, ...]
+    view_of: OriginalFid | None = None
+
+    def __str__(self) -> str:
+        shape = ", ".join(map(show, self.shape))
+        readers = ", ".join(map(str, self.consumers))
+        return (
+            f"%{self.fid} {self.name}: {self.dtype}[{shape}]  {show(self.bytes)} bytes, "
+            f"segment {self.producer} -> {readers}"
+        )
+
+
+def boundaries(source: Source, target: str = "sm_90") -> tuple[Boundary, ...]:
+    """What the segments of ``source`` keep in global memory for each other on ``target``, by fid.
+
+    No tensors are needed, and no GPU: sizes stay symbols. Raises :class:`UsageError` for an unknown target and for what
+    is no fusion, :class:`RecipeError` for a recipe that is none and :class:`ScheduleError` for what no scheduler takes.
+    """
+    chosen = find_target(target)
+    return boundaries_of(segment(run_passes(_fusion_of(source)), chosen))
+
+
+def boundaries_of(segmented: SegmentedFusion) -> tuple[Boundary, ...]:
+    """:func:`boundaries`, of a Fusion that is segmented already."""
+    viewed = _viewed(segmented)
+    found = []
+    for fid in map(OriginalFid, segmented.boundaries):
+        value = segmented.fusion.value(fid)
+        found.append(
+            Boundary(
+                fid=fid,
+                name=value.name,
+                dtype=value.dtype.value,
+                shape=value.tensor.shape,
+                bytes=value.tensor.nbytes,
+                producer=next(each.id for each in segmented.segments if fid in each.outputs),
+                consumers=tuple(each.id for each in segmented.segments if fid in each.inputs),
+                view_of=viewed.get(fid),
+            )
+        )
+    return tuple(found)
+
+
+def _viewed(segmented: SegmentedFusion) -> dict[OriginalFid, OriginalFid]:
+    """For each intermediate that a segment without a kernel makes, the value whose memory it shares."""
+    return {
+        each.fid_map[SegmentFid(view)]: each.fid_map[SegmentFid(source)]
+        for each in segmented.segments
+        if each.scheduler == AliasScheduler().name
+        for view, source in view_sources(each.fusion.whole()).items()
+    }
+
+
+def _fusion_of(source: object) -> Fusion:
+    if isinstance(source, Fusion):
+        return source
+    if isinstance(source, str | os.PathLike):
+        from fusebuild.recipe import load_recipe
+
+        return load_recipe(Path(source)).fusion
+    from fusebuild.definition import FusionDefinition
+
+    if isinstance(source, FusionDefinition):
+        return source.fusion
+    raise UsageError(f"expected a Fusion, a FusionDefinition or a recipe's path, got {type(source).__name__}")

@@ -1,0 +1,106 @@
+"""The canonical form of a recorded Fusion: what equal definitions have in common, and its digest.
+
+Names, locations, the gaps between fids, the names of symbols and what no output needs do not matter. Ops, attributes,
+constants, dtypes, shapes, layouts, outputs, aliases and the order of all of them do. Values keep their order, so that
+whatever goes by fids (the segments' own numbering, ties between cuts) comes out the same for every spelling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fusebuild.formula import Formula, symbols
+from fusebuild.ir import Attribute, Expr, Fusion, Output, TensorType, Value, VectorType, print_fusion, verify
+from fusebuild.passes.dead_code import dead_code
+
+CANONICAL_NAME = "definition"
+"""What the canonical form of every definition is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canonical:
+    """``fusion`` is the canonical form, its values numbered from 0 and its inputs as a recipe orders them: tensors
+    first. ``fids`` leads from its fids to those of the Fusion it was made from."""
+
+    fusion: Fusion
+    digest: str
+    fids: Mapping[int, int]
+
+    def translate(self, origin: Fusion, fid: int) -> int:
+        """``fid``, of the canonical form after passes, as a fid of ``origin``; what passes made is numbered after all
+        that was recorded, there as here."""
+        return self.fids[fid] if fid in self.fids else origin.next_fid + fid - self.fusion.next_fid
+
+
+def canonical(fusion: Fusion) -> Canonical:
+    """The canonical form of ``fusion``, as recorded or as a segment; locations are kept, for messages."""
+    assert not fusion.facts, "definitions promise nothing about sizes"
+    assert not fusion.cases, "definitions name no sizes to be tried"
+    live = dead_code(fusion)
+    fids = dict(enumerate(sorted(fid for fid, value in live.values.items() if not isinstance(value.type, VectorType))))
+    numbers = {own: number for number, own in fids.items()}
+    names = _symbol_names(live)
+    values = {number: _value(live.value(own), number, names) for number, own in fids.items()}
+    inputs = sorted(live.inputs, key=lambda fid: not live.value(fid).is_tensor)
+    made = Fusion(
+        name=CANONICAL_NAME,
+        values=values,
+        exprs=tuple(_expr(expr, numbers, names) for expr in live.exprs),
+        inputs=tuple(numbers[fid] for fid in inputs),
+        outputs=tuple(_output(output, numbers, values) for output in live.outputs),
+        recorded=len(values),
+        given=tuple(names[symbol] for symbol in live.given if symbol in names),
+    )
+    return Canonical(
+        fusion=verify(made), digest=hashlib.sha256(f"{print_fusion(made)}{made.given}".encode()).hexdigest(), fids=fids
+    )
+
+
+def _symbol_names(fusion: Fusion) -> dict[str, str]:
+    """``i0``, ``i1``, … for every symbol: in order of the inputs' dims, then of the values and attributes that have
+    it."""
+    formulas: list[object] = [binding.extent for binding in fusion.extents]
+    formulas += [extent for value in fusion.values.values() if value.is_tensor for extent in value.tensor.shape]
+    for expr in fusion.exprs:
+        for _, attribute in expr.attributes:
+            formulas += attribute if isinstance(attribute, tuple) else [attribute]
+    known = {*fusion.given} | {symbol for binding in fusion.extents for symbol in symbols(binding.extent)}
+    found = [symbol for formula in formulas if isinstance(formula, str | tuple) for symbol in symbols(formula)]
+    return {symbol: f"i{number}" for number, symbol in enumerate(s for s in dict.fromkeys(found) if s in known)}
+
+
+def _value(value: Value, number: int, names: Mapping[str, str]) -> Value:
+    type_ = value.type
+    if isinstance(type_, TensorType):
+        type_ = replace(type_, shape=tuple(_renamed(extent, names) for extent in type_.shape))
+    return replace(value, fid=number, name=f"{'t' if value.is_tensor else 's'}{number}", type=type_)
+
+
+def _expr(expr: Expr, numbers: Mapping[int, int], names: Mapping[str, str]) -> Expr:
+    return replace(
+        expr,
+        inputs=tuple(numbers[fid] for fid in expr.inputs),
+        outputs=tuple(numbers[fid] for fid in expr.outputs),
+        attributes=tuple((name, _renamed_attribute(attribute, names)) for name, attribute in expr.attributes),
+    )
+
+
+def _output(output: Output, numbers: Mapping[int, int], values: Mapping[int, Value]) -> Output:
+    alias = None if output.alias is None else numbers[output.alias]
+    return replace(output, fid=numbers[output.fid], name=values[numbers[output.fid]].name, alias=alias)
+
+
+def _renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
+    if isinstance(formula, tuple):
+        operator, *operands = formula
+        return (operator, *(_renamed(operand, names) for operand in operands))  # type: ignore[arg-type]
+    return names.get(formula, formula) if isinstance(formula, str) else formula
+
+
+def _renamed_attribute(attribute: Attribute, names: Mapping[str, str]) -> Attribute:
+    """Shapes are tuples of formulas, and a formula may be a tuple itself; no operator is called like a symbol."""
+    if isinstance(attribute, tuple):
+        return tuple(_renamed(item, names) for item in attribute)  # type: ignore[arg-type]
+    return names.get(attribute, attribute) if isinstance(attribute, str) else attribute

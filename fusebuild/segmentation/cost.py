@@ -1,0 +1,49 @@
+"""What a cut costs: the predicted seconds of its segments, each launched on its own and bound by memory traffic.
+
+``cost = sum over segments of (HBM bytes / bandwidth + launch)``. Every tensor that a segment reads or writes counts
+once a segment, stride-0 and broadcast dims at their real footprint. Arithmetic is free beside memory. Symbols have the
+sizes of the first case; without one, or for a symbol it does not name,
+:data:`~fusebuild.schedule.kernel.DEFAULT_EXTENT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fusebuild.formula import Formula, evaluate, symbols
+from fusebuild.ir import Fusion
+from fusebuild.schedule.kernel import DEFAULT_EXTENT
+from fusebuild.target import Target
+
+VIEW_SECONDS = 1e-9
+"""What a task that only views memory costs: next to nothing, but more than no task."""
+
+
+class CostModel:
+    """Predicted bytes and seconds for one Fusion on one target."""
+
+    def __init__(self, fusion: Fusion, target: Target) -> None:
+        self.bandwidth, self.launch_seconds = target.bandwidth, target.launch_seconds
+        self._fusion = fusion
+        self._sizes = dict(fusion.cases[0]) if fusion.cases else {}
+        self._bytes: dict[int, int] = {}
+        self._layout = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+
+    def bytes_of(self, fid: int) -> int:
+        """Bytes of the distinct elements of the tensor ``fid``; 0 for a scalar, also for one in host memory."""
+        if fid not in self._bytes:
+            value = self._fusion.value(self._layout.get(fid, fid))
+            counts = value.is_tensor and not value.tensor.cpu
+            self._bytes[fid] = self._size(value.tensor.nbytes) if counts else 0
+        return self._bytes[fid]
+
+    def _size(self, formula: Formula) -> int:
+        return evaluate(formula, {name: self._sizes.get(name, DEFAULT_EXTENT) for name in symbols(formula)})
+
+    def total_bytes(self, fids: Iterable[int]) -> int:
+        """Bytes of all of ``fids``, in the order given once each."""
+        return sum(self.bytes_of(fid) for fid in dict.fromkeys(fids))
+
+    def seconds(self, hbm_bytes: int, launches: int = 1) -> float:
+        """Predicted time of ``launches`` kernels that move ``hbm_bytes``."""
+        return hbm_bytes / self.bandwidth + launches * self.launch_seconds

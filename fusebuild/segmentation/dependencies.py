@@ -1,0 +1,79 @@
+"""What must run before what: the tensor exprs of a Fusion, who reads whom, and which neighbours must not share a
+task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusebuild.ir import Fusion
+from fusebuild.ops import Kind, op_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """Expr indices throughout. ``readers`` and ``producers`` follow tensors; ``after`` adds the order that outputs
+    written over inputs ask for: every reader of such an input runs before its writer.
+
+    ``marked`` holds the pairs (``segment_set``, reader) and ``alone`` the exprs that never share a task.
+    """
+
+    fusion: Fusion
+    exprs: tuple[int, ...]
+    readers: Mapping[int, tuple[int, ...]]
+    producers: Mapping[int, tuple[int, ...]]
+    after: Mapping[int, tuple[int, ...]]
+    marked: frozenset[tuple[int, int]]
+    alone: frozenset[int]
+
+    def are_kept_apart(self, producer: int, reader: int) -> bool:
+        """True for a pair that no task may hold both of."""
+        return (producer, reader) in self.marked or producer in self.alone or reader in self.alone
+
+
+def dependencies_of(fusion: Fusion) -> Dependencies:
+    """The dependencies of ``fusion``, whose exprs must be primitive."""
+    exprs = tuple(
+        index for index, expr in enumerate(fusion.exprs) if any(fusion.value(fid).is_tensor for fid in expr.outputs)
+    )
+    tensors = set(exprs)
+    readers = {
+        index: tuple(
+            dict.fromkeys(use for fid in fusion.exprs[index].outputs for use in fusion.uses(fid) if use in tensors)
+        )
+        for index in exprs
+    }
+    after = {index: set(uses) for index, uses in readers.items()}
+    for reader, writer in _orderings(fusion):
+        if reader in after:
+            after[reader].add(writer)
+    return Dependencies(
+        fusion=fusion,
+        exprs=exprs,
+        readers=readers,
+        producers=_reversed(readers),
+        after={index: tuple(sorted(following)) for index, following in after.items()},
+        marked=frozenset(
+            (index, use) for index in exprs if fusion.exprs[index].op == "segment_set" for use in readers[index]
+        ),
+        alone=frozenset(index for index in exprs if op_of(fusion.exprs[index]).kind is Kind.LIBRARY),
+    )
+
+
+def _orderings(fusion: Fusion) -> list[tuple[int, int]]:
+    """``(reader, writer)``: whoever reads an input runs before the expr whose result overwrites it."""
+    orderings = []
+    for output in fusion.outputs:
+        writer = fusion.definition(output.fid)
+        if output.alias is None or writer is None:
+            continue
+        orderings += [(reader, writer) for reader in fusion.uses(output.alias) if reader != writer]
+    return orderings
+
+
+def _reversed(following: Mapping[int, tuple[int, ...] | set[int]]) -> dict[int, tuple[int, ...]]:
+    preceding: dict[int, list[int]] = {index: [] for index in following}
+    for index, later in following.items():
+        for other in later:
+            preceding[other].append(index)
+    return {index: tuple(sorted(earlier)) for index, earlier in preceding.items()}

@@ -1,0 +1,377 @@
+"""A cover while it is searched: tasks that change one proposal at a time, each priced before it is made.
+
+A task's **home** exprs are those whose values it writes when anyone needs them; it may hold others only to recompute
+their values for itself. What a task reads and writes follows from that, and an expr that nothing in its task needs any
+more is dropped. A proposal names new exprs for some tasks; :meth:`Draft.weigh` follows what that changes upstream, asks
+the schedulers about every task that changed, and says what it saves. Nothing happens before :meth:`Draft.commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+
+from fusebuild.segmentation.acceptance import Acceptance
+from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
+from fusebuild.segmentation.dependencies import Dependencies
+from fusebuild.segmentation.groups import SEARCH_LIMIT, run_order
+
+REJECTED = 1e9
+"""The price, in seconds, of each expr of a task that no scheduler takes: finite, so that a draft may start from such
+tasks and lose them by merging."""
+
+LEAST_SAVING = 1e-12
+"""Seconds below which a change is no improvement but rounding."""
+
+
+SMALL = 12
+"""Tasks of a draft in which every pair is looked at."""
+
+BESIDE = 8
+"""Readers of one tensor that count as each other's neighbours: the first ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What every draft of one Fusion on one target shares."""
+
+    dependencies: Dependencies
+    acceptance: Acceptance
+    costs: CostModel
+    _prices: dict[tuple[frozenset[int], frozenset[int]], float] = field(default_factory=dict)
+
+    def price(self, exprs: frozenset[int], reads: frozenset[int], writes: frozenset[int]) -> float:
+        """Predicted seconds of one task; :data:`REJECTED` where no scheduler takes it."""
+        key = exprs, writes
+        if key not in self._prices:
+            self._prices[key] = self._price(exprs, reads, writes)
+        return self._prices[key]
+
+    def _price(self, exprs: frozenset[int], reads: frozenset[int], writes: frozenset[int]) -> float:
+        if len(exprs) > 1 and not self.may_share(exprs):
+            return REJECTED * len(exprs)
+        scheduler = self.acceptance.scheduler(exprs, writes)
+        if not scheduler:
+            return REJECTED * len(exprs)
+        if scheduler == "alias":
+            return VIEW_SECONDS
+        return self.costs.seconds(self.costs.total_bytes(reads) + self.costs.total_bytes(writes))
+
+    def may_share(self, exprs: frozenset[int]) -> bool:
+        """False when two of ``exprs`` must not be in one task."""
+        marked = self.dependencies.marked
+        return not (exprs & self.dependencies.alone) and not any(a in exprs and b in exprs for a, b in marked)
+
+
+@dataclass(slots=True)
+class Part:
+    """One task of a draft: all its exprs, and the values it moves."""
+
+    exprs: frozenset[int]
+    reads: frozenset[int]
+    writes: frozenset[int]
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Proposal:
+    """Parts to replace (None: to remove), new homes, and the seconds that the whole draft loses (negative: saves)."""
+
+    parts: dict[int, Part | None] = field(default_factory=dict)
+    homes: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    window: tuple[int, int] | None = None
+    """The places among which tasks get a new order; None when the present order stays good."""
+
+
+class Draft:
+    """The tasks ``held`` by name, where ``home`` gives the name of the task that writes each expr's value."""
+
+    def __init__(self, problem: Problem, held: Mapping[int, frozenset[int]], home: Mapping[int, int]) -> None:
+        self.problem, self.home = problem, dict(home)
+        self.parts: dict[int, Part] = {}
+        self._readers: dict[int, set[int]] = {}
+        for name, exprs in held.items():
+            for fid in self.reads_of(exprs):
+                self._readers.setdefault(fid, set()).add(name)
+        fusion = problem.dependencies.fusion
+        self.writers: dict[int, int] = {}
+        """For each input that an output overwrites, the expr that does."""
+        for output in fusion.outputs:
+            writer = fusion.definition(output.fid)
+            if output.alias is not None and writer in self.home:
+                self.writers[output.alias] = writer
+        for name, exprs in held.items():
+            made = (fid for index in exprs if home[index] == name for fid in fusion.exprs[index].outputs)
+            writes = frozenset(fid for fid in made if self.is_wanted(fid) or self.readers(fid) - {name})
+            reads = self.reads_of(exprs)
+            self.parts[name] = Part(exprs, reads, writes, problem.price(exprs, reads, writes))
+        self._place = {name: place for place, name in enumerate(self.in_order())}
+
+    @classmethod
+    def apart(cls, problem: Problem, exprs: Iterable[int]) -> Draft:
+        """Every expr a task of its own."""
+        own = {index: frozenset([index]) for index in exprs}
+        return cls(problem, own, {index: index for index in own})
+
+    def copy(self) -> Draft:
+        """A draft that changes on its own."""
+        held = {name: part.exprs for name, part in self.parts.items()}
+        return Draft(self.problem, held, self.home)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time of all tasks."""
+        return sum(part.seconds for part in self.parts.values())
+
+    def readers(self, fid: int) -> frozenset[int]:
+        """The tasks that read ``fid`` from memory."""
+        return frozenset(self._readers.get(fid, ()))
+
+    def owner(self, fid: int) -> int | None:
+        """The task that writes ``fid`` when anyone needs it; None for what comes from outside the scope."""
+        definition = self.problem.dependencies.fusion.definition(fid)
+        return None if definition is None else self.home.get(definition)
+
+    def in_order(self) -> list[int]:
+        """The tasks in run order, the earliest exprs first among the ready ones."""
+        return run_order(self._keys(self.parts), {name: self._after(name) for name in self.parts})
+
+    def neighbours(self, name: int) -> set[int]:
+        """Tasks that ``name`` reads from or writes for, and tasks beside it that read what it reads; of a small draft
+        every other task, since two that share nothing still share a launch."""
+        if len(self.parts) <= SMALL:
+            return self.parts.keys() - {name}
+        part = self.parts[name]
+        found = {owner for fid in part.reads if (owner := self.owner(fid)) is not None}
+        for fid in (*part.reads, *part.writes):
+            readers = self._readers.get(fid, set())
+            found |= readers if len(readers) <= BESIDE else set(sorted(readers)[:BESIDE])
+        return found - {name}
+
+    def between(self, a: int, b: int) -> set[int]:
+        """The tasks on a path from one of two tasks to the other."""
+        first, second = sorted((a, b), key=self.place)
+        after = {first: self._after(first)}
+        waiting = [first]
+        while waiting:
+            for name in after[waiting.pop()]:
+                if name not in after and self.place(name) < self.place(second):
+                    after[name] = self._after(name)
+                    waiting.append(name)
+        found = {second}
+        for name in sorted(after, key=self.place, reverse=True):
+            if after[name] & found:
+                found.add(name)
+        return found - {first, second}
+
+    def weigh(self, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int] | None = None) -> Proposal | None:
+        """What giving tasks new ``exprs`` (empty: removing them) and exprs new ``homes`` leads to; None where that
+        would close a cycle, or where it saves less than :data:`LEAST_SAVING`."""
+        return self.propose(exprs, homes or {}, -LEAST_SAVING)
+
+    def propose(
+        self, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int], most_seconds: float
+    ) -> Proposal | None:
+        """The same for a change that may cost up to ``most_seconds``."""
+        change = Change(self, exprs, homes)
+        proposal = change.settle()
+        return None if proposal.seconds > most_seconds or change.closes_cycle(proposal) else proposal
+
+    def commit(self, proposal: Proposal) -> None:
+        """Make ``proposal``, which must have been weighed against the draft as it is now."""
+        self.home |= proposal.homes
+        for name, part in proposal.parts.items():
+            for fid in self.parts.pop(name).reads:
+                self._readers[fid].discard(name)
+            if part is None:
+                continue
+            self.parts[name] = part
+            for fid in part.reads:
+                self._readers.setdefault(fid, set()).add(name)
+        for name, part in proposal.parts.items():
+            if part is None:
+                del self._place[name]
+        if proposal.window is not None:
+            self._reorder(*proposal.window)
+
+    def place(self, name: int) -> int:
+        """Where ``name`` runs among the tasks: after everything it waits for."""
+        return self._place[name]
+
+    def writers_over(self, reads: Iterable[int]) -> set[int]:
+        """The exprs whose results overwrite one of ``reads``."""
+        return {self.writers[fid] for fid in reads if fid in self.writers}
+
+    def reads_of(self, exprs: frozenset[int]) -> frozenset[int]:
+        """The tensors that a task of ``exprs`` reads."""
+        fusion = self.problem.dependencies.fusion
+        made = {fid for index in exprs for fid in fusion.exprs[index].outputs}
+        read = {fid for index in exprs for fid in fusion.exprs[index].inputs}
+        return frozenset(fid for fid in read - made if fusion.value(fid).is_tensor)
+
+    def is_wanted(self, fid: int) -> bool:
+        """True for what someone outside the scope reads or gets."""
+        dependencies = self.problem.dependencies
+        return dependencies.fusion.is_output(fid) or any(
+            use in dependencies.readers and use not in self.home for use in dependencies.fusion.uses(fid)
+        )
+
+    def _reorder(self, low: int, high: int) -> None:
+        """New places, from ``low`` to ``high``, for the tasks that have them now."""
+        names = {name: place for name, place in self._place.items() if low <= place <= high}
+        order = run_order(self._keys(names), {name: self._after(name) & names.keys() for name in names})
+        self._place |= dict(zip(order, sorted(names.values()), strict=True))
+
+    def _keys(self, names: Iterable[int]) -> dict[int, int]:
+        """Each task's first home expr."""
+        return {name: min(e for e in self.parts[name].exprs if self.home[e] == name) for name in names}
+
+    def _after(self, name: int) -> set[int]:
+        """The tasks that must run after ``name``: readers, and writers over what it reads."""
+        part = self.parts[name]
+        following = {reader for fid in part.writes for reader in self._readers.get(fid, ())}
+        return (following | {self.home[writer] for writer in self.writers_over(part.reads)}) - {name}
+
+
+class Change:
+    """A draft with some tasks changed, on paper: what each of them then holds, reads and writes."""
+
+    def __init__(self, draft: Draft, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int]) -> None:
+        self._draft, self._homes = draft, dict(homes)
+        self._fusion = draft.problem.dependencies.fusion
+        self._exprs: dict[int, frozenset[int]] = {}
+        self._reads: dict[int, frozenset[int]] = {}
+        self._writes: dict[int, frozenset[int]] = {}
+        self._readers: dict[int, set[int]] = {}
+        self._pending: set[int] = set()
+        for name, new in exprs.items():
+            self._set_exprs(name, new)
+
+    def settle(self) -> Proposal:
+        """Follow the change upstream, dropping what nothing needs any more, and price it."""
+        while self._pending:
+            name = max(self._pending, key=self._draft.place)
+            self._pending.discard(name)
+            held = self._exprs.get(name, self._draft.parts[name].exprs)
+            self._writes[name] = self._written(name, held)
+            needed = self._needed(held, self._writes[name])
+            if needed != held or name not in self._exprs:
+                self._set_exprs(name, needed)
+                self._pending.discard(name)
+        proposal = Proposal(homes=self._homes)
+        for name in sorted(self._exprs):
+            old = self._draft.parts[name]
+            new = self._part(name)
+            if new is None or (new.exprs, new.writes) != (old.exprs, old.writes):
+                proposal.parts[name] = new
+                proposal.seconds += (new.seconds if new else 0.0) - old.seconds
+        if any(not self._is_made(fid) for part in proposal.parts.values() if part for fid in part.reads):
+            proposal.seconds = REJECTED
+        return proposal
+
+    def closes_cycle(self, proposal: Proposal) -> bool:
+        """True when tasks would wait for each other, or when too many lie between to be sure. Sets the window of
+        places that the proposal reorders."""
+        if self._keeps_order(proposal):
+            return False
+        draft = self._draft
+        changed = set(proposal.parts)
+        for part in proposal.parts.values():
+            changed |= {self._home(writer) for writer in draft.writers_over(part.reads)} if part else set()
+        places = [draft.place(name) for name in changed]
+        proposal.window = low, high = min(places), max(places)
+        done: set[int] = set()
+        for start in sorted(name for name in changed if self._exprs.get(name, True)):
+            path: dict[int, list[int]] = {}
+            self._open(start, path, done, low, high)
+            while path:
+                name = next(reversed(path))
+                if not path[name]:
+                    done.add(name)
+                    del path[name]
+                    continue
+                following = path[name].pop()
+                if following in path or len(done) > SEARCH_LIMIT:
+                    return True
+                self._open(following, path, done, low, high)
+        return False
+
+    def _keeps_order(self, proposal: Proposal) -> bool:
+        """True when every changed task still runs after what it reads and before what reads from it."""
+        place = self._draft.place
+        return all(
+            all(place(name) < place(other) for other in self._after(name))
+            and all(self._is_placed_before(fid, name) for fid in part.reads)
+            and all(place(other) < place(name) for other in self._readers_of_overwritten(name))
+            for name, part in proposal.parts.items()
+            if part is not None
+        )
+
+    def _readers_of_overwritten(self, name: int) -> set[int]:
+        """The other tasks that read an input which ``name`` overwrites."""
+        overwritten = [fid for fid, writer in self._draft.writers.items() if self._home(writer) == name]
+        return set().union(*(self._readers_of(fid) for fid in overwritten)) - {name}
+
+    def _is_placed_before(self, fid: int, name: int) -> bool:
+        definition = self._fusion.definition(fid)
+        if definition is None or definition not in self._draft.home:
+            return True
+        return self._draft.place(self._home(definition)) < self._draft.place(name)
+
+    def _open(self, name: int, path: dict[int, list[int]], done: set[int], low: int, high: int) -> None:
+        if name not in done:
+            path[name] = [other for other in self._after(name) if low <= self._draft.place(other) <= high]
+
+    def _after(self, name: int) -> set[int]:
+        part = self._draft.parts[name]
+        writes, reads = self._writes.get(name, part.writes), self._reads.get(name, part.reads)
+        following = {reader for fid in writes for reader in self._readers_of(fid)}
+        return (following | {self._home(writer) for writer in self._draft.writers_over(reads)}) - {name}
+
+    def _home(self, index: int) -> int:
+        return self._homes.get(index, self._draft.home[index])
+
+    def _is_made(self, fid: int) -> bool:
+        """True when the task that writes ``fid`` holds its definition (it may have dropped it as unneeded)."""
+        definition = self._fusion.definition(fid)
+        if definition is None or definition not in self._draft.home:
+            return True
+        owner = self._home(definition)
+        return definition in self._exprs.get(owner, self._draft.parts[owner].exprs)
+
+    def _readers_of(self, fid: int) -> Set[int]:
+        return self._readers[fid] if fid in self._readers else self._draft.readers(fid)
+
+    def _set_exprs(self, name: int, new: frozenset[int]) -> None:
+        """Let ``name`` hold ``new``; whoever writes what it no longer, or newly, reads is looked at again."""
+        old = self._reads.get(name, self._draft.parts[name].reads)
+        self._exprs[name], self._reads[name] = new, self._draft.reads_of(new)
+        self._pending.add(name)
+        for fid in sorted(old ^ self._reads[name]):
+            readers = self._readers.setdefault(fid, set(self._draft.readers(fid)))
+            readers ^= {name}
+            definition = self._fusion.definition(fid)
+            if definition is not None and definition in self._draft.home:
+                self._pending.add(self._home(definition))
+
+    def _written(self, name: int, held: frozenset[int]) -> frozenset[int]:
+        made = (fid for index in held if self._home(index) == name for fid in self._fusion.exprs[index].outputs)
+        return frozenset(fid for fid in made if self._draft.is_wanted(fid) or self._readers_of(fid) - {name})
+
+    def _needed(self, held: frozenset[int], writes: frozenset[int]) -> frozenset[int]:
+        """The exprs of ``held`` that ``writes`` are computed from."""
+        needed: set[int] = set()
+        waiting = list(writes)
+        while waiting:
+            index = self._fusion.definition(waiting.pop())
+            if index in held and index not in needed:
+                needed.add(index)
+                waiting += self._fusion.exprs[index].inputs
+        return frozenset(needed)
+
+    def _part(self, name: int) -> Part | None:
+        exprs, reads, writes = self._exprs[name], self._reads[name], self._writes[name]
+        if not exprs:
+            return None
+        return Part(exprs, reads, writes, self._draft.problem.price(exprs, reads, writes))

@@ -1,0 +1,97 @@
+"""From a finished draft to a SegmentedFusion that says of every cut why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusebuild.errors import Diagnostic, ScheduleError
+from fusebuild.segmentation.draft import REJECTED, Draft
+from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
+
+
+def segmented_fusion(draft: Draft) -> SegmentedFusion:
+    """The tasks of ``draft`` as segments in run order.
+
+    Raises :class:`ScheduleError` with every scheduler's reason for each task that none takes.
+    """
+    _require_accepted(draft)
+    fusion, acceptance = draft.problem.dependencies.fusion, draft.problem.acceptance
+    given, shared = bound_symbols(fusion), _shared(draft)
+    place = {name: position for position, name in enumerate(draft.in_order())}
+    segments = []
+    for name, position in place.items():
+        part = draft.parts[name]
+        task = acceptance.task(part.exprs, part.writes)
+        extracted, fid_map = extract(task, f"{fusion.name}_{position}", given)
+        segments.append(
+            Segment(
+                id=position,
+                scheduler=acceptance.scheduler(part.exprs, part.writes),
+                task=task,
+                fusion=extracted,
+                fid_map=fid_map,
+                rematerialized=_rematerialized(draft, name, shared),
+                why=_reasons(draft, place, name, shared),
+            )
+        )
+    return SegmentedFusion(fusion=fusion, segments=tuple(segments))
+
+
+def _shared(draft: Draft) -> dict[int, list[int]]:
+    """The exprs that several tasks hold, each with those tasks."""
+    holders: dict[int, list[int]] = {}
+    for name in sorted(draft.parts):
+        for index in draft.parts[name].exprs:
+            holders.setdefault(index, []).append(name)
+    return {index: names for index, names in holders.items() if len(names) > 1}
+
+
+def _rematerialized(draft: Draft, name: int, shared: Mapping[int, list[int]]) -> tuple[int, ...]:
+    """Values that the task ``name`` recomputes, though another task makes them too, for exprs that are its own."""
+    fusion, part = draft.problem.dependencies.fusion, draft.parts[name]
+    own = [index for index in part.exprs if draft.home[index] == name]
+    read = {fid for index in own for fid in fusion.exprs[index].inputs}
+    copied = [index for index in part.exprs if draft.home[index] != name and index in shared]
+    return tuple(sorted(fid for index in copied for fid in fusion.exprs[index].outputs if fid in read))
+
+
+def _require_accepted(draft: Draft) -> None:
+    fusion, diagnostics = draft.problem.dependencies.fusion, []
+    for name in sorted(draft.parts):
+        part = draft.parts[name]
+        if part.seconds < REJECTED:
+            continue
+        expr = fusion.exprs[min(part.exprs)]
+        rejections = draft.problem.acceptance.rejections(part.exprs, part.writes)
+        reasons = "; ".join(f"{rejected.scheduler}: {rejected.reason}" for rejected in rejections)
+        diagnostics.append(Diagnostic(location=expr.location, message=f"no scheduler takes {expr.op} ({reasons})"))
+    if diagnostics:
+        raise ScheduleError(diagnostics)
+
+
+def _reasons(draft: Draft, place: Mapping[int, int], name: int, shared: Mapping[int, list[int]]) -> tuple[str, ...]:
+    """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after."""
+    owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}
+    same = {other for index in draft.parts[name].exprs for other in shared.get(index, ())}
+    owners |= {other for other in same if place[other] < place[name]}
+    return tuple(
+        f"cut from segment {place[owner]}: {_reason(draft, place, owner, name)}"
+        for owner in sorted(owners, key=place.__getitem__)
+    )
+
+
+def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) -> str:
+    dependencies = draft.problem.dependencies
+    a, b = draft.parts[producer], draft.parts[reader]
+    union = a.exprs | b.exprs
+    if any(mark in union and other in union for mark, other in dependencies.marked):
+        return "segment_set"
+    for index in sorted(union & dependencies.alone):
+        return f"{dependencies.fusion.exprs[index].op} is a library call"
+    writes = frozenset(
+        fid for fid in a.writes | b.writes if draft.is_wanted(fid) or draft.readers(fid) - {producer, reader}
+    )
+    rejections = draft.problem.acceptance.rejections(union, writes)
+    if not rejections:
+        return "another segment lies between them"
+    return "; ".join(str(rejected) for rejected in rejections if rejected.scheduler != "alias")

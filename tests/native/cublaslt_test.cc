@@ -1,0 +1,90 @@
+// Asks the runtime's cuBLASLt, for which the file named first stands in, for products and compares them with
+// the host backend's. Prints what differs, and the messages of two errors.
+#include "cublaslt.h"
+
+#include <tvm/ffi/error.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using fusebuild::CublasLt;
+using fusebuild::DType;
+using fusebuild::Operands;
+using fusebuild::Product;
+
+template <typename T>
+std::vector<T> Numbers(int64_t count, int seed) {
+  std::vector<T> numbers(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    numbers[i] = static_cast<T>((i * 37 + seed * 11) % 17 - 8);  // sums are exact
+  return numbers;
+}
+
+template <typename T>
+bool Agrees(CublasLt* library, const Product& p, int shift) {
+  const int64_t last = p.count - 1;
+  const std::vector<T> a = Numbers<T>(last * p.a_step + p.a_size() + shift, 1);
+  const std::vector<T> b = Numbers<T>(last * p.b_step + p.b_size() + shift, 2);
+  const std::vector<T> bias = Numbers<T>(p.n, 3);
+  std::vector<T> got(static_cast<size_t>(p.count * p.out_size()), T(-1)), want(got);
+  auto bytes = [](const std::vector<T>& numbers) { return reinterpret_cast<const char*>(numbers.data()); };
+  Operands operands{bytes(a) + shift * sizeof(T), bytes(b) + shift * sizeof(T),
+                    p.has_bias ? bytes(bias) : nullptr, reinterpret_cast<char*>(want.data())};
+  fusebuild::MultiplyOnHost(p, operands);
+  operands.out = reinterpret_cast<char*>(got.data());
+  const int64_t scratch_bytes = library->ScratchBytes(p, operands, "f");
+  void* scratch = std::aligned_alloc(256, static_cast<size_t>(scratch_bytes));
+  library->Multiply(p, operands, scratch, nullptr, "f");
+  std::free(scratch);
+  return got == want;
+}
+
+template <typename F>
+void PrintError(F action) {
+  try {
+    action();
+    std::puts("no error");
+  } catch (const tvm::ffi::Error& error) {
+    std::printf("%s: %s\n", error.kind().c_str(), error.message().c_str());
+  }
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  PrintError([] { CublasLt::Of(0, {"/nowhere/libcublasLt.so.13"}, "f"); });
+  CublasLt& library = CublasLt::Of(0, {"/nowhere/libcublasLt.so.13", arguments[1]}, "f");
+  int wrong = 0;
+  for (const DType dtype : {DType::kFloat, DType::kDouble}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const bool has_bias : {false, true}) {
+        const Product products[] = {
+            {dtype, transpose_b, has_bias, 5, 7, 3, 1, 0, 0},
+            {dtype, transpose_b, has_bias, 1, 1, 1, 1, 0, 0},
+            {dtype, transpose_b, has_bias, 2, 3, 4, 5, 8, 12},
+            {dtype, transpose_b, has_bias, 2, 3, 4, 5, 0, 12},
+            {dtype, transpose_b, has_bias, 2, 3, 4, 5, 11, 0},
+            {dtype, transpose_b, has_bias, 1, 2, 1, 70000, 1, 0},
+            {dtype, transpose_b, has_bias, 1, 9, 2, 3, 2, 18},
+        };
+        for (const Product& p : products) {
+          for (const int shift : {0, 1, 0}) {
+            const bool ok = dtype == DType::kDouble ? Agrees<double>(&library, p, shift)
+                                                    : Agrees<float>(&library, p, shift);
+            if (ok) continue;
+            ++wrong;
+            std::printf("wrong: dtype %d transposed %d bias %d m %ld n %ld k %ld count %ld\n",
+                        static_cast<int>(dtype), transpose_b, has_bias, static_cast<long>(p.m),
+                        static_cast<long>(p.n), static_cast<long>(p.k), static_cast<long>(p.count));
+          }
+        }
+      }
+    }
+  }
+  std::printf("%d products are wrong\n", wrong);
+  PrintError([&] { Agrees<float>(&library, {DType::kFloat, false, false, 4, 2, 13, 1, 0, 0}, 0); });
+  return 0;
+}
