@@ -12,11 +12,11 @@ NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench bench-segmentation clean
 .DELETE_ON_ERROR:
 
 help:  ## say what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 27
 
 demo: $(READY)  ## compile every recipe for sm_80, sm_90, sm_100 and the CPU; run the small cases on the CPU
 	@$(BIN)/python -m fusebuild.demo recipes --out build --arch $(ARCH)
@@ -40,6 +40,9 @@ bench: $(READY)  ## measure every recipe's first case on this machine's GPU
 	  echo "  fusebuild compile recipes --out build --arch $(ARCH)"; \
 	  echo "  fusebuild bench build --json build/bench.json"; \
 	fi
+
+bench-segmentation: $(READY)  ## compare the cuts with the best there are; writes the README's table
+	@$(BIN)/python tests/bench_segmentation.py --json tests/segmentation_bench.json --readme README.md
 
 clean:  ## remove .venv, build/ and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -26,7 +26,7 @@ OUT = click.option("-o", "--out", default="build", show_default=True, type=click
                    help="Folder of the artifacts.")  # fmt: skip
 NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
 SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
-                            help="How cuts are found; exact takes only small fusions (default: heuristic).")  # fmt: skip
+                            help="How cuts are found; exact is for small fusions (default: heuristic).")  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 

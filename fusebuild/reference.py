@@ -469,6 +469,20 @@ BOUNDS: dict[DType, float] = {
 """The largest error that :func:`compare` accepts for each dtype."""
 
 
+def bound_for(fusion: Fusion, fid: int) -> float:
+    """The bound for output ``fid``: that of its dtype, and again for each library product on the longest path to it.
+
+    A product rounds its long sums to the storage dtype in an order of its own, so a result one rounding off is as right
+    as the oracle's, and what follows starts from there.
+    """
+    products: dict[int, int] = {}
+    for expr in fusion.exprs:
+        own = max((products.get(operand, 0) for operand in expr.inputs), default=0)
+        own += OPS[expr.op].kind is Kind.LIBRARY
+        products.update((result, own) for result in expr.outputs)
+    return BOUNDS[fusion.value(fid).dtype] * (1 + products.get(fid, 0))
+
+
 def compare(got: Tensor, want: Tensor, dtype: DType, *, bound: float | None = None) -> Comparison:
     """Judge ``got``, an output of ``dtype``, by ``want``, which may be wider.
 

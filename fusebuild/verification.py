@@ -15,7 +15,7 @@ from typing import Any
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe, parse_recipe
-from fusebuild.reference import compare, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.reference import bound_for, compare, evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan, load
 
 
@@ -112,7 +112,7 @@ def _run(
     results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
     results = results if isinstance(results, tuple) else (results,)
     comparisons = [
-        compare(got, want, fusion.value(output.fid).dtype)
+        compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
         for got, want, output in zip(results, wanted, fusion.outputs, strict=True)
     ]
     worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)

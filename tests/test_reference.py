@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from small_recipes import recipe_of, text_of
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import UsageError
 from fusebuild.ir import DType, Fusion, Value
-from fusebuild.reference import bind_extents, compare, evaluate, evaluate_fp64, random_inputs
+from fusebuild.reference import bind_extents, bound_for, compare, evaluate, evaluate_fp64, random_inputs
 
 F32, F64, BF16, F16 = DType.FLOAT, DType.DOUBLE, DType.BFLOAT16, DType.HALF
 I32, I64, BOOL = DType.INT32, DType.INT64, DType.BOOL
@@ -268,3 +269,13 @@ def test_comparison_wants_nan_and_inf_where_they_belong() -> None:
 def test_comparison_of_integers_is_exact() -> None:
     assert compare(torch.tensor([1, 2]), torch.tensor([1, 2]), I64).ok
     assert not compare(torch.tensor([1, 2]), torch.tensor([1, 3]), I64).ok
+
+
+def test_the_bound_grows_with_each_library_product_on_the_way() -> None:
+    text = text_of(
+        {"x": "bfloat16[M, K]", "w": "bfloat16[K, K]"},
+        "h = matmul(x, w)\ny = matmul(h, w)\nz = matmul(x, w) + matmul(y, w)\np = x + 1.0",
+        {"y": "bfloat16", "z": "bfloat16", "p": "bfloat16"},
+    )
+    fusion = recipe_of(text).fusion
+    assert [bound_for(fusion, fid) / 2.0**-7 for fid in fusion.output_fids] == [3, 4, 1]

@@ -91,7 +91,11 @@ class Draft:
         self.problem, self.home = problem, dict(home)
         self.parts: dict[int, Part] = {}
         self._readers: dict[int, set[int]] = {}
+        self.holders: dict[int, set[int]] = {}
+        """For each expr the tasks that hold it."""
         for name, exprs in held.items():
+            for index in exprs:
+                self.holders.setdefault(index, set()).add(name)
             for fid in self.reads_of(exprs):
                 self._readers.setdefault(fid, set()).add(name)
         fusion = problem.dependencies.fusion
@@ -106,7 +110,10 @@ class Draft:
             writes = frozenset(fid for fid in made if self.is_wanted(fid) or self.readers(fid) - {name})
             reads = self.reads_of(exprs)
             self.parts[name] = Part(exprs, reads, writes, problem.price(exprs, reads, writes))
-        self._place = {name: place for place, name in enumerate(self.in_order())}
+        order = self._order()
+        self.has_cycle = len(order) < len(self.parts)
+        """True for tasks that wait for each other: nothing can be done with such a draft."""
+        self._place = {name: place for place, name in enumerate(order)}
 
     @classmethod
     def apart(cls, problem: Problem, exprs: Iterable[int]) -> Draft:
@@ -115,9 +122,10 @@ class Draft:
         return cls(problem, own, {index: index for index in own})
 
     def copy(self) -> Draft:
-        """A draft that changes on its own."""
-        held = {name: part.exprs for name, part in self.parts.items()}
-        return Draft(self.problem, held, self.home)
+        """A draft that changes on its own; what was weighed against this one can be committed to it."""
+        twin = Draft(self.problem, {name: part.exprs for name, part in self.parts.items()}, self.home)
+        twin._place = dict(self._place)
+        return twin
 
     @property
     def seconds(self) -> float:
@@ -135,6 +143,11 @@ class Draft:
 
     def in_order(self) -> list[int]:
         """The tasks in run order, the earliest exprs first among the ready ones."""
+        order = self._order()
+        assert len(order) == len(self.parts), "tasks wait for each other"
+        return order
+
+    def _order(self) -> list[int]:
         return run_order(self._keys(self.parts), {name: self._after(name) for name in self.parts})
 
     def neighbours(self, name: int) -> set[int]:
@@ -182,11 +195,16 @@ class Draft:
         """Make ``proposal``, which must have been weighed against the draft as it is now."""
         self.home |= proposal.homes
         for name, part in proposal.parts.items():
-            for fid in self.parts.pop(name).reads:
+            old = self.parts.pop(name)
+            for fid in old.reads:
                 self._readers[fid].discard(name)
+            for index in old.exprs:
+                self.holders[index].discard(name)
             if part is None:
                 continue
             self.parts[name] = part
+            for index in part.exprs:
+                self.holders[index].add(name)
             for fid in part.reads:
                 self._readers.setdefault(fid, set()).add(name)
         for name, part in proposal.parts.items():
@@ -209,6 +227,18 @@ class Draft:
         made = {fid for index in exprs for fid in fusion.exprs[index].outputs}
         read = {fid for index in exprs for fid in fusion.exprs[index].inputs}
         return frozenset(fid for fid in read - made if fusion.value(fid).is_tensor)
+
+    def closure(self, fids: Iterable[int], held: frozenset[int]) -> set[int]:
+        """The exprs of ``held`` that ``fids`` are computed from."""
+        fusion = self.problem.dependencies.fusion
+        needed: set[int] = set()
+        waiting = list(fids)
+        while waiting:
+            index = fusion.definition(waiting.pop())
+            if index in held and index not in needed:
+                needed.add(index)
+                waiting += fusion.exprs[index].inputs
+        return needed
 
     def is_wanted(self, fid: int) -> bool:
         """True for what someone outside the scope reads or gets."""
@@ -255,10 +285,11 @@ class Change:
             self._pending.discard(name)
             held = self._exprs.get(name, self._draft.parts[name].exprs)
             self._writes[name] = self._written(name, held)
-            needed = self._needed(held, self._writes[name])
+            needed = frozenset(self._draft.closure(self._writes[name], held))
             if needed != held or name not in self._exprs:
                 self._set_exprs(name, needed)
                 self._pending.discard(name)
+        self._rehome()
         proposal = Proposal(homes=self._homes)
         for name in sorted(self._exprs):
             old = self._draft.parts[name]
@@ -269,6 +300,18 @@ class Change:
         if any(not self._is_made(fid) for part in proposal.parts.values() if part for fid in part.reads):
             proposal.seconds = REJECTED
         return proposal
+
+    def _rehome(self) -> None:
+        """Exprs that their home task dropped are at home in the first of the tasks that still hold them."""
+        for name, held in self._exprs.items():
+            given = {index for index, home in self._homes.items() if home == name}
+            for index in sorted((self._draft.parts[name].exprs | given) - held):
+                if self._home(index) != name:
+                    continue
+                holders = {other for other in self._draft.holders[index] if other not in self._exprs}
+                holders |= {other for other, exprs in self._exprs.items() if index in exprs}
+                if holders:
+                    self._homes[index] = min(holders)
 
     def closes_cycle(self, proposal: Proposal) -> bool:
         """True when tasks would wait for each other, or when too many lie between to be sure. Sets the window of
@@ -358,17 +401,6 @@ class Change:
     def _written(self, name: int, held: frozenset[int]) -> frozenset[int]:
         made = (fid for index in held if self._home(index) == name for fid in self._fusion.exprs[index].outputs)
         return frozenset(fid for fid in made if self._draft.is_wanted(fid) or self._readers_of(fid) - {name})
-
-    def _needed(self, held: frozenset[int], writes: frozenset[int]) -> frozenset[int]:
-        """The exprs of ``held`` that ``writes`` are computed from."""
-        needed: set[int] = set()
-        waiting = list(writes)
-        while waiting:
-            index = self._fusion.definition(waiting.pop())
-            if index in held and index not in needed:
-                needed.add(index)
-                waiting += self._fusion.exprs[index].inputs
-        return frozenset(needed)
 
     def _part(self, name: int) -> Part | None:
         exprs, reads, writes = self._exprs[name], self._reads[name], self._writes[name]

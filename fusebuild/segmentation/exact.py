@@ -48,7 +48,7 @@ from fusebuild.segmentation.presegment import presegment
 from fusebuild.segmentation.rematerialize import RECOMPUTABLE
 
 ATOM_LIMIT = 12
-"""Atoms that take seconds, not minutes."""
+"""Atoms that take well under a second; each one more doubles the sets of atoms that are tabulated."""
 
 COPIES = frozenset({"set", "segment_set"})
 """Elementwise ops that a view can stand for."""
@@ -406,13 +406,12 @@ class _Search:
         return tuple(tasks)
 
     def _nothing_fits(self) -> ScheduleError:
-        diagnostics = []
-        for atom in self._graph.atoms:
-            rejections = self._acceptance.rejections(atom.exprs, frozenset([atom.writes]))
+        fusion, diagnostics = self._graph.fusion, []
+        for index in sorted(frozenset[int]().union(*(atom.exprs for atom in self._graph.atoms))):
+            expr = fusion.exprs[index]
+            rejections = self._acceptance.rejections([index], frozenset(expr.outputs))
             if rejections:
-                expr = self._graph.fusion.exprs[min(atom.exprs)]
                 reasons = "; ".join(f"{rejected.scheduler}: {rejected.reason}" for rejected in rejections)
-                diagnostics.append(
-                    Diagnostic(location=expr.location, message=f"no scheduler takes {expr.op} ({reasons})")
-                )
+                message = f"no scheduler takes {expr.op} ({reasons})"
+                diagnostics.append(Diagnostic(location=expr.location, message=message))
         return ScheduleError(diagnostics)

@@ -5,8 +5,8 @@ computing it for itself. Two tasks **merge**, recomputing what would otherwise m
 A task **hands over** an expr at its rim to a neighbour. A task is **torn**: what one of its reductions needs goes to
 one task, the rest to another. Every move is weighed on the whole draft, so what it makes superfluous elsewhere counts.
 
-Where no move saves time and tasks are few, exprs that share a task but nothing else change it on trial, and the moves
-are tried again from there.
+Where no move saves time and tasks are few, changes that save nothing by themselves are made on trial, and the moves are
+tried again from there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from fusebuild.segmentation.merge import weigh_merge
 from fusebuild.segmentation.rematerialize import is_recomputable, rematerialize
 
 MOST_ROUNDS = 8
+
+NEXT_TO_NOTHING = 1e-8
+"""Seconds that a trial may cost before it saves: a few rows of statistics more or less."""
 
 FEW = 6
 """Tasks of a draft in which moves with three tasks, and trials, are made."""
@@ -55,13 +58,14 @@ def _improve(draft: Draft, name: int) -> None:
 
 
 def _moves(draft: Draft, name: int) -> Iterator[Proposal | None]:
-    yield _dissolve(draft, name)
+    yield from _dissolve(draft, name)
     others = sorted(draft.neighbours(name))
     for other in others:
         yield weigh_merge(draft, name, other)
         yield _merge_around(draft, name, other)
         for index in _rim(draft, name, other):
             yield _hand_over(draft, name, other, index)
+            yield _hand_over_output(draft, name, other, index)
     if len(others) < FEW:
         for index in _reductions(draft, name):
             for first, second in permutations(others, 2):
@@ -69,14 +73,18 @@ def _moves(draft: Draft, name: int) -> Iterator[Proposal | None]:
 
 
 def _rim(draft: Draft, name: int, other: int) -> list[int]:
-    """Home exprs of ``name`` that ``other`` reads from, or that read from ``other``."""
+    """Home exprs of ``name`` that ``other`` reads from, that read from ``other``, or that make an output."""
     exprs = draft.problem.dependencies.fusion.exprs
     reads, writes = draft.parts[other].reads, draft.parts[other].writes
     return [
         index
         for index in sorted(draft.parts[name].exprs)
         if draft.home[index] == name
-        and (not reads.isdisjoint(exprs[index].outputs) or not writes.isdisjoint(exprs[index].inputs))
+        and (
+            not reads.isdisjoint(exprs[index].outputs)
+            or not writes.isdisjoint(exprs[index].inputs)
+            or any(draft.is_wanted(fid) for fid in exprs[index].outputs)
+        )
     ]
 
 
@@ -88,17 +96,29 @@ def _hand_over(draft: Draft, name: int, other: int, index: int) -> Proposal | No
     return draft.weigh({name: ours - {index}, other: theirs | {index}}, {index: other})
 
 
-def _dissolve(draft: Draft, name: int) -> Proposal | None:
-    """Every reader of ``name`` computes for itself what it reads from it."""
+def _hand_over_output(draft: Draft, name: int, other: int, index: int) -> Proposal | None:
+    """``other`` writes the output that ``index`` makes, and computes for itself what it read from ``name``: so it may
+    read an input that ``index`` overwrites."""
+    own, exprs = draft.parts[name].exprs, draft.problem.dependencies.fusion.exprs
+    chain = {each for each in own if is_recomputable(draft, each)}
+    if index not in chain or not any(draft.is_wanted(fid) for fid in exprs[index].outputs):
+        return None
+    theirs = draft.parts[other].exprs | chain
+    if not draft.problem.may_share(theirs):
+        return None
+    return draft.weigh({name: own, other: theirs}, {index: other})
+
+
+def _dissolve(draft: Draft, name: int) -> Iterator[Proposal | None]:
+    """Every reader of ``name`` computes for itself what it reads from it; any one of them writes what users get."""
     part = draft.parts[name]
-    if any(draft.is_wanted(fid) for fid in part.writes) or not all(is_recomputable(draft, e) for e in part.exprs):
-        return None
+    if not all(is_recomputable(draft, index) for index in part.exprs):
+        return
     readers = sorted(set().union(*(draft.readers(fid) for fid in part.writes)))
-    if not readers:
-        return None
     exprs = {reader: draft.parts[reader].exprs | part.exprs for reader in readers}
-    homes = {index: readers[0] for index in part.exprs if draft.home[index] == name}
-    return draft.weigh({name: frozenset(), **exprs}, homes)
+    own = [index for index in part.exprs if draft.home[index] == name]
+    for writer in readers if any(draft.is_wanted(fid) for fid in part.writes) else readers[:1]:
+        yield draft.weigh({name: frozenset(), **exprs}, dict.fromkeys(own, writer))
 
 
 def _merge_around(draft: Draft, name: int, other: int) -> Proposal | None:
@@ -145,29 +165,71 @@ def _tear(draft: Draft, name: int, index: int, first: int, second: int) -> Propo
 
 
 def _trials(draft: Draft) -> Iterator[Draft]:
-    """Copies of ``draft`` in which one of the unconnected components of a task belongs to another task, at no more cost
-    than a launch."""
+    """Copies of ``draft`` with one change that saves nothing by itself: an expr handed over at next to no cost, or a
+    part of a task that has nothing but recomputable exprs in common with the rest handed over, or made a task of its
+    own, at no more cost than a launch."""
+    launch = draft.problem.costs.launch_seconds
     for name in draft.in_order():
-        components = _components(draft, name)
-        for component in components if len(components) > 1 else ():
-            for other in sorted(draft.neighbours(name)):
-                changed = {name: draft.parts[name].exprs - component, other: draft.parts[other].exprs | component}
-                homes = {index: other for index in component if draft.home[index] == name}
-                proposal = draft.propose(changed, homes, draft.problem.costs.launch_seconds)
-                if proposal is not None:
-                    trial = draft.copy()
-                    trial.commit(proposal)
-                    yield trial
+        strands = _strands(draft, name)
+        for other in sorted(draft.neighbours(name)):
+            for index in _rim(draft, name, other):
+                one = frozenset([index])
+                yield from _handed_over(draft, name, other, one, draft.parts[name].exprs - one, NEXT_TO_NOTHING)
+            for strand, rest in strands:
+                yield from _handed_over(draft, name, other, strand, rest, launch)
+        for strand, rest in strands:
+            yield from _split_off(draft, name, strand, rest)
 
 
-def _components(draft: Draft, name: int) -> list[frozenset[int]]:
-    """The exprs of ``name`` in sets between which no value passes."""
-    producers, exprs = draft.problem.dependencies.producers, draft.parts[name].exprs
-    component: dict[int, set[int]] = {}
-    for index in sorted(exprs):
-        joined = {index}
-        for source in producers[index]:
-            if source in exprs:
-                joined |= component[source]
-        component |= dict.fromkeys(joined, joined)
-    return list(dict.fromkeys(frozenset(each) for each in component.values()))
+def _handed_over(
+    draft: Draft, name: int, other: int, exprs: frozenset[int], rest: frozenset[int], most_seconds: float
+) -> Iterator[Draft]:
+    """A copy in which ``exprs`` belong to ``other`` and ``name`` keeps ``rest``, if that costs at most
+    ``most_seconds``."""
+    theirs = draft.parts[other].exprs | exprs
+    if not draft.problem.may_share(theirs):
+        return
+    homes = {index: other for index in exprs if draft.home[index] == name}
+    proposal = draft.propose({name: rest, other: theirs}, homes, most_seconds)
+    if proposal is not None:
+        trial = draft.copy()
+        trial.commit(proposal)
+        yield trial
+
+
+def _split_off(draft: Draft, name: int, strand: frozenset[int], rest: frozenset[int]) -> Iterator[Draft]:
+    """A copy in which ``strand`` is a task of its own, unless it and ``rest`` would wait for each other."""
+    held = {other: part.exprs for other, part in draft.parts.items() if other != name}
+    home = dict(draft.home)
+    ours = [index for index in strand if draft.home[index] == name]
+    left = [index for index in rest - strand if draft.home[index] == name]
+    if not ours or not left:
+        return
+    for own, exprs in ((ours, strand), (left, rest)):
+        free = [index for index in sorted(own) if index not in held]  # names outlive the exprs that they are from
+        if not free:
+            return
+        held[free[0]] = exprs
+        home |= dict.fromkeys(own, free[0])
+    split = Draft(draft.problem, held, home)
+    if not split.has_cycle:
+        yield split
+
+
+def _strands(draft: Draft, name: int) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """The parts of ``name`` that share only recomputable exprs with the rest, each with that rest; none where there is
+    one part."""
+    held = draft.parts[name].exprs
+    strands: list[tuple[set[int], set[int]]] = []
+    for fid in sorted(draft.parts[name].writes):
+        closure = draft.closure([fid], held)
+        kept = {index for index in closure if not is_recomputable(draft, index)}
+        joined = [strand for strand in strands if strand[1] & kept]
+        strands = [strand for strand in strands if not strand[1] & kept]
+        strands.append((closure.union(*(exprs for exprs, _ in joined)), kept.union(*(other for _, other in joined))))
+    if len(strands) < 2:
+        return []
+    return [
+        (frozenset(exprs), frozenset().union(*(other for other, _ in strands if other is not exprs)))
+        for exprs, _ in strands
+    ]
