@@ -23,7 +23,9 @@ SegmentFid = NewType("SegmentFid", int)
 """A fid in the index space of one extracted segment."""
 
 Literal: TypeAlias = "bool | int | float"
-Attribute: TypeAlias = "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | Formula | None"
+Attribute: TypeAlias = (
+    "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | tuple[DType, ...] | Formula | None"
+)
 
 
 class DType(enum.Enum):
@@ -219,6 +221,16 @@ class Expr:
         assert isinstance(dims, tuple)
         return dims  # type: ignore[return-value]
 
+    @property
+    def combine(self) -> str:
+        """The name of the lambda that a generalized reduction or scan combines with; empty for every other op."""
+        return str(dict(self.attributes).get("combine", ""))
+
+    @property
+    def is_ordered(self) -> bool:
+        """True for a generalized reduction that combines strictly in index order, and for every scan."""
+        return bool(dict(self.attributes).get("ordered", False))
+
 
 def attributes(**named: Attribute) -> tuple[tuple[str, Attribute], ...]:
     """Attributes in canonical order."""
@@ -262,6 +274,10 @@ class Fusion:
 
     ``recorded`` is one past the last fid that the author's own text defined; passes number from there on. ``given``
     names symbols that no input's shape binds because the Fusion that this one was extracted from binds them.
+
+    ``lambdas`` are what generalized reductions and scans combine with, by the name in their ``combine`` attribute: each
+    a Fusion of scalars of its own, disconnected from this one, whose inputs are the accumulated state and then what is
+    combined into it, and whose outputs are the new state (the issue "Task formalism in our IR" of NVIDIA/Fuser).
     """
 
     name: str
@@ -274,6 +290,7 @@ class Fusion:
     cases: tuple[Mapping[str, int], ...] = ()
     recorded: int = 0
     given: tuple[str, ...] = ()
+    lambdas: Mapping[str, Fusion] = field(default_factory=dict)
     _definitions: dict[int, int] = field(init=False, repr=False, compare=False)
     _uses: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     _results: frozenset[int] = field(init=False, repr=False, compare=False)
@@ -333,7 +350,7 @@ class Fusion:
             live.update(expr.inputs)
             live.update(expr.outputs)
         values = {fid: known[fid] for fid in sorted(live)}
-        return replace(self, values=values, exprs=kept)
+        return replace(self, values=values, exprs=kept, lambdas=used_lambdas(self, kept))
 
     def whole(self) -> Task:
         """The task that covers every expr."""
@@ -382,6 +399,12 @@ class Task:
         return Task(fusion=self.fusion, exprs=tuple(sorted({*self.exprs, *other.exprs})))
 
 
+def used_lambdas(fusion: Fusion, exprs: Iterable[Expr]) -> dict[str, Fusion]:
+    """The lambdas of ``fusion`` that ``exprs`` combine with."""
+    names = {expr.combine for expr in exprs}
+    return {name: body for name, body in fusion.lambdas.items() if name in names}
+
+
 def task_uses(fid: int, tasks: Iterable[Task]) -> tuple[Task, ...]:
     """The tasks that have ``fid`` as an input."""
     return tuple(task for task in tasks if fid in task.inputs)
@@ -396,7 +419,8 @@ def verify(fusion: Fusion) -> Fusion:
     """``fusion`` itself, when it is well formed.
 
     Checks that fids agree with their keys, that every read value is defined before it is read and defined once, that
-    inputs, outputs and aliases exist and fit, and that every symbol comes from an input's shape.
+    inputs, outputs and aliases exist and fit, that every symbol comes from an input's shape, and that every lambda is a
+    Fusion of scalars.
 
     Raises :class:`InvalidFusionError` naming the fusion and the first broken invariant.
     """
@@ -412,7 +436,9 @@ def _first_problem(fusion: Fusion) -> str:
             return f"value {value.fid} is filed under fid {fid}"
     if missing := [fid for fid in (*fusion.inputs, *fusion.output_fids) if fid not in fusion.values]:
         return f"fid {missing[0]} is an input or output but no value"
-    return _definition_problem(fusion) or _symbol_problem(fusion) or _alias_problem(fusion)
+    return (
+        _definition_problem(fusion) or _symbol_problem(fusion) or _alias_problem(fusion) or _lambda_problem(fusion)
+    )
 
 
 def _definition_problem(fusion: Fusion) -> str:
@@ -456,9 +482,27 @@ def _alias_problem(fusion: Fusion) -> str:
     return ""
 
 
+def _lambda_problem(fusion: Fusion) -> str:
+    for expr in fusion.exprs:
+        if expr.combine and expr.combine not in fusion.lambdas:
+            return f"{expr.op} combines with '{expr.combine}', which is no lambda"
+    for name, body in fusion.lambdas.items():
+        if problem := _first_problem(body):
+            return f"lambda {name}: {problem}"
+        if any(not isinstance(value.type, ScalarType) for value in body.values.values()):
+            return f"lambda {name} holds values that are no scalars"
+        left, right = body.inputs[: len(body.outputs)], body.inputs[len(body.outputs) :]
+        state = [body.value(fid).dtype for fid in body.output_fids]
+        if any([body.value(fid).dtype for fid in side] != state for side in (left, right)):
+            return f"lambda {name} does not make a state of two of its kind"
+    return ""
+
+
 def print_fusion(fusion: Fusion) -> str:
     """``fusion`` as text, one line a value: what ``--dump`` writes and golden tests compare."""
     lines = [f"fusion {fusion.name}"]
+    for name, body in fusion.lambdas.items():
+        lines += [f"  lambda {name}", *(f"  {line}" for line in print_fusion(body).splitlines()[1:])]
     lines += [f"  input  %{fid} {fusion.value(fid).name}: {fusion.value(fid).type}" for fid in fusion.inputs]
     lines += [
         f"  const  %{fid} = {_print_literal(value.literal)}: {value.type}"
@@ -492,5 +536,7 @@ def _print_attribute(value: Attribute) -> str:
     if isinstance(value, tuple):
         from fusebuild.formula import show
 
+        if value and all(isinstance(item, DType) for item in value):
+            return f"[{', '.join(item.value for item in value if isinstance(item, DType))}]"
         return f"[{', '.join(str(item).lower() if isinstance(item, bool) else show(item) for item in value)}]"  # type: ignore[arg-type]
     return str(value).lower() if isinstance(value, bool) else str(value)
