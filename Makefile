@@ -12,7 +12,7 @@ NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-segmentation clean
+.PHONY: help demo test lint bench bench-segmentation fuzz clean
 .DELETE_ON_ERROR:
 
 help:  ## say what there is
@@ -43,6 +43,9 @@ bench: $(READY)  ## measure every recipe's first case on this machine's GPU
 
 bench-segmentation: $(READY)  ## compare the cuts with the best there are; writes the README's table
 	@$(BIN)/python tests/bench_segmentation.py --json tests/segmentation_bench.json --readme README.md
+
+fuzz: $(READY)  ## try thousands of random fusions, a sample of them on the CPU
+	FUSEBUILD_FUZZ=5000 $(BIN)/pytest -q tests/test_fuzz.py
 
 clean:  ## remove .venv, build/ and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
