@@ -436,9 +436,7 @@ def _first_problem(fusion: Fusion) -> str:
             return f"value {value.fid} is filed under fid {fid}"
     if missing := [fid for fid in (*fusion.inputs, *fusion.output_fids) if fid not in fusion.values]:
         return f"fid {missing[0]} is an input or output but no value"
-    return (
-        _definition_problem(fusion) or _symbol_problem(fusion) or _alias_problem(fusion) or _lambda_problem(fusion)
-    )
+    return _definition_problem(fusion) or _symbol_problem(fusion) or _alias_problem(fusion) or _lambda_problem(fusion)
 
 
 def _definition_problem(fusion: Fusion) -> str:

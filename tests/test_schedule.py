@@ -10,7 +10,12 @@ from small_recipes import primitive, recipe_of, text_of, whole
 from fusebuild.formula import Formula
 from fusebuild.ir import Task
 from fusebuild.schedule import SCHEDULERS, first_accepting
-from fusebuild.schedule.inner_persistent import PersistentHeuristics, cached_inputs, input_sweeps
+from fusebuild.schedule.inner_persistent import (
+    InnerPersistentScheduler,
+    PersistentHeuristics,
+    cached_inputs,
+    input_sweeps,
+)
 from fusebuild.schedule.kernel import (
     INDEX_HEADROOM,
     KernelSpec,
@@ -367,3 +372,20 @@ def test_a_scheduler_that_accepts_a_segment_can_run_it() -> None:
         (only,) = segment(task.fusion, SM_90).segments
         scheduler: Scheduler = BY_NAME[only.scheduler]
         assert scheduler.schedule(only.fusion.whole(), SM_90, {})
+
+
+class TestWholeTensorsReducedAndReadAgain:
+    """``x / max(x)``: one kernel would be one block."""
+
+    BODY = "y = x / max(abs(x))"
+
+    @pytest.mark.parametrize("shape", ["M, N", "N", "512, 512"])
+    def test_large_ones_are_left_to_a_reduction_and_what_follows(self, shape: str) -> None:
+        task = whole({"x": f"float[{shape}]"}, self.BODY, {"y": "float"})
+        rejected = InnerPersistentScheduler().accepts(task, SM_90)
+        assert rejected is not None
+        assert rejected.reason == "every dim is reduced, and one block would walk the whole tensor"
+
+    def test_small_ones_are_one_block(self) -> None:
+        task = whole({"x": "float[16, 1024]"}, self.BODY, {"y": "float"})
+        assert InnerPersistentScheduler().accepts(task, SM_90) is None

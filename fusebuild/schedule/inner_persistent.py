@@ -47,6 +47,9 @@ from fusebuild.schedule.rows import (
 )
 from fusebuild.target import Target
 
+ONE_BLOCK = 65536
+"""Elements of a tensor that one block reduces and walks again sooner than two more kernels start."""
+
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
@@ -75,6 +78,8 @@ class InnerPersistentScheduler:
         kept, reduced = kept_axes(domain), reduced_axes(domain)
         if kept and reduced and max(kept) > min(reduced):
             return rejection(self.name, task, "the reduced dims are not the innermost ones")
+        if not kept and not _fits_one_block(axis_product(domain, reduced)):
+            return rejection(self.name, task, "every dim is reduced, and one block would walk the whole tensor")
         return check_outputs(self.name, task, domain, kept, (*kept, *reduced))
 
     def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
@@ -93,6 +98,11 @@ class InnerPersistentScheduler:
             variants.append(_registers(task, domain, columns, 1, (small,), sizes))
         variants.append(_reread(task, domain, columns, sizes))
         return usable(variants)
+
+
+def _fits_one_block(elements: Formula) -> bool:
+    """False for sizes not known now: a tensor reduced as a whole is as large as a tensor can be."""
+    return isinstance(elements, int) and elements <= ONE_BLOCK
 
 
 def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:

@@ -320,9 +320,7 @@ class Change:
             return False
         draft = self._draft
         changed = set(proposal.parts)
-        for part in proposal.parts.values():
-            changed |= {self._home(writer) for writer in draft.writers_over(part.reads)} if part else set()
-        places = [draft.place(name) for name in changed]
+        places = [draft.place(name) for name in changed | self._around(proposal)]
         proposal.window = low, high = min(places), max(places)
         done: set[int] = set()
         for start in sorted(name for name in changed if self._exprs.get(name, True)):
@@ -339,6 +337,16 @@ class Change:
                     return True
                 self._open(following, path, done, low, high)
         return False
+
+    def _around(self, proposal: Proposal) -> set[int]:
+        """The tasks right before and after the changed ones: a new edge ends at one of them, wherever it stands."""
+        around: set[int] = set()
+        for name, part in proposal.parts.items():
+            if part is not None:
+                definitions = (self._fusion.definition(fid) for fid in part.reads)
+                around |= {self._home(index) for index in definitions if index in self._draft.home}
+                around |= self._after(name) | self._readers_of_overwritten(name)
+        return around
 
     def _keeps_order(self, proposal: Proposal) -> bool:
         """True when every changed task still runs after what it reads and before what reads from it."""
