@@ -339,7 +339,7 @@ def _substituted(attribute: Attribute, known: Mapping[str, Formula]) -> Attribut
     if isinstance(attribute, str):
         return known.get(attribute, attribute)
     if isinstance(attribute, tuple):
-        return tuple(known.get(item, item) if isinstance(item, str) else item for item in attribute)
+        return tuple(known.get(item, item) if isinstance(item, str) else item for item in attribute)  # type: ignore[return-value]
     return attribute
 
 
