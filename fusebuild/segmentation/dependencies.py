@@ -3,7 +3,7 @@ task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from fusebuild.ir import Fusion
@@ -25,6 +25,11 @@ class Dependencies:
     after: Mapping[int, tuple[int, ...]]
     marked: frozenset[tuple[int, int]]
     alone: frozenset[int]
+
+    def holds_both_ends(self, exprs: Set[int]) -> bool:
+        """True when a mark and one of its readers are both in ``exprs``."""
+        marks = (index for index in exprs if self.fusion.exprs[index].op == "segment_set")
+        return any(reader in exprs and (mark, reader) in self.marked for mark in marks for reader in self.readers[mark])
 
     def are_kept_apart(self, producer: int, reader: int) -> bool:
         """True for a pair that no task may hold both of."""

@@ -23,7 +23,6 @@ tasks and lose them by merging."""
 LEAST_SAVING = 1e-12
 """Seconds below which a change is no improvement but rounding."""
 
-
 SMALL = 12
 """Tasks of a draft in which every pair is looked at."""
 
@@ -59,8 +58,7 @@ class Problem:
 
     def may_share(self, exprs: frozenset[int]) -> bool:
         """False when two of ``exprs`` must not be in one task."""
-        marked = self.dependencies.marked
-        return not (exprs & self.dependencies.alone) and not any(a in exprs and b in exprs for a, b in marked)
+        return exprs.isdisjoint(self.dependencies.alone) and not self.dependencies.holds_both_ends(exprs)
 
 
 @dataclass(slots=True)

@@ -84,7 +84,7 @@ def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) 
     dependencies = draft.problem.dependencies
     a, b = draft.parts[producer], draft.parts[reader]
     union = a.exprs | b.exprs
-    if any(mark in union and other in union for mark, other in dependencies.marked):
+    if dependencies.holds_both_ends(union):
         return "segment_set"
     for index in sorted(union & dependencies.alone):
         return f"{dependencies.fusion.exprs[index].op} is a library call"
