@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import resource
 import subprocess
 import sys
 import time
@@ -153,9 +154,10 @@ def test_a_dry_run_and_a_plan_take_no_torch_even_when_it_is_broken(tmp_path: Pat
 
 
 def test_inspecting_the_largest_recipe_is_quick() -> None:
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run("from fusebuild.cli import cli; cli.main(['inspect', 'recipes/adaln_backward.yaml'], standalone_mode=False)")
-    assert time.perf_counter() - start < 1.0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0  # whatever else the machine does
 
 
 def test_files_are_short() -> None:

@@ -23,18 +23,22 @@ MOST_ROUNDS = 8
 NEXT_TO_NOTHING = 1e-8
 """Seconds that a trial may cost before it saves: a few rows of statistics more or less."""
 
-FEW = 6
-"""Tasks of a draft in which moves with three tasks, and trials, are made."""
+FEW_TASKS, FEW_EXPRS = 6, 40
+"""At most so large is a draft in which moves with three tasks, and trials, are made."""
 
 
 def refine(draft: Draft) -> Draft:
     """``draft``, or one made from it, such that no move saves time."""
     _climb(draft)
-    for trial in _trials(draft) if len(draft.parts) <= FEW else ():
+    for trial in _trials(draft) if _is_small(draft) else ():
         _climb(trial)
         if trial.seconds < draft.seconds - LEAST_SAVING:
             return refine(trial)
     return draft
+
+
+def _is_small(draft: Draft) -> bool:
+    return len(draft.parts) <= FEW_TASKS and len(draft.home) <= FEW_EXPRS
 
 
 def _climb(draft: Draft) -> None:
@@ -66,7 +70,7 @@ def _moves(draft: Draft, name: int) -> Iterator[Proposal | None]:
         for index in _rim(draft, name, other):
             yield _hand_over(draft, name, other, index)
             yield _hand_over_output(draft, name, other, index)
-    if len(others) < FEW:
+    if _is_small(draft):
         for index in _reductions(draft, name):
             for first, second in permutations(others, 2):
                 yield _tear(draft, name, index, first, second)

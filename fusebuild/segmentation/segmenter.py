@@ -30,9 +30,11 @@ from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import SegmentedFusion, dense_outputs
 from fusebuild.target import Target
 
-MOST_REFINED = 160
-"""Exprs of a group that is searched from every rank and refined; a larger one is merged and rematerialized once."""
+MOST_RANKED = 40
+"""Exprs of a group that is merged by every rank; a larger one is merged by the first."""
 
+MOST_REFINED = 160
+"""Exprs of a group that is refined; a larger one is rematerialized once."""
 
 Search: TypeAlias = Literal["heuristic", "exact"]
 
@@ -118,7 +120,7 @@ def _cut(problem: Problem, group: tuple[int, ...]) -> Cut:
     if problem.acceptance.scheduler(group):
         return Cut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
-    for rank in RANKS if len(group) <= MOST_REFINED else RANKS[:1]:
+    for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
         draft = Draft.apart(problem, group)
         merge(draft, rank)
         drafts.append(_improved(draft))
