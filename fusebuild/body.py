@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fusebuild.ir import DType, Expr, Value
+from fusebuild.ir import DType, Expr, Fusion, Value
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import Access
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
@@ -31,24 +31,15 @@ class Group:
     index: str = "Index"
 
 
-class Body:
-    """Statements for one kernel."""
+class Statements:
+    """Statements for ``exprs`` of ``fusion``."""
 
-    def __init__(self, spec: KernelSpec) -> None:
-        self.spec = spec
-        self.task = spec.task
-        self.fusion = spec.task.fusion
-        self.domain = spec.domain
-        self.extents = extent_names(spec.domain)
-        self._roots = self._find_roots()
-
-    def _find_roots(self) -> dict[int, int]:
-        roots: dict[int, int] = {}
-        for index in self.task.exprs:
-            expr = self.fusion.exprs[index]
+    def __init__(self, fusion: Fusion, exprs: Iterable[Expr]) -> None:
+        self.fusion = fusion
+        self._roots: dict[int, int] = {}
+        for expr in exprs:
             if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
-                roots[expr.outputs[0]] = roots.get(expr.inputs[0], expr.inputs[0])
-        return roots
+                self._roots[expr.outputs[0]] = self.root(expr.inputs[0])
 
     def root(self, fid: int) -> int:
         """The value that ``fid`` is another name of; itself when it is no view."""
@@ -64,36 +55,6 @@ class Body:
         """True for values known before the kernel looks at its coordinates: scalars and CPU tensors."""
         value = self.value(fid)
         return not value.is_tensor or value.tensor.cpu
-
-    def axes_of(self, fid: int) -> frozenset[int]:
-        """The axes along which (the root of) ``fid`` changes."""
-        root = self.root(fid)
-        return frozenset() if self.is_scalar(root) else self.domain.axes_of(root, self.value(root).tensor)
-
-    def memory_inputs(self) -> tuple[int, ...]:
-        """Tensors read from global memory."""
-        outputs = set(self.task.outputs)
-        return tuple(fid for fid in self.domain.accesses if fid not in outputs)
-
-    def closure(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[Expr, ...]:
-        """The exprs that compute ``targets``, in order; values in ``available`` are taken as computed."""
-        known = {self.root(fid) for fid in available}
-        wanted = {self.root(fid) for fid in targets} - known
-        exprs: list[Expr] = []
-        for index in reversed(self.task.exprs):
-            expr = self.fusion.exprs[index]
-            if expr.outputs[0] in wanted:
-                exprs.append(expr)
-                wanted |= {self.root(fid) for fid in expr.inputs} - known
-        return tuple(reversed(exprs))
-
-    def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
-        """The tensors of global memory that :meth:`closure` reads, in fid order."""
-        roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
-        for expr in self.closure(targets, available):
-            roots |= {self.root(fid) for fid in expr.inputs}
-        taken = {self.root(fid) for fid in available}
-        return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
 
     def variable(self, fid: int) -> str:
         """The variable that holds ``fid``."""
@@ -127,14 +88,59 @@ class Body:
         op, result = op_of(expr), self.value(expr.outputs[0])
         if expr.op in ("cast", "full"):
             return self.operand(expr.inputs[0], result.dtype)
-        if expr.op == "iota":
-            start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
-            axes = self.domain.axes_of(result.fid, result.tensor)
-            position = coordinate(min(axes)) if axes else "0"
-            return f"{start} + {step} * {C_TYPES[result.dtype]}({position})"
         dtypes = op.operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         return op.text(operands, dtypes[-1])
+
+
+class Body(Statements):
+    """Statements for one kernel."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        super().__init__(spec.task.fusion, (spec.task.fusion.exprs[index] for index in spec.task.exprs))
+        self.spec = spec
+        self.task = spec.task
+        self.domain = spec.domain
+        self.extents = extent_names(spec.domain)
+
+    def axes_of(self, fid: int) -> frozenset[int]:
+        """The axes along which (the root of) ``fid`` changes."""
+        root = self.root(fid)
+        return frozenset() if self.is_scalar(root) else self.domain.axes_of(root, self.value(root).tensor)
+
+    def memory_inputs(self) -> tuple[int, ...]:
+        """Tensors read from global memory."""
+        outputs = set(self.task.outputs)
+        return tuple(fid for fid in self.domain.accesses if fid not in outputs)
+
+    def closure(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[Expr, ...]:
+        """The exprs that compute ``targets``, in order; values in ``available`` are taken as computed."""
+        known = {self.root(fid) for fid in available}
+        wanted = {self.root(fid) for fid in targets} - known
+        exprs: list[Expr] = []
+        for index in reversed(self.task.exprs):
+            expr = self.fusion.exprs[index]
+            if not wanted.isdisjoint(expr.outputs):
+                exprs.append(expr)
+                wanted |= {self.root(fid) for fid in expr.inputs} - known
+        return tuple(reversed(exprs))
+
+    def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
+        """The tensors of global memory that :meth:`closure` reads, in fid order."""
+        roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
+        for expr in self.closure(targets, available):
+            roots |= {self.root(fid) for fid in expr.inputs}
+        taken = {self.root(fid) for fid in available}
+        return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
+
+    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        if expr.op != "iota":
+            return super()._expression(expr, coordinate)
+        result = self.value(expr.outputs[0])
+        start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
+        axes = self.domain.axes_of(result.fid, result.tensor)
+        position = coordinate(min(axes)) if axes else "0"
+        return f"{start} + {step} * {C_TYPES[result.dtype]}({position})"
 
     def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """``(those that change along none of axes, the others)``, scalars left out of both."""

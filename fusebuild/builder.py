@@ -23,7 +23,7 @@ from fusebuild.ir import (
     tensor_type,
     verify,
 )
-from fusebuild.ops import OPS
+from fusebuild.ops import OPERANDS, OPS
 from fusebuild.type_rules import TypeRuleError, normalize_dims
 
 
@@ -46,6 +46,7 @@ class FusionBuilder:
         self.exprs: list[Expr] = []
         self.inputs: list[int] = []
         self.outputs: list[Output] = []
+        self.lambdas: dict[str, Fusion] = {}
         self._next_fid = first_fid
 
     @classmethod
@@ -54,6 +55,7 @@ class FusionBuilder:
         builder = cls(fusion.name, doc=fusion.doc, first_fid=fusion.next_fid)
         builder.values = dict(fusion.values)
         builder.inputs, builder.outputs = list(fusion.inputs), list(fusion.outputs)
+        builder.lambdas = dict(fusion.lambdas)
         return builder
 
     def add_value(
@@ -126,23 +128,28 @@ class FusionBuilder:
         *,
         names: Sequence[str] = (),
         location: SourceLocation = NOWHERE,
-        results: Sequence[int] = (),
+        results: Sequence[int | None] = (),
     ) -> tuple[Value, ...]:
         """Record ``op`` and return its results.
 
         ``results`` gives fids that exist already (a pass replacing the definition of a value keeps its fid); without
-        it each result takes the next fid. Raises :class:`TypeRuleError`.
+        it, and for None among them, a result takes the next fid. Raises :class:`TypeRuleError`.
         """
         op_def = OPS[op]
-        given = {parameter.name: parameter.default for parameter in op_def.parameters if parameter.kind != "value"}
+        given = {parameter.name: parameter.default for parameter in op_def.parameters if parameter.kind not in OPERANDS}
         given |= dict(named or {})
-        if "dims" in given and operands and isinstance(operands[0].type, TensorType):
-            given["dims"] = _all_or_normalized(op, given["dims"], operands[0].type.rank)
+        ranks = [operand.tensor.rank for operand in operands if operand.is_tensor]
+        if "dims" in given and ranks:
+            given["dims"] = _all_or_normalized(op, given["dims"], max(ranks))
+        if isinstance(dim := given.get("dim"), int) and ranks:
+            given["dim"] = normalize_dims(op, [dim], max(ranks))[0]
         types = op_def.infer([operand.type for operand in operands], given)  # type: ignore[arg-type]
         padded = [*names, *[""] * (len(types) - len(names))]
-        values = [self.add_value(type_, name=name, location=location)
-                  for type_, name in zip(types, padded, strict=True)] if not results else [
-                  self._retyped(fid, type_) for fid, type_ in zip(results, types, strict=True)]  # fmt: skip
+        fids = results or [None] * len(types)
+        values = [
+            self.add_value(type_, name=name, location=location) if fid is None else self._retyped(fid, type_)
+            for fid, type_, name in zip(fids, types, padded, strict=True)
+        ]
         self.exprs.append(
             Expr(
                 op=op,
@@ -190,6 +197,7 @@ class FusionBuilder:
                 facts=tuple(facts),
                 cases=tuple(cases),
                 recorded=self._next_fid if recorded is None else recorded,
+                lambdas=self.lambdas,
             )
         )
 

@@ -10,12 +10,24 @@ Names and semantics are nvFuser's direct frontend's.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fusebuild.formula import Formula
-from fusebuild.ir import Attribute, DType, Expr, ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.generalized_ops import GENERALIZED
+from fusebuild.ir import DType, Expr, ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.op_def import (
+    DTYPE_PARAMETER,
+    OPERANDS,
+    REDUCTION_PARAMETERS,
+    REQUIRED,
+    Attributes,
+    Kind,
+    OpDef,
+    Parameter,
+    dims_of,
+    dtype_of,
+)
 from fusebuild.type_rules import (
     TypeRuleError,
     broadcast_in_dim_type,
@@ -23,7 +35,6 @@ from fusebuild.type_rules import (
     expand_type,
     linear_type,
     matmul_type,
-    normalize_dims,
     pointwise_type,
     promote,
     reduced_type,
@@ -32,18 +43,7 @@ from fusebuild.type_rules import (
     squeeze_type,
 )
 
-Attributes = Mapping[str, Attribute]
-
-
-class Kind(enum.Enum):
-    """What an op does to the iteration domain; schedulers look at this and not at names."""
-
-    POINTWISE = "pointwise"
-    VIEW = "view"
-    REDUCTION = "reduction"
-    COMPOSITE = "composite"
-    CREATION = "creation"
-    LIBRARY = "library"
+__all__ = ["OPERANDS", "OPS", "REQUIRED", "Attributes", "Kind", "OpDef", "Parameter", "Rule", "op_of"]
 
 
 class Rule(enum.Enum):
@@ -59,46 +59,6 @@ class Rule(enum.Enum):
     ANY = "any"  # promoted dtype in and out, bool too
     SELECT = "select"  # bool first operand, the rest promoted
     COPY = "copy"  # one operand of any dtype, kept: a copy of half is half
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One parameter of an op. ``kind`` says how a front end reads it: value, dims, shape, extent, mask, dtype, bool,
-    int. ``default`` of :data:`REQUIRED` marks one that must be given; a value whose default is None is an operand that
-    an expr may lack (only the last ones are)."""
-
-    name: str
-    kind: str = "value"
-    default: object = ...
-
-
-REQUIRED = ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpDef:
-    """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
-    of a reduction."""
-
-    name: str
-    kind: Kind
-    parameters: tuple[Parameter, ...]
-    infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]]
-    operand_dtypes: Callable[[Sequence[ValueType], Attributes], tuple[DType, ...]]
-    reference: Callable[..., Any]
-    cuda: str = ""
-    cuda_integer: str = ""
-    functor: str = ""
-    results: int = 1
-
-    @property
-    def operands(self) -> tuple[Parameter, ...]:
-        return tuple(parameter for parameter in self.parameters if parameter.kind == "value")
-
-    def text(self, operands: Sequence[str], dtype: DType) -> str:
-        """The CUDA expression for ``operands``, computed in ``dtype``."""
-        pattern = self.cuda_integer if self.cuda_integer and not dtype.is_floating else self.cuda
-        return pattern.format(*operands)
 
 
 def _compute_dtype(rule: Rule, name: str, types: Sequence[ValueType]) -> DType:
@@ -295,17 +255,11 @@ def _same_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DT
 
 
 def _cast_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    dtype = _dtype(attributes)
+    dtype = dtype_of(attributes)
     assert dtype is not None
     if isinstance(types[0], TensorType):
         return (pointwise_type(dtype, types),)
     return (ScalarType(dtype=dtype),)
-
-
-def _dtype(attributes: Attributes) -> DType | None:
-    dtype = attributes.get("dtype")
-    assert dtype is None or isinstance(dtype, DType)
-    return dtype
 
 
 def _cast(name: str = "cast") -> OpDef:
@@ -333,11 +287,6 @@ def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., Tensor
     )
 
 
-def _dims_of(op: str, tensor: TensorType, attributes: Attributes) -> tuple[int, ...]:
-    dims = attributes["dims"]
-    return normalize_dims(op, tuple(range(tensor.rank)) if dims is None else dims, tensor.rank)  # type: ignore[arg-type]
-
-
 _VIEWS = (
     _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
           lambda t, a: broadcast_type(t, a["is_broadcast_dim"])),
@@ -345,15 +294,9 @@ _VIEWS = (
           lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"])),
     _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"])),
     _view("squeeze", [Parameter(name="dims", kind="dims")],
-          lambda t, a: squeeze_type(t, _dims_of("squeeze", t, a))),
+          lambda t, a: squeeze_type(t, dims_of("squeeze", t, a))),
 )  # fmt: skip
 
-_REDUCTION_PARAMETERS = (
-    Parameter(name="x"),
-    Parameter(name="dims", kind="dims", default=None),
-    Parameter(name="keepdim", kind="bool", default=False),
-)
-_DTYPE_PARAMETER = Parameter(name="dtype", kind="dtype", default=None)
 _CORRECTION = Parameter(name="correction", kind="int", default=1)
 
 
@@ -363,18 +306,18 @@ def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.RED
         if name in ("max", "min") and tensor.rank == 0 and attributes["dims"]:
             raise TypeRuleError(f"{name} of a zero-dim tensor takes no dims")
         base = "var" if name == "var_mean" else name
-        dtype = _dtype(attributes) or reduction_dtype(base, tensor.dtype)
-        dims = _dims_of(name, tensor, attributes)
+        dtype = dtype_of(attributes) or reduction_dtype(base, tensor.dtype)
+        dims = dims_of(name, tensor, attributes)
         return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
 
     def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
-        dtype = _dtype(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
+        dtype = dtype_of(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
         return (DType.FLOAT if dtype.is_reduced_precision else dtype,)
 
     return OpDef(
         name=name,
         kind=kind,
-        parameters=(*_REDUCTION_PARAMETERS, *extra),
+        parameters=(*REDUCTION_PARAMETERS, *extra),
         infer=infer,
         operand_dtypes=operand_dtypes,
         reference=lambda torch, x: x,
@@ -384,11 +327,11 @@ def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.RED
 
 
 _REDUCTIONS = (
-    _reduction("sum", "Sum", _DTYPE_PARAMETER),
-    _reduction("prod", "Prod", _DTYPE_PARAMETER),
+    _reduction("sum", "Sum", DTYPE_PARAMETER),
+    _reduction("prod", "Prod", DTYPE_PARAMETER),
     _reduction("max", "Max"),
     _reduction("min", "Min"),
-    _reduction("mean", "", _DTYPE_PARAMETER, kind=Kind.COMPOSITE),
+    _reduction("mean", "", DTYPE_PARAMETER, kind=Kind.COMPOSITE),
     _reduction("var", "", _CORRECTION, kind=Kind.COMPOSITE),
     _reduction("var_mean", "", _CORRECTION, kind=Kind.COMPOSITE, results=2),
 )
@@ -399,14 +342,14 @@ def _full_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[Val
     assert isinstance(shape, tuple)
     if not isinstance(types[0], ScalarType):
         raise TypeRuleError("full takes a scalar fill value", operand=0)
-    dtype = _dtype(attributes) or types[0].dtype
+    dtype = dtype_of(attributes) or types[0].dtype
     return (tensor_type(dtype, shape, range(len(shape))),)  # type: ignore[arg-type]
 
 
 def _iota_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
     if not all(isinstance(t, ScalarType) and t.dtype.is_integer for t in types):
         raise TypeRuleError("iota takes integer scalars for start and step", operand=0)
-    dtype = _dtype(attributes) or DType.INT64
+    dtype = dtype_of(attributes) or DType.INT64
     if not dtype.is_integer:
         raise TypeRuleError(f"iota yields integers, not {dtype.value}")
     length: Formula = attributes["length"]  # type: ignore[assignment]
@@ -429,10 +372,10 @@ def _creation(name: str, parameters: Sequence[Parameter], infer: Callable[..., t
 
 
 _CREATION = (
-    _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), _DTYPE_PARAMETER],
+    _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), DTYPE_PARAMETER],
               _full_infer),
     _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
-                       Parameter(name="step", default=1), _DTYPE_PARAMETER], _iota_infer),
+                       Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer),
     _creation("size", [Parameter(name="extent", kind="extent")], _size_infer),
 )  # fmt: skip
 
@@ -469,8 +412,9 @@ _IMAG = OpDef(
 )
 
 OPS: dict[str, OpDef] = {
-    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *_CREATION, *_LIBRARY)
-}
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *GENERALIZED,
+                           *_CREATION, *_LIBRARY)
+}  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""
 
 

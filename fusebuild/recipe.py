@@ -18,6 +18,7 @@ from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion, Value
 from fusebuild.recipe_body import BodyReader, Scope, body_text, parse_body
+from fusebuild.recipe_lambdas import record_lambda
 from fusebuild.recipe_sections import InputSection, OutputSection, Sections, read_sections
 from fusebuild.recipe_text import MAX_BYTES, Problems, Source, parse_yaml, read_source
 from fusebuild.type_rules import TypeRuleError
@@ -71,6 +72,7 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     recorder = _Recorder(source, sections, problems)
     recorder.record_inputs()
     problems.raise_if_any()
+    recorder.record_lambdas()
     recorder.record_body()
     recorder.record_outputs()
     problems.raise_if_any()
@@ -117,6 +119,15 @@ class _Recorder:
         except TypeRuleError as error:
             self._problems.add(tensor.type_place, error.message, error.hint)
 
+    def record_lambdas(self) -> None:
+        """The lambdas, each a Fusion of its own."""
+        for section in self._sections.lambdas:
+            self._scope.owners[section.name] = "a lambda"
+            found = record_lambda(self._source, section, self._problems)
+            self._scope.lambdas[section.name] = found
+            if found is not None:
+                self._builder.lambdas[section.name] = found.body
+
     def record_body(self) -> None:
         """The statements, and complaints about names that nothing reads."""
         assert self._sections.body is not None
@@ -139,6 +150,9 @@ class _Recorder:
         for scalar in self._sections.scalars:
             if scalar.name not in read:
                 self._problems.add(scalar.place, f"scalar '{scalar.name}' is never used", "remove it")
+        for section in self._sections.lambdas:
+            if section.name not in read and self._scope.lambdas[section.name] is not None:
+                self._problems.add(section.place, f"lambda '{section.name}' is never used", "remove it")
 
     def record_outputs(self) -> None:
         """Casts on store, and outputs with the inputs that they overwrite."""
@@ -182,6 +196,11 @@ class _Recorder:
         fusion = self._builder.finish(
             facts=[fact for fact, _ in self._sections.facts], cases=[case.sizes for case in self._sections.cases]
         )
+        if fusion.lambdas:
+            from fusebuild.lambda_checks import check_lambdas  # most recipes have none
+
+            places = {name: found.place for name, found in self._scope.lambdas.items() if found is not None}
+            check_lambdas(fusion, places, self._problems.add)
         for case in self._sections.cases:
             for value in fusion.values.values():
                 count = evaluate(value.tensor.numel, case.sizes) if value.is_tensor else 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, nearest
 from fusebuild.ir import Value
-from fusebuild.recipe_calls import Calls
+from fusebuild.recipe_calls import Calls, KnownLambda
 from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import Problems, Scalar, Source
 
@@ -109,6 +109,7 @@ class Scope:
     values: dict[str, Value | None] = field(default_factory=dict)  # None: its statement has an error
     owners: dict[str, str] = field(default_factory=dict)  # what a name that the body did not assign is
     symbols: tuple[str, ...] = ()
+    lambdas: dict[str, KnownLambda | None] = field(default_factory=dict)  # None: it has an error
     used: set[str] = field(default_factory=set)
     suggested: set[str] = field(default_factory=set)  # offered as what the author meant, so perhaps used
 
@@ -126,7 +127,7 @@ class BodyReader:
 
     def __init__(self, text: BodyText, builder: FusionBuilder, scope: Scope, problems: Problems) -> None:
         self._text, self._scope, self._problems = text, scope, problems
-        self._calls = Calls(text.place, builder, problems, self._lookup, scope.symbols)
+        self._calls = Calls(text.place, builder, problems, self._lookup, scope.symbols, scope.lambdas)
         self._assignments: dict[str, _Assignment] = {}
         self._targets: dict[str, SourceLocation] = {}
         self._current: tuple[str, ...] = ()
@@ -224,6 +225,8 @@ class BodyReader:
             self._problems.add(place, message, hint)
         elif name in self._scope.symbols:
             self._problems.add(place, f"'{name}' is an extent, not a value", f"write size({name})")
+        elif name in self._scope.lambdas:
+            self._problems.add(place, f"'{name}' is a lambda, not a value", f"write combine={name} in a reduce or scan")
         else:
             self._report_undefined(name, place)
         return None

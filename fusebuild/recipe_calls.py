@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.formula import Formula
-from fusebuild.ir import Attribute, Literal, Value
+from fusebuild.ir import Attribute, Fusion, Literal, Value
+from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
 from fusebuild.recipe_fields import MAX_EXTENT, dtype_hint, dtype_named
 from fusebuild.recipe_text import Problems
@@ -61,8 +63,18 @@ def signature(op: OpDef) -> str:
     return f"{op.name}({', '.join(parts)})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLambda:
+    """A lambda that a body may name, and where the recipe defines it."""
+
+    body: Fusion
+    ordered: bool
+    place: SourceLocation
+
+
 class Calls:
-    """Records expressions into ``builder``. ``place`` locates a node, ``lookup`` finds the value of a name."""
+    """Records expressions into ``builder``. ``place`` locates a node, ``lookup`` finds the value of a name, ``lambdas``
+    has what ``combine`` may name (None for one that has an error)."""
 
     def __init__(
         self,
@@ -71,9 +83,10 @@ class Calls:
         problems: Problems,
         lookup: Lookup,
         symbols: tuple[str, ...],
+        lambdas: Mapping[str, KnownLambda | None],
     ) -> None:
         self._place, self._builder, self._problems = place, builder, problems
-        self._lookup, self._symbols = lookup, symbols
+        self._lookup, self._symbols, self._lambdas = lookup, symbols, lambdas
 
     def results(self, node: ast.expr, names: Sequence[str], *, is_pack: bool) -> tuple[Value, ...] | None:
         """The values of ``node``, the right side of an assignment to ``names``; as many as there are names."""
@@ -172,6 +185,10 @@ class Calls:
             is_absent = parameter.default is None and (argument is None or _is_none(argument))
             if parameter.kind == "value" and not is_absent:
                 operands.append(parameter.default if argument is None else argument)  # type: ignore[arg-type]
+            elif parameter.kind == "values":
+                operands += _items(arguments[parameter.name])
+            elif parameter.kind == "lambda":
+                complete &= self._combine(op, arguments, named)
             elif argument is not None and not is_absent:
                 complete &= self._attribute(op, parameter, argument, named)
         results = self._record(op.name, operands, named, node, names, complete=complete)
@@ -232,13 +249,36 @@ class Calls:
         if not complete or len(known) < len(values):
             return None
         # A wrong number of names is reported by the caller; the builder pads.
-        fitting = names if len(names) <= OPS[op].results else ()
+        state = named.get("state")
+        count = len(state) if isinstance(state, tuple) else OPS[op].results
+        fitting = names if len(names) <= count else ()
         try:
             return self._builder.call(op, known, named, names=fitting, location=self._place(node))
         except TypeRuleError as error:
             culprit = None if error.operand is None else operands[error.operand]
             self._error(culprit if isinstance(culprit, ast.expr) else node, error.message, error.hint)
             return None
+
+    def _combine(self, op: OpDef, arguments: Arguments, named: dict[str, Attribute]) -> bool:
+        """Read the lambda and what follows from it into ``named``; False after reporting why it does not fit."""
+        node = arguments["combine"]
+        if not isinstance(node, ast.Name) or node.id not in self._lambdas:
+            name = f" '{node.id}'" if isinstance(node, ast.Name) else ""
+            near = nearest(node.id, self._lambdas) if isinstance(node, ast.Name) else ""
+            self._error(node, f"{op.name}: combine names no lambda{name}", near or "define it under lambdas")
+            return False
+        found = self._lambdas[node.id]
+        if found is None:
+            return False
+        state = state_dtypes(found.body)
+        for parameter in ("inputs", "init"):
+            items = _items(arguments[parameter])
+            if len(items) != len(state):
+                message = f"{op.name}: {parameter} has {_count(len(items), 'part')}, but the state of '{node.id}' has"
+                self._error(arguments[parameter], f"{message} {len(state)}")
+                return False
+        named |= {"combine": node.id, "state": state, "ordered": found.ordered or op.name == "scan"}
+        return True
 
     def _attribute(self, op: OpDef, parameter: Parameter, node: ast.expr, named: dict[str, Attribute]) -> bool:
         """Read ``node`` as what ``parameter`` takes into ``named``; False after reporting that it is not."""
@@ -350,6 +390,11 @@ def _literal(node: ast.expr) -> object:
         assert isinstance(node.operand, ast.Constant)
         return -node.operand.value  # type: ignore[operator]
     return node
+
+
+def _items(node: ast.expr) -> list[ast.expr]:
+    """The items of a list; a single expression is a list of one."""
+    return list(node.elts) if isinstance(node, ast.List | ast.Tuple) else [node]
 
 
 def _is_none(argument: ast.expr) -> bool:

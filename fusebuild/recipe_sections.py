@@ -2,7 +2,8 @@
 
 ```
 fusion (a name)   doc   extents {symbol: facts}   inputs {name: type}   scalars {name: dtype or {dtype, value}}
-body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]   bench {name: expression}
+lambdas {name: {left, right, body, results, ordered}}   body (a literal block)
+outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]   bench {name: expression}
 ```
 """
 
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir import DType, ExtentFact, Literal
 from fusebuild.recipe_fields import MAX_EXTENT, Fields, TensorText
+from fusebuild.recipe_lambdas import LambdaSection, read_lambda
 from fusebuild.recipe_text import Mapping, Node, Problems, Scalar, Sequence
 
-SECTIONS = ("fusion", "doc", "extents", "inputs", "scalars", "body", "outputs", "cases", "bench")
+SECTIONS = ("fusion", "doc", "extents", "inputs", "scalars", "lambdas", "body", "outputs", "cases", "bench")
 _SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 
 
@@ -69,6 +71,7 @@ class Sections:
     facts: list[tuple[ExtentFact, SourceLocation]] = field(default_factory=list)
     inputs: list[InputSection] = field(default_factory=list)
     scalars: list[ScalarSection] = field(default_factory=list)
+    lambdas: list[LambdaSection] = field(default_factory=list)
     body: Scalar | None = None
     outputs: list[OutputSection] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -105,6 +108,7 @@ class _SectionReader:
             "inputs": self._read_inputs,
             "scalars": self._read_scalars,
             "extents": self._read_extents,
+            "lambdas": self._read_lambdas,
             "body": self._read_body,
             "outputs": self._read_outputs,
             "cases": self._read_cases,
@@ -242,6 +246,13 @@ class _SectionReader:
                 self._problems.add(node.location, f"{symbol} has the value {size}, but {broken}")
         return fact
 
+    def _read_lambdas(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to lambdas").values():
+            name = self._fields.name(key, "a name")
+            section = read_lambda(self._fields, name or "", key.location, value)
+            if name and section:
+                self._sections.lambdas.append(section)
+
     def _read_body(self, node: Node) -> None:
         self._sections.body = self._fields.text(node, "statements")
 
@@ -302,7 +313,8 @@ class _SectionReader:
         owners = dict.fromkeys(self._sections.symbols, "a dim")
         inputs = [(tensor.name, tensor.place, "an input") for tensor in self._sections.inputs]
         scalars = [(scalar.name, scalar.place, "a scalar") for scalar in self._sections.scalars]
-        for name, place, owner in inputs + scalars:
+        lambdas = [(section.name, section.place, "a lambda") for section in self._sections.lambdas]
+        for name, place, owner in inputs + scalars + lambdas:
             if name in owners:
                 self._problems.add(place, f"'{name}' is already {owners[name]}", "one name means one thing")
             owners[name] = owner

@@ -20,6 +20,7 @@ from fusebuild.errors import UsageError
 from fusebuild.formula import Formula, show
 from fusebuild.formula import evaluate as evaluate_formula
 from fusebuild.ir import DType, Expr, Fusion, ScalarType, TensorType, Value
+from fusebuild.lambda_reference import Combination, built_in, dim_of, reduce_with, scan_with
 from fusebuild.ops import OPS, Kind
 
 if TYPE_CHECKING:
@@ -135,12 +136,19 @@ class _Step:
     results: tuple[Value, ...]
     extents: Mapping[str, int]
     device: Any
+    convert: Conversion
+    lambdas: Mapping[str, Fusion]
 
     def shape(self, name: str = "shape") -> list[int]:
         """The shape attribute ``name`` in numbers."""
         shape = self.expr.attribute(name)
         assert isinstance(shape, tuple)
         return [evaluate_formula(extent, self.extents) for extent in shape]  # type: ignore[arg-type]
+
+    @property
+    def combination(self) -> Combination:
+        """The lambda of the expr."""
+        return Combination(body=self.lambdas[self.expr.combine], convert=self.convert)
 
     @property
     def keepdim(self) -> bool:
@@ -212,6 +220,8 @@ class _Evaluation:
             results=tuple(self.fusion.value(fid) for fid in expr.outputs),
             extents=self.extents,
             device=self.device,
+            convert=self.convert,
+            lambdas=self.fusion.lambdas,
         )
 
     def _operand(self, fid: int, dtype: DType) -> Tensor:
@@ -369,6 +379,12 @@ _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
     "mean": _mean,
     "var": lambda step: _variance(step)[:1],
     "var_mean": _variance,
+    "reduce": lambda step: reduce_with(step.combination, step.operands, step.expr.dims, step.keepdim),
+    "scan": lambda step: scan_with(step.combination, step.operands, dim_of(step.expr)),
+    **{
+        op: lambda step: built_in(step.expr, step.operands[0])
+        for op in ("argmax", "argmin", "any", "all", "logsumexp", "online_softmax_statistics", "cumsum", "cumprod")
+    },
     "full": _full,
     "iota": _iota,
     "size": _size,

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 from random_fusions import random_fusion, tiny_fusion
-from small_recipes import SUM_THEN_ADD, primitive, text_of
+from small_recipes import ROOT, SUM_THEN_ADD, primitive, text_of
 
 from fusebuild import schedule
 from fusebuild.artifact import open_artifact
 from fusebuild.errors import ScheduleError, UsageError
 from fusebuild.ir import Fusion, Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.passes import run_passes
+from fusebuild.recipe import load_recipe
 from fusebuild.schedule.alias import AliasScheduler
 from fusebuild.segmentation import exact, segment
 from fusebuild.segmentation.acceptance import Acceptance
@@ -214,6 +216,12 @@ class TestLimits:
         with pytest.raises(UsageError) as caught:
             case.exact()
         assert str(caught.value) == "the exact search takes fusions of at most 12 atoms, and test has 13"
+
+    def test_an_expr_of_several_results_is_refused(self) -> None:
+        case = Case(dense_outputs(run_passes(load_recipe(ROOT / "recipes" / "argmax.yaml").fusion)))
+        with pytest.raises(UsageError) as caught:
+            case.exact()
+        assert str(caught.value) == "the exact search takes exprs with one result, and argmax has a reduce with 2"
 
     def test_the_limit_is_the_callers(self) -> None:
         case = case_of(self.LONG)

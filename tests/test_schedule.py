@@ -63,7 +63,7 @@ def kernels(variant: VariantSpec) -> list[KernelSpec]:
 
 def test_the_order_in_which_they_are_asked() -> None:
     names = [scheduler.name for scheduler in SCHEDULERS]
-    assert names == ["alias", "pointwise", "reduction", "inner_persistent", "library"]
+    assert names == ["alias", "pointwise", "reduction", "inner_persistent", "scan", "library"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def cost(segmented: SegmentedFusion) -> float:
 
 def shuffled_body(text: str, chance: random.Random) -> str:
     """The recipe ``text`` with the statements of its body in another order that defines every name before its use."""
-    head, _, rest = text.partition("body: |\n")
+    head, _, rest = text.partition("\nbody: |\n")  # a lambda's own body is indented
     lines = rest.splitlines()
     end = next(index for index, line in enumerate(lines) if line and not line.startswith(" "))
     statements = ast.parse("\n".join(line[2:] for line in lines[:end])).body
@@ -47,7 +47,7 @@ def shuffled_body(text: str, chance: random.Random) -> str:
         waiting.remove(ready)
         written |= _targets(ready)
         body.append(f"  {ast.unparse(ready)}")
-    return "\n".join([f"{head}body: |", *body, *lines[end:]]) + "\n"
+    return "\n".join([head, "body: |", *body, *lines[end:]]) + "\n"
 
 
 def _targets(statement: ast.stmt) -> set[str]:

@@ -37,13 +37,18 @@ class Ops:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name not in OPS:
+        if name not in self._names():
             message = f"unknown op '{name}'"
             raise UnknownOpError([Diagnostic(location=caller(), message=message, hint=nearest(name, self.__dir__()))])
         return partial(self._call, OPS[name])
 
     def __dir__(self) -> list[str]:
-        return sorted({*OPS, "shape"})
+        return sorted({*self._names(), "shape"})
+
+    @staticmethod
+    def _names() -> set[str]:
+        """Every op but those that combine with a lambda: only recipes can write one."""
+        return {op.name for op in OPS.values() if not op.is_generalized}
 
     def size(self, arg: Tensor, dim: int) -> Scalar:
         """The size of ``dim`` of ``arg``."""

@@ -7,11 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from fusebuild.definition.values import DataType
 from fusebuild.errors import UsageError
 from fusebuild.formula import Formula, show, symbols
-from fusebuild.ir import Attribute, DType, Expr, Fusion, Literal, TensorType, Value, VectorType, tensor_type
+from fusebuild.ir import (
+    Attribute,
+    DType,
+    Expr,
+    Fusion,
+    Literal,
+    TensorType,
+    Value,
+    VectorType,
+    tensor_type,
+    used_lambdas,
+)
 from fusebuild.ops import OPS, Parameter
 
 
@@ -37,7 +49,10 @@ class PythonText:
         return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
 
     def _comments(self) -> Iterator[str]:
-        """Segments may name sizes of inputs that they do not read; no Python text can say that."""
+        """What no Python text can say: segments may name sizes of inputs that they do not read, and lambdas are written
+        in recipes alone."""
+        for name in self._fusion.lambdas:
+            yield f"# {name} is a lambda; only recipes can define one"
         own = {symbol for binding in self._fusion.extents for symbol in symbols(binding.extent)}
         used = dict.fromkeys(
             symbol
@@ -96,6 +111,8 @@ class PythonText:
                     continue
                 text = self._name(fid)
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
+            elif parameter.kind == "values":
+                parts.append(f"{parameter.name}=[{', '.join(map(self._name, islice(operands, len(expr.outputs))))}]")
             else:
                 parts.append(f"{parameter.name}={self._attribute(parameter, named[parameter.name], expr)}")
         return f"fd.ops.{expr.op}({', '.join(parts)})"
@@ -159,6 +176,9 @@ class RecipeText:
         lines = [f"fusion: {self._fusion.name}"]
         lines += self._section("inputs", [self._input(value) for value in self._fusion.tensor_inputs])
         lines += self._section("scalars", [self._scalar(self._fusion.value(fid)) for fid in [*arguments, *constants]])
+        lines += self._section(
+            "lambdas", [line for name in used_lambdas(self._fusion, self._live) for line in self._lambda(name)]
+        )
         lines += ["body: |", *(f"  {line}" for line in self._body())]
         lines += self._section("outputs", list(self._outputs()))
         lines += self._section("cases", [_case(sizes) for sizes in self._fusion.cases])
@@ -214,6 +234,21 @@ class RecipeText:
                                 for fid in expr.outputs)  # fmt: skip
             yield f"{results} = {self._call(expr)}"
 
+    def _lambda(self, name: str) -> Iterator[str]:
+        """The entry of a lambda. Its uses say whether it is ordered."""
+        body = self._fusion.lambdas[name]
+        text = _LambdaText(body)
+        sides = body.inputs[: len(body.outputs)], body.inputs[len(body.outputs) :]
+        yield f"{name}:"
+        for side, fids in zip(("left", "right"), sides, strict=True):
+            parts = [f"{recipe_name(body.value(fid))}: {body.value(fid).dtype.value}" for fid in fids]
+            yield f"  {side}: {{{', '.join(parts)}}}"
+        yield "  body: |"
+        for expr in body.exprs:
+            yield f"    {text.statement(expr)}"
+        yield f"  results: [{', '.join(recipe_name(body.value(fid)) for fid in body.output_fids)}]"
+        yield f"  ordered: {str(all(e.is_ordered for e in self._fusion.exprs if e.combine == name)).lower()}"
+
     def _is_needed(self, fid: int) -> bool:
         return fid in self._read or fid in self._fusion.output_fids
 
@@ -227,6 +262,9 @@ class RecipeText:
                     continue
                 text = self._operand(self._fusion.value(fid))
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
+            elif parameter.kind == "values":
+                values = map(self._fusion.value, islice(operands, len(expr.outputs)))
+                parts.append(f"{parameter.name}=[{', '.join(map(self._operand, values))}]")
             elif named[parameter.name] is not None:
                 parts.append(f"{parameter.name}={_recipe_attribute(named[parameter.name])}")
         return f"{expr.op}({', '.join(parts)})"
@@ -245,6 +283,17 @@ class RecipeText:
             else:
                 target = recipe_name(self._fusion.value(output.alias))
                 yield f"{recipe_name(value)}: {{dtype: {dtype}, alias: {target}}}"
+
+
+class _LambdaText(RecipeText):
+    """The body of a lambda, where a number takes the dtype of what it meets."""
+
+    def _is_listed(self, value: Value) -> bool:
+        return False
+
+    def statement(self, expr: Expr) -> str:
+        """``expr`` as a line of the body."""
+        return f"{recipe_name(self._fusion.value(expr.outputs[0]))} = {self._call(expr)}"
 
 
 def _case(sizes: Mapping[str, int]) -> str:

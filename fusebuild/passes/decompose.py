@@ -1,9 +1,9 @@
 """Say everything in primitives, so that schedulers see few forms.
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
-``expand``, ``squeeze``, ``full``, ``iota``, ``size``, and the reductions sum, prod, max and min without ``keepdim`` or
-``dtype``, each over one run of adjacent dims, and library calls whose operands have strides that are known now. Extents
-of 1 still broadcast implicitly.
+``expand``, ``squeeze``, ``full``, ``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without
+``keepdim`` or ``dtype``, each over one run of adjacent dims, ``scan``, and library calls whose operands have strides
+that are known now. Extents of 1 still broadcast implicitly.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fusebuild.formula import product
 from fusebuild.ir import Attribute, DType, Expr, Fusion, TensorType, Value
 from fusebuild.ops import OPS, Kind
+from fusebuild.passes.built_in_lambdas import BUILT_IN
+from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.type_rules import reduction_dtype
 
@@ -34,6 +36,10 @@ def decompose(fusion: Fusion) -> Fusion:
             _mean(rewriter, expr)
         elif expr.op in ("var", "var_mean"):
             _variance(rewriter, expr)
+        elif expr.op in BUILT_IN:
+            built_in(rewriter, expr)
+        elif OPS[expr.op].is_generalized:
+            generalized(rewriter, expr)
         elif OPS[expr.op].kind is Kind.POINTWISE:
             _align_ranks(rewriter, expr, widened)
         elif OPS[expr.op].kind is Kind.LIBRARY:
@@ -232,12 +238,7 @@ def _widen(op: str, operand: Value, compute: DType, name: str) -> list[_Step]:
 
 def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[_Step]:
     """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run."""
-    runs: list[list[int]] = []
-    for dim in dims:
-        if runs and all(tensor.shape[between] == 1 for between in range(runs[-1][-1] + 1, dim)):
-            runs[-1].append(dim)
-        else:
-            runs.append([dim])
+    runs = dim_runs(tensor.shape, dims)
     names = [f"{name}_{op}", *[f"{name}_partial"] * (len(runs) - 1)]
     return [
         _Step(op=op, name=step_name, named={"dims": tuple(run)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import NOWHERE, SourceLocation
@@ -67,12 +68,32 @@ class Rewriter:
     ) -> Value:
         """Record a one-result op. ``result`` is the old fid that it now defines; without it a new value is made."""
         results = () if result is None else (result,)
-        old_type = None if result is None else self.builder.values[result].type
-        (value,) = self.builder.call(op, operands, named, names=[name], location=location, results=results)
-        if result is not None and value.type != old_type:
-            self._retyped.add(value.fid)
-        self._note(self.builder.exprs[-1])
+        (value,) = self.emit_all(op, operands, named, names=[name], results=results, location=location)
         return value
+
+    def emit_all(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        named: Mapping[str, Attribute] | None = None,
+        *,
+        names: Sequence[str] = (),
+        results: Sequence[int | None] = (),
+        location: SourceLocation = NOWHERE,
+    ) -> tuple[Value, ...]:
+        """As :meth:`emit`, for an op with any number of results; None among ``results`` makes a new value."""
+        old = {fid: self.builder.values[fid].type for fid in results if fid is not None}
+        values = self.builder.call(op, operands, named, names=names, location=location, results=results)
+        self._retyped.update(fid for value in values if (fid := value.fid) in old and value.type != old[fid])
+        self._note(self.builder.exprs[-1])
+        return values
+
+    def add_lambda(self, body: Fusion) -> str:
+        """Give the new Fusion the lambda ``body``; returns the name that exprs combine with."""
+        name = body.name
+        while self.builder.lambdas.setdefault(name, body) != body:
+            name += "_"
+        return name
 
     def constant(self, literal: Literal, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:
         return self.builder.constant(literal, name=name, location=location)
@@ -101,7 +122,8 @@ class Rewriter:
 
     def finish(self) -> Fusion:
         """The rewritten Fusion, without values that nothing defines or reads."""
-        return self.fusion.with_exprs(self.builder.exprs, self.builder.values.values())
+        fusion = replace(self.fusion, lambdas=dict(self.builder.lambdas))
+        return fusion.with_exprs(self.builder.exprs, self.builder.values.values())
 
     def _note(self, expr: Expr) -> None:
         for fid in expr.outputs:

@@ -11,6 +11,7 @@ from fusebuild.schedule.kernel import Rejection, Scheduler
 from fusebuild.schedule.library import LibraryScheduler, has_library_call
 from fusebuild.schedule.pointwise import PointwiseScheduler
 from fusebuild.schedule.reduction import ReductionScheduler
+from fusebuild.schedule.scan import ScanScheduler, ordered
 from fusebuild.target import Target
 
 SCHEDULERS: tuple[Scheduler, ...] = (
@@ -18,6 +19,7 @@ SCHEDULERS: tuple[Scheduler, ...] = (
     PointwiseScheduler(),
     ReductionScheduler(),
     InnerPersistentScheduler(),
+    ScanScheduler(),
     LibraryScheduler(),
 )
 
@@ -25,12 +27,14 @@ SCHEDULERS: tuple[Scheduler, ...] = (
 def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, ...]:
     """The first scheduler that takes ``task``, or every scheduler's reason not to.
 
-    No kernel computes what a library does and the library nothing else, so the others' reasons would say only that.
+    No kernel computes what a library does and the library nothing else, and only one family combines in order, so the
+    others' reasons would say only that.
     """
-    is_call = has_library_call(task)
+    special = LibraryScheduler if has_library_call(task) else ScanScheduler if ordered(task) else None
     rejections: list[Rejection] = []
     for scheduler in SCHEDULERS:
-        if isinstance(scheduler, LibraryScheduler) != is_call:
+        own = type(scheduler) if isinstance(scheduler, LibraryScheduler | ScanScheduler) else None
+        if own is not special:
             continue
         rejected = scheduler.accepts(task, target)
         if rejected is None:

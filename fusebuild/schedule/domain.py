@@ -18,7 +18,7 @@ from fusebuild.ops import Kind, op_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One loop: its extent, and whether some reduction of the task runs over it."""
+    """One loop: its extent, and whether some reduction or scan of the task runs over it."""
 
     extent: Formula
     reduced: bool
@@ -70,10 +70,8 @@ def domain_of(task: Task) -> Domain:
         expr = task.fusion.exprs[index]
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
-        if op_of(expr).kind is Kind.REDUCTION:
-            shape = task.fusion.value(expr.inputs[0]).tensor.shape
-            long = [dim for dim in expr.dims if shape[dim] != 1]
-            reduced.update((expr.inputs[0], dim) for dim in long or expr.dims)
+        if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
+            reduced.update(walked_dims(task, expr))
     _join_parallel_loops(task, fids, loops)
     shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
     reduced_loops = {loops.find(key) for key in reduced}
@@ -93,6 +91,19 @@ def domain_of(task: Task) -> Domain:
     )
 
 
+def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
+    """``(fid, dim)`` of the operands' dims that a reduction or scan runs over; dims of size 1 only where all are."""
+    dims = expr.dims if op_of(expr).kind is Kind.REDUCTION else (expr.attribute("dim"),)
+    tensors = [fid for fid in expr.inputs if task.fusion.value(fid).is_tensor]
+    long = [
+        (fid, dim)
+        for dim in dims
+        for fid in tensors
+        if isinstance(dim, int) and task.fusion.value(fid).tensor.shape[dim] != 1
+    ]
+    return tuple(long or [(tensors[0], dim) for dim in dims if isinstance(dim, int)])
+
+
 def _tensor_fids(task: Task) -> tuple[int, ...]:
     seen: dict[int, None] = {}
     for index in task.exprs:
@@ -102,16 +113,21 @@ def _tensor_fids(task: Task) -> tuple[int, ...]:
 
 
 def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
-    """Pairs of dims of ``expr``'s operands and result that are walked by one loop."""
-    op, result = op_of(expr), expr.outputs[0]
-    if not task.fusion.value(result).is_tensor or op.kind is Kind.CREATION:
+    """Pairs of dims of ``expr``'s operands and results that are walked by one loop."""
+    op = op_of(expr)
+    if not task.fusion.value(expr.outputs[0]).is_tensor or op.kind is Kind.CREATION:
         return
-    shape = task.fusion.value(result).tensor.shape
-    for fid in (fid for fid in expr.inputs if task.fusion.value(fid).is_tensor):
-        own = task.fusion.value(fid).tensor.shape
+    shapes = {fid: value.tensor.shape for fid in (*expr.inputs, *expr.outputs)
+              if (value := task.fusion.value(fid)).is_tensor}  # fmt: skip
+    operands = [fid for fid in expr.inputs if fid in shapes]
+    for index, fid in enumerate(operands):
+        own = shapes[fid]
         for source, target in _dim_pairs(expr, op.kind, len(own)):
-            if own[source] == shape[target]:
-                yield (fid, source), (result, target)
+            for result in expr.outputs:
+                if own[source] == shapes[result][target]:
+                    yield (fid, source), (result, target)
+        for other in operands[:index] if op.kind is Kind.REDUCTION else ():
+            yield from (((other, dim), (fid, dim)) for dim in expr.dims if own[dim] == shapes[other][dim] != 1)
 
 
 def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:

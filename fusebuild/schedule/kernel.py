@@ -153,7 +153,12 @@ def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
 
 def reductions(task: Task) -> tuple[int, ...]:
     """Indices of the task's reduction exprs."""
-    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is Kind.REDUCTION)
+    return indices_of(task, Kind.REDUCTION)
+
+
+def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
+    """Indices of the task's exprs of ``kind``."""
+    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is kind)
 
 
 def extent_names(domain: AxisDomain) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ class PointwiseScheduler:
     def accepts(self, task: Task, target: Target) -> Rejection | None:
         for index in task.exprs:
             expr = task.fusion.exprs[index]
-            if op_of(expr).kind is Kind.REDUCTION:
-                return rejection(self.name, task, f"{expr.op} is a reduction", expr.outputs[0])
+            if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
+                return rejection(self.name, task, f"{expr.op} is a {kind.value}", expr.outputs[0])
         domain = try_domain(self.name, task)
         if isinstance(domain, Rejection):
             return domain

@@ -44,6 +44,7 @@ from fusebuild.schedule.rows import (
     next_power_of_two,
     reduced_axes,
     row_threads,
+    vector_of_states,
 )
 from fusebuild.target import Target
 
@@ -103,7 +104,9 @@ class ReductionScheduler:
         domain = try_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         inner = len(domain.axes) - 1
+        is_inner = domain.axes[inner].reduced
         vec = vector_width(task, domain, inner)
+        vec = vec if is_inner else vector_of_states(task, vec)
         vector = vector_guards(task, domain, inner, vec)
         small = fits_int32(axis_product(domain, range(len(domain.axes))))
         choices = [
@@ -111,7 +114,6 @@ class ReductionScheduler:
             ("scalar_int32", (small,), 1, "int32_t"),
             ("scalar_int64", (), 1, "int64_t"),
         ]
-        is_inner = domain.axes[inner].reduced
         make = _inner if is_inner else _outer
         return usable(
             [
@@ -195,7 +197,7 @@ def _kernel(
 
 
 def partial_parameters(task: Task, *, const: bool) -> list[Parameter]:
-    """One scratch array ``[splits, kept]`` per reduction."""
+    """One scratch array ``[splits, kept]`` per reduced value."""
     return [
         workspace_parameter(
             f"P{fid}",
@@ -204,8 +206,13 @@ def partial_parameters(task: Task, *, const: bool) -> list[Parameter]:
             const=const,
             comment=f"partial results of {task.fusion.value(fid).name}",
         )
-        for slot, fid in enumerate(task.fusion.exprs[index].outputs[0] for index in reductions(task))
+        for slot, fid in enumerate(reduced_values(task))
     ]
+
+
+def reduced_values(task: Task) -> tuple[int, ...]:
+    """The results of all reductions; a generalized one has several."""
+    return tuple(fid for index in reductions(task) for fid in task.fusion.exprs[index].outputs)
 
 
 def _with_finish(
@@ -237,10 +244,7 @@ def _with_finish(
         heuristics=heuristics,
     )
     finish = LaunchSpec(kernel=kernel, grid=(ceil_div(kept, block_x), 1, 1), block=(block_x, heuristics.block_y, 1))
-    scratch = tuple(
-        product([splits, task.fusion.value(task.fusion.exprs[index].outputs[0]).dtype.bytes, kept])
-        for index in reductions(task)
-    )
+    scratch = tuple(product([splits, task.fusion.value(fid).dtype.bytes, kept]) for fid in reduced_values(task))
     return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
 
 

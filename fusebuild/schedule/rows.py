@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, ceil_div
-from fusebuild.ir import Task
+from fusebuild.ir import Expr, Task
 from fusebuild.ops import Kind, op_of
-from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.kernel import Rejection, reductions, rejection
+from fusebuild.schedule.domain import AxisDomain, walked_dims
+from fusebuild.schedule.kernel import Rejection, indices_of, reductions, rejection
 
 WARP = 32
 MAX_THREADS = 1024
+STATE_REGISTERS = 32
+"""What the states of lambdas may take of a thread's 128 registers, where it keeps one for each of its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,16 @@ def row_threads(columns: int, vec: int, vectors_per_thread: int) -> RowThreads:
     return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
 
 
+def vector_of_states(task: Task, vec: int) -> int:
+    """``vec``, halved until the states that a thread keeps for so many columns fit its registers."""
+    generalized = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).combine]
+    fids = [fid for expr in generalized for fid in expr.outputs]
+    registers = sum(max(1, task.fusion.value(fid).dtype.bytes // 4) for fid in fids)
+    while vec > 1 and registers * vec > STATE_REGISTERS:
+        vec //= 2
+    return vec
+
+
 def kept_axes(domain: AxisDomain) -> tuple[int, ...]:
     return tuple(index for index, axis in enumerate(domain.axes) if not axis.reduced)
 
@@ -64,23 +76,38 @@ def levels(task: Task) -> dict[int, int]:
     return level
 
 
+def own_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:
+    """The loops of the operands of ``expr``."""
+    operands = [fid for fid in expr.inputs if fid in domain.domain.dims]
+    return frozenset(loop for fid in operands for loop in domain.domain.dims[fid] if loop is not None)
+
+
+def walked_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:
+    """The loops that the reduction or scan ``expr`` runs over."""
+    loops = [domain.domain.dims[fid][dim] for fid, dim in walked_dims(task, expr)]
+    return frozenset(loop for loop in loops if loop is not None)
+
+
 def check_reductions(scheduler: str, task: Task, domain: AxisDomain) -> Rejection | None:
     """None when there are reductions, all over the same loops, each spanning every kept loop of the domain."""
     indices = reductions(task)
+    for index in indices_of(task, Kind.SCAN):
+        expr = task.fusion.exprs[index]
+        return rejection(scheduler, task, f"{task.fusion.value(expr.outputs[0]).name} is a scan", expr.outputs[0])
     if not indices:
         return rejection(scheduler, task, "there is no reduction")
     reduced = {loop for loop, info in enumerate(domain.domain.loops) if info.reduced}
     kept = {loop for axis in domain.axes if not axis.reduced for loop in axis.loops}
     for index in indices:
         expr = task.fusion.exprs[index]
-        dims = domain.domain.dims[expr.inputs[0]]
-        own = {dims[dim] for dim in expr.dims} - {None}
         name = task.fusion.value(expr.outputs[0]).name
-        if own != reduced:
+        if expr.is_ordered:
+            return rejection(scheduler, task, f"{name} combines in the order of indices", expr.outputs[0])
+        if walked_loops(task, domain, expr) != reduced:
             return rejection(
                 scheduler, task, f"{name} reduces over other dims than the rest of the task", expr.outputs[0]
             )
-        if not kept <= {*dims}:
+        if not kept <= own_loops(task, domain, expr):
             return rejection(
                 scheduler, task, f"the task iterates over dims that the reduction {name} does not have",
                 expr.outputs[0],

@@ -58,10 +58,14 @@ def exact_cover(fusion: Fusion, acceptance: Acceptance, costs: CostModel, limit:
     """A cover of ``fusion`` with the least :func:`~fusebuild.segmentation.cover.seconds` there is.
 
     ``fusion`` is the Fusion of ``acceptance`` and ``costs``, its exprs primitive and all of them live. Raises
-    :class:`UsageError` for one of more than ``limit`` atoms, and :class:`ScheduleError` with every scheduler's reason
-    for each expr that none takes even alone.
+    :class:`UsageError` for one of more than ``limit`` atoms or with an expr of several results, and
+    :class:`ScheduleError` with every scheduler's reason for each expr that none takes even alone.
     """
     dependencies = rules_of(fusion)
+    for expr in (fusion.exprs[index] for index in dependencies.exprs):
+        if len(expr.outputs) > 1:
+            place = f"{fusion.name} has a {expr.op} with {len(expr.outputs)}"
+            raise UsageError(f"the exact search takes exprs with one result, and {place}")
     atoms = atoms_of(dependencies, costs)
     if len(atoms) > limit:
         raise UsageError(f"the exact search takes fusions of at most {limit} atoms, and {fusion.name} has {len(atoms)}")

@@ -13,6 +13,7 @@ from fusebuild.ir import (
     SegmentFid,
     Task,
     tensor_type,
+    used_lambdas,
     verify,
 )
 
@@ -143,6 +144,7 @@ def extract(
         cases=fusion.cases,
         recorded=len(renumbered),
         given=bound_symbols(fusion) if given is None else given,
+        lambdas=used_lambdas(fusion, exprs),
     )
     fid_map = {SegmentFid(renumbered[fid]): OriginalFid(fid) for fid in (*inputs, *outputs)}
     return verify(extracted), fid_map

@@ -12,6 +12,7 @@ from fusebuild.views.inner import inner_persistent, reduction_inner
 from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_finish, reduction_outer
 from fusebuild.views.pointwise import pointwise
+from fusebuild.views.scan import scan, scan_outer
 
 _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise": pointwise,
@@ -19,6 +20,8 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,
     "reduction_finish": reduction_finish,
+    "scan": scan,
+    "scan_outer": scan_outer,
 }
 
 

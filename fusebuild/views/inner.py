@@ -25,10 +25,11 @@ from fusebuild.views.kernel_view import (
     scalar_load,
     strided_element,
 )
+from fusebuild.views.lambdas import combined, folded, foldings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class Rows:
     """A row kernel's two groups of axes and what has to be in place before its first sweep."""
 
     body: Body
@@ -50,9 +51,9 @@ class _Rows:
         return bool({*self.body.domain.accesses[fid].axes} & {*self.column.axes})
 
 
-def _rows(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> _Rows:
+def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> Rows:
     body = Body(spec)
-    return _Rows(
+    return Rows(
         body=body,
         row=Group(name="row", axes=kept_axes(spec.domain), index="int64_t"),
         column=Group(name="col", axes=reduced_axes(spec.domain)),
@@ -61,7 +62,7 @@ def _rows(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> _
     )
 
 
-def _row_setup(rows: _Rows, outputs: Sequence[int], level: dict[int, int]) -> tuple[Lines, Lines]:
+def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tuple[Lines, Lines]:
     """``(coordinates and statistics of the row, base addresses)`` before the first sweep."""
     body = rows.body
     touched = [*rows.reads, *outputs]
@@ -83,8 +84,8 @@ def _row_setup(rows: _Rows, outputs: Sequence[int], level: dict[int, int]) -> tu
     return lines, tuple(bases)
 
 
-def _row_sweep(
-    rows: _Rows, targets: Sequence[int], available: Sequence[int], loads: Callable[[int], Lines], element: str
+def row_sweep(
+    rows: Rows, targets: Sequence[int], available: Sequence[int], loads: Callable[[int], Lines], element: str
 ) -> Sweep:
     """One sweep over the columns that computes ``targets``. ``loads`` gives the lines that fetch an input's vector,
     ``element`` how an element is taken from it (a format of the fid)."""
@@ -107,18 +108,18 @@ def _row_sweep(
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
-            *(_row_element_load(rows, fid) for fid in moving if fid not in vectors),
+            *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
     )  # fmt: skip
 
 
-def _row_element_load(rows: _Rows, fid: int) -> str:
+def row_element_load(rows: Rows, fid: int) -> str:
     offset = strided_element(rows.body, fid, [rows.column], rows.inner)
     return scalar_load(rows.body, fid, f"r{fid}[{offset}]")
 
 
-def _row_stores(rows: _Rows, outputs: Sequence[int], vec_suffix: str = "") -> Sweep:
+def row_stores(rows: Rows, outputs: Sequence[int], vec_suffix: str = "") -> Sweep:
     """Stores of outputs that change along the row."""
     body = rows.body
     strided = [fid for fid in outputs if not is_vector(body, fid)]
@@ -137,7 +138,7 @@ def _row_stores(rows: _Rows, outputs: Sequence[int], vec_suffix: str = "") -> Sw
     )
 
 
-def _row_epilogue(rows: _Rows, done: Iterable[int], level: dict[int, int], at: int) -> Lines:
+def row_epilogue(rows: Rows, done: Iterable[int], level: dict[int, int], at: int) -> Lines:
     """Values of the row that follow from the reductions of level ``at``."""
     still, _ = rows.body.split(rows.exprs, rows.column.axes)
     finished = set(done)
@@ -146,7 +147,7 @@ def _row_epilogue(rows: _Rows, done: Iterable[int], level: dict[int, int], at: i
     )
 
 
-def _row_results(rows: _Rows, outputs: Sequence[int]) -> Lines:
+def row_results(rows: Rows, outputs: Sequence[int]) -> Lines:
     """Stores of outputs that hold one element a row."""
     body = rows.body
     return tuple(
@@ -160,27 +161,25 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     outputs = spec.task.outputs
     indices = reductions(spec.task)
     level = levels(spec.task)
-    rows = _rows(spec, [spec.task.fusion.exprs[index].outputs[0] for index in indices], outputs)
+    rows = rows_of(spec, folded(spec.task, indices), outputs)
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    setup, bases = _row_setup(rows, outputs, level)
+    setup, bases = row_setup(rows, outputs, level)
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        operands = [body.fusion.exprs[index].inputs[0] for index in own]
-        sweep = _row_sweep(rows, operands, known, loader.lines, loader.element)
-        reduced = [body.fusion.exprs[index].outputs[0] for index in own]
+        sweep = row_sweep(rows, combined(body, own), known, loader.lines, loader.element)
         totals = accumulate(body, own)
-        results = (*totals.results, *_row_epilogue(rows, reduced, level, at))
+        results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, own)});"
         parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
         sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
     if wide:
-        final = _row_sweep(rows, wide, known, loader.lines, loader.element)
-        sweeps.append(join(final, _row_stores(rows, wide)))
-    narrow = _row_results(rows, [fid for fid in outputs if fid not in wide])
+        final = row_sweep(rows, wide, known, loader.lines, loader.element)
+        sweeps.append(join(final, row_stores(rows, wide)))
+    narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
     return make_view(
         spec, body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweeps), epilogue=Sweep(stores=narrow, arrays=loader.arrays(),
@@ -192,14 +191,14 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
 class _Loader:
     """How a row kernel's sweeps fetch vectors: from registers, from shared memory, or from global memory each time."""
 
-    def __init__(self, rows: _Rows, heuristics: PersistentHeuristics) -> None:
-        self._rows, self._heuristics = rows, heuristics
+    def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
+        self.rows_of, self._heuristics = rows, heuristics
         self._in_shared: set[int] = set()
         self.element = "v{0}[k]"
 
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
-        body, cached = self._rows.body, self._heuristics.cached
+        body, cached = self.rows_of.body, self._heuristics.cached
         if self._heuristics.storage == "registers":
             return tuple(f"fb::Vec<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
@@ -209,7 +208,7 @@ class _Loader:
             lines.append(f"auto* c{fid} = {start or 'fb::dynamic_shared<char>()'};")
             c_type = body.c_type(fid)
             lines[-1] = f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});"
-            start = f"c{fid} + {body.size(self._rows.column.axes)}"
+            start = f"c{fid} + {body.size(self.rows_of.column.axes)}"
         return tuple(lines)
 
     def first(self) -> Lines:
@@ -220,7 +219,7 @@ class _Loader:
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
-        declaration = f"const fb::Vec<{self._rows.body.c_type(fid)}, kVec> v{fid}"
+        declaration = f"const fb::Vec<{self.rows_of.body.c_type(fid)}, kVec> v{fid}"
         if fid not in self._heuristics.cached:
             return (f"{declaration} = {self._global(fid)};",)
         if self._heuristics.storage == "registers":
@@ -231,30 +230,31 @@ class _Loader:
         return (f"{declaration} = {self._global(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
 
     def _global(self, fid: int) -> str:
-        return f"fb::load<kVec>(r{fid} + {self._rows.body.offset(fid, [self._rows.column])})"
+        return f"fb::load<kVec>(r{fid} + {self.rows_of.body.offset(fid, [self.rows_of.column])})"
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, InnerHeuristics)
     indices = reductions(spec.task)
-    results = [spec.task.fusion.exprs[index].outputs[0] for index in indices]
+    results = folded(spec.task, indices)
     outputs = () if heuristics.splits > 1 else spec.task.outputs
-    rows = _rows(spec, results, outputs)
+    rows = rows_of(spec, results, outputs)
     body, level = rows.body, levels(spec.task)
-    setup, bases = _row_setup(rows, outputs, level)
+    setup, bases = row_setup(rows, outputs, level)
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
-    operands = [spec.task.fusion.exprs[index].inputs[0] for index in indices]
-    loads = _global_loads(rows)
-    sweep = _row_sweep(rows, operands, known, loads, "v{0}[k]")
+    loads = global_loads(rows)
+    sweep = row_sweep(rows, combined(body, indices), known, loads, "v{0}[k]")
     totals = accumulate(body, indices)
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if heuristics.splits > 1:
         position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
-        epilogue = Sweep(stores=tuple(f"P{fid}[{position}] = a{fid};" for fid in results))
+        epilogue = Sweep(
+            stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
+        )
     else:
-        lines = (*totals.results, *_row_epilogue(rows, results, level, 1))
-        epilogue = Sweep(results=lines, stores=_row_results(rows, outputs))
+        lines = (*totals.results, *row_epilogue(rows, results, level, 1))
+        epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
     parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, reduce=reduce)
     return make_view(
         spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(sweep, parts),), epilogue=epilogue,
@@ -262,7 +262,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _global_loads(rows: _Rows) -> Callable[[int], Lines]:
+def global_loads(rows: Rows) -> Callable[[int], Lines]:
     def lines(fid: int) -> Lines:
         offset = rows.body.offset(fid, [rows.column])
         return (f"const fb::Vec<{rows.body.c_type(fid)}, kVec> v{fid} = fb::load<kVec>(r{fid} + {offset});",)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fusebuild.body import Body, Group
 from fusebuild.ir import Expr
-from fusebuild.ops import op_of
 from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.views.lambdas import foldings, structs
 
 Lines = tuple[str, ...]
 
@@ -32,7 +32,8 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep."""
+    """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
+    ``lambdas`` are the functors that reductions and scans combine with."""
 
     template: str
     index: str
@@ -45,6 +46,7 @@ class KernelView:
     sweeps: tuple[Sweep, ...]
     epilogue: Sweep
     bases: Lines = ()
+    lambdas: tuple[Lines, ...] = ()
 
 
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
@@ -57,6 +59,7 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         parameters=tuple((parameter.declaration, parameter.comment) for parameter in spec.parameters),
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
+        lambdas=structs(spec.task),
         **(defaults | parts),  # type: ignore[arg-type]
     )
 
@@ -118,22 +121,17 @@ def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], 
 
 def accumulate(body: Body, indices: Sequence[int], subscript: str = "") -> Sweep:
     """The accumulators of the reductions at ``indices``: declarations, updates and results."""
-    declarations, updates, results = [], [], []
-    for index in indices:
-        expr = body.fusion.exprs[index]
-        fid, functor = expr.outputs[0], op_of(expr).functor
-        dtype, c_type = body.value(fid).dtype, body.c_type(fid)
-        declarations.append(f"{c_type} a{fid} = fb::{functor}::identity<{c_type}>();")
-        accumulator = f"a{fid}{subscript}"
-        updates.append(f"{accumulator} = fb::{functor}::combine({accumulator}, {body.operand(expr.inputs[0], dtype)});")
-        results.append(f"const {c_type} t{fid} = {accumulator};{body.comment(body.value(fid), expr)}")
-    return Sweep(accumulators=tuple(declarations), accumulate=tuple(updates), results=tuple(results))
+    own = foldings(body, indices)
+    return Sweep(
+        accumulators=tuple(folding.declaration() for folding in own),
+        accumulate=tuple(folding.combined(f"{folding.accumulator}{subscript}", folding.element) for folding in own),
+        results=tuple(line for folding in own for line in folding.results(f"{folding.accumulator}{subscript}")),
+    )
 
 
 def accumulators(body: Body, indices: Sequence[int]) -> str:
     """The arguments of a joint reduction: ``fb::accumulator<fb::Sum>(a5), …``."""
-    exprs = [body.fusion.exprs[index] for index in indices]
-    return ", ".join(f"fb::accumulator<fb::{op_of(expr).functor}>(a{expr.outputs[0]})" for expr in exprs)
+    return ", ".join(folding.argument() for folding in foldings(body, indices))
 
 
 def join(first: Sweep, *others: Sweep) -> Sweep:

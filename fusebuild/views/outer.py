@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.body import Body, Group
-from fusebuild.ops import op_of
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import FinishHeuristics, OuterHeuristics
@@ -24,9 +23,10 @@ from fusebuild.views.kernel_view import (
     strided_element,
     strided_load,
 )
+from fusebuild.views.lambdas import combined, folded, foldings
 
 
-def _columns(domain: AxisDomain) -> tuple[Group, Group, Group]:
+def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
     """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
     reduced = reduced_axes(domain)
     kept = kept_axes(domain)
@@ -41,12 +41,11 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, OuterHeuristics)
     body = Body(spec)
-    groups = _columns(spec.domain)
+    groups = column_groups(spec.domain)
     outer, reduced, inner = groups
     last = len(spec.domain.axes) - 1
     indices = reductions(spec.task)
-    results = [body.fusion.exprs[index].outputs[0] for index in indices]
-    operands = [body.fusion.exprs[index].inputs[0] for index in indices]
+    results, operands = folded(spec.task, indices), combined(body, indices)
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if is_vector(body, fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
@@ -70,7 +69,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
             *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
-        accumulators=_column_accumulators(body, indices),
+        accumulators=tuple(folding.column_declaration() for folding in foldings(body, indices)),
         accumulate=totals.accumulate,
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
@@ -84,30 +83,23 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     if heuristics.splits > 1:
         part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
         position = f"{body.step(part, inner.axes)} + inner + k"
-        epilogue = Sweep(element=tuple(f"P{fid}[{position}] = a{fid}[k];" for fid in results))
+        epilogue = Sweep(
+            element=tuple(
+                line for folding in foldings(body, indices) for line in folding.partial_stores(position, "[k]")
+            )
+        )
         everything = exprs
     else:
-        epilogue = _column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
+        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
         everything = (*exprs, *body.closure(spec.task.outputs, results))
     return make_view(spec, body, everything, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
 
 
-def _column_accumulators(body: Body, indices: Sequence[int]) -> Lines:
-    """Declarations of one accumulator a column of the thread's vector."""
-    lines = []
-    for index in indices:
-        expr = body.fusion.exprs[index]
-        fid, functor = expr.outputs[0], op_of(expr).functor
-        c_type = body.c_type(fid)
-        lines.append(f"fb::Vec<{c_type}, kVec> a{fid} = fb::splat<kVec>(fb::{functor}::identity<{c_type}>());")
-    return tuple(lines)
-
-
-def _column_epilogue(
+def column_epilogue(
     body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int]
 ) -> Sweep:
     """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
-    reduced = [body.fusion.exprs[index].outputs[0] for index in indices]
+    reduced = folded(body.task, indices)
     last = max((axis for group in groups for axis in group.axes), default=0)
     coordinate = element_coordinate(body, groups, last, body.spec.vec)
     reads = body.reads(outputs, reduced)
@@ -140,18 +132,15 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     kept = Group(name="kept", axes=kept_axes(spec.domain))
     indices = reductions(spec.task)
-    results = [body.fusion.exprs[index].outputs[0] for index in indices]
+    results = folded(spec.task, indices)
     totals = accumulate(body, indices)
     position = f"{body.step('split', kept.axes)} + kept"
-    updates = tuple(
-        f"a{fid} = fb::{op_of(body.fusion.exprs[index]).functor}::combine(a{fid}, P{fid}[{position}]);"
-        for index, fid in zip(indices, results, strict=True)
-    )
+    updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices))
     outputs = spec.task.outputs
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
     needed = body.needs_coordinates([*reads, *outputs], kept) | iota_axes(body, exprs)
-    epilogue = _column_epilogue(body, indices, [kept], totals.results, outputs)
+    epilogue = column_epilogue(body, indices, [kept], totals.results, outputs)
     sweep = Sweep(
         accumulators=totals.accumulators,
         accumulate=updates,

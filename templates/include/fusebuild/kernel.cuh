@@ -15,6 +15,7 @@
 #include "fusebuild/cast.cuh"
 #include "fusebuild/math.cuh"
 #include "fusebuild/reduce.cuh"
+#include "fusebuild/scan.cuh"
 #include "fusebuild/vec.cuh"
 
 // The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.

@@ -28,6 +28,13 @@ FUSEBUILD_DEVICE int grid_x() { return static_cast<int>(gridDim.x); }
 FUSEBUILD_DEVICE int grid_y() { return static_cast<int>(gridDim.y); }
 FUSEBUILD_DEVICE int grid_z() { return static_cast<int>(gridDim.z); }
 
+// The thread's place in its warp, whatever the shape of the block.
+FUSEBUILD_DEVICE int thread_lane() {
+  int lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
 FUSEBUILD_DEVICE void sync_block() { __syncthreads(); }
 FUSEBUILD_DEVICE void sync_warp() { __syncwarp(); }
 

@@ -59,6 +59,31 @@ struct Min {
   }
 };
 
+// A lambda of a recipe is such a functor too: its State holds what it accumulates, and its combine() swaps
+// its operands up to rounding only. Its identity is the recipe's.
+template <typename Op, typename = void>
+constexpr bool kIsLambda = false;
+template <typename Op>
+constexpr bool kIsLambda<Op, std::void_t<typename Op::State>> = true;
+
+// N states of a lambda side by side.
+template <typename Op, int N>
+struct States {
+  typename Op::State data[N];
+
+  FUSEBUILD_DEVICE typename Op::State& operator[](int index) { return data[index]; }
+  FUSEBUILD_DEVICE const typename Op::State& operator[](int index) const { return data[index]; }
+};
+
+// N copies of `state`.
+template <typename Op, int N>
+FUSEBUILD_DEVICE States<Op, N> states(const typename Op::State& state) {
+  States<Op, N> result;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) result[k] = state;
+  return result;
+}
+
 // --- One thread's part of a reduction: N values in its registers, which the result overwrites
 
 template <typename Op, typename T, int N>
@@ -81,6 +106,10 @@ template <typename Op, typename T, int N>
 FUSEBUILD_DEVICE Accumulator<Op, T, N> accumulator(Vec<T, N>& values) {
   return {values.data};
 }
+template <typename Op, int N>
+FUSEBUILD_DEVICE Accumulator<Op, typename Op::State, N> accumulator(States<Op, N>& states) {
+  return {states.data};
+}
 
 FUSEBUILD_CONSTEXPR bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 FUSEBUILD_CONSTEXPR int smaller(int a, int b) { return a < b ? a : b; }
@@ -97,8 +126,15 @@ template <int kWidth, typename Op, typename T, int N>
 FUSEBUILD_DEVICE void combine_with_lane(const Accumulator<Op, T, N>& accumulator, int mask) {
   FUSEBUILD_UNROLL
   for (int k = 0; k < N; ++k) {
-    const T other = shuffle_xor(accumulator.values[k], mask, kWidth);
-    accumulator.values[k] = Op::combine(accumulator.values[k], other);
+    T& mine = accumulator.values[k];
+    const T other = shuffle_xor(mine, mask, kWidth);
+    if constexpr (kIsLambda<Op>) {
+      // The lower lane is on the left for both, so that both get the same bits.
+      const bool is_upper = thread_lane() & mask;
+      mine = Op::combine(is_upper ? other : mine, is_upper ? mine : other);
+    } else {
+      mine = Op::combine(mine, other);
+    }
   }
 }
 
@@ -115,13 +151,15 @@ FUSEBUILD_DEVICE void reduce_lanes(const Accumulators&... accumulators) {
 template <int kSlots, typename... Accumulators>
 struct Partials {
   static constexpr int kValues = (Accumulators::kCount + ... + 0);
-  static constexpr int kValueBytes = largest(static_cast<int>(sizeof(typename Accumulators::Value))...);
+  // As many as the largest value has, made fit for the alignment of each.
+  static constexpr int kAlignment = largest(static_cast<int>(alignof(typename Accumulators::Value))...);
+  static constexpr int kLargest = largest(static_cast<int>(sizeof(typename Accumulators::Value))...);
+  static constexpr int kValueBytes = (kLargest + kAlignment - 1) / kAlignment * kAlignment;
   static constexpr int kBytesPerValue = kSlots * kValueBytes;
 
   template <typename T>
   static FUSEBUILD_DEVICE T* at(unsigned char* storage, int value, int slot) {
-    return reinterpret_cast<T*>(storage) +
-           (value * kSlots + slot) * (kValueBytes / static_cast<int>(sizeof(T)));
+    return reinterpret_cast<T*>(storage + (value * kSlots + slot) * kValueBytes);
   }
 };
 
@@ -179,14 +217,14 @@ struct CombineAllSlots {
     constexpr int kChains = smaller(4, kCount);
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
-      const T* partials = Layout::template at<T>(storage, number + k, first_slot);
-      constexpr int kStride = Layout::kValueBytes / static_cast<int>(sizeof(T));
       T chains[kChains];
       FUSEBUILD_UNROLL
-      for (int s = 0; s < kChains; ++s) chains[s] = partials[s * kStride];
+      for (int s = 0; s < kChains; ++s)
+        chains[s] = *Layout::template at<T>(storage, number + k, first_slot + s);
       FUSEBUILD_UNROLL
       for (int s = kChains; s < kCount; ++s) {
-        chains[s % kChains] = Op::combine(chains[s % kChains], partials[s * kStride]);
+        const T& partial = *Layout::template at<T>(storage, number + k, first_slot + s);
+        chains[s % kChains] = Op::combine(chains[s % kChains], partial);
       }
       FUSEBUILD_UNROLL
       for (int half = kChains / 2; half > 0; half /= 2) {

@@ -69,6 +69,9 @@ class Block {
   void sync_block();
   void sync_warp() { meet_warp(WarpOperation{State::kSyncWarp, Shuffle::kXor, kWarpThreads, 0}); }
 
+  // The running thread's place in its warp.
+  int lane() const { return current_->thread % kWarpThreads; }
+
   // The value of the lane that `mode` and `operand` name, as __shfl_*_sync with all lanes.
   template <typename T>
   T shuffle(Shuffle mode, T value, int operand, int width);

@@ -42,6 +42,8 @@ FUSEBUILD_DEVICE int grid_x() { return host::position.grid.x; }
 FUSEBUILD_DEVICE int grid_y() { return host::position.grid.y; }
 FUSEBUILD_DEVICE int grid_z() { return host::position.grid.z; }
 
+FUSEBUILD_DEVICE int thread_lane() { return host::current_block->lane(); }
+
 FUSEBUILD_DEVICE void sync_block() { host::current_block->sync_block(); }
 FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
 
@@ -50,9 +52,18 @@ FUSEBUILD_DEVICE T* dynamic_shared() {
   return reinterpret_cast<T*>(host::position.dynamic_shared);
 }
 
+// A lane's slot holds 16 bytes; what is larger goes in pieces.
 template <Shuffle kMode, typename T>
 FUSEBUILD_DEVICE T shuffle(T value, int operand, int width) {
-  return host::current_block->shuffle(kMode, value, operand, width);
+  if constexpr (sizeof(T) <= 16) {
+    return host::current_block->shuffle(kMode, value, operand, width);
+  } else {
+    unsigned words[(sizeof(T) + 3) / 4] = {};
+    memcpy(words, &value, sizeof(T));
+    for (unsigned& word : words) word = host::current_block->shuffle(kMode, word, operand, width);
+    memcpy(&value, words, sizeof(T));
+    return value;
+  }
 }
 
 template <typename Word>

@@ -1,0 +1,105 @@
+"""Lambdas: small Fusions of scalars that generalized reductions and scans combine with.
+
+A lambda takes the accumulated state and then what is combined into it, and gives the new state. It is disconnected from
+the Fusion that uses it and is named by the ``combine`` attribute of an expr (the issue "Task formalism in our IR" of
+NVIDIA/Fuser asks for just that). Its values stand for elements of tensors, so arithmetic promotes as it does there: a
+constant takes the dtype of what it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fusebuild.builder import FusionBuilder
+from fusebuild.errors import NOWHERE, SourceLocation
+from fusebuild.ir import (
+    Attribute,
+    DType,
+    Fusion,
+    Output,
+    Value,
+    ValueType,
+    tensor_type,
+    verify,
+)
+from fusebuild.ops import OPS, Kind
+from fusebuild.type_rules import TypeRuleError
+
+STATE_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
+MAX_STATE_BYTES = 64
+"""What a thread keeps of one state in registers, and a block of 256 threads in 16 KiB of shared memory."""
+
+_NOT_SCALAR = frozenset({"segment_set", "imag", "erfinv", "erfcinv"})
+"""Pointwise ops without a meaning on a scalar, or that no check can evaluate."""
+
+
+def is_scalar_op(name: str) -> bool:
+    """Whether the body of a lambda may call the op ``name``."""
+    return OPS[name].kind is Kind.POINTWISE and name not in _NOT_SCALAR
+
+
+class LambdaBuilder(FusionBuilder):
+    """Records the body of one lambda. The inputs are ``left``, the state, and then ``right``."""
+
+    def call(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        named: Mapping[str, Attribute] | None = None,
+        *,
+        names: Sequence[str] = (),
+        location: SourceLocation = NOWHERE,
+        results: Sequence[int | None] = (),
+    ) -> tuple[Value, ...]:
+        """Record ``op`` on scalars that stand for elements. Raises :class:`TypeRuleError`."""
+        if not is_scalar_op(op):
+            raise TypeRuleError(f"{op} is no op on scalars", hint="a lambda's body holds elementwise ops only")
+        types = [_as_element(operand) for operand in operands]
+        dtypes = OPS[op].operand_dtypes(types, dict(named or {}))
+        fitting = [
+            self._constant_as(operand, dtype) if operand.is_constant else operand
+            for operand, dtype in zip(operands, dtypes, strict=True)
+        ]
+        return super().call(op, fitting, named, names=names, location=location, results=results)
+
+    def _constant_as(self, constant: Value, dtype: DType) -> Value:
+        """``constant`` as a ``dtype``; what nothing reads in the end is dropped."""
+        assert isinstance(constant.literal, bool | int | float)
+        if constant.dtype is dtype or (isinstance(constant.literal, float) and not dtype.is_floating):
+            return constant
+        literal = bool(constant.literal) if dtype is DType.BOOL else constant.literal
+        return self.constant(literal, dtype=dtype, location=constant.location)
+
+    def finish_lambda(self, results: Sequence[Value]) -> Fusion:
+        """The lambda whose new state is ``results``, in fids without gaps."""
+        read = {fid for expr in self.exprs for fid in expr.inputs} | {result.fid for result in results}
+        fusion = Fusion(
+            name=self.name,
+            values={
+                fid: value for fid, value in sorted(self.values.items()) if not value.is_constant or value.fid in read
+            },
+            exprs=tuple(self.exprs),
+            inputs=tuple(self.inputs),
+            outputs=tuple(Output(fid=result.fid, name=result.name, location=result.location) for result in results),
+            recorded=self._next_fid,
+        )
+        return verify(fusion)
+
+
+def _as_element(value: Value) -> ValueType:
+    """The type of ``value`` as an operand: a constant is a scalar, anything else an element of a tensor."""
+    return value.type if value.is_constant else tensor_type(value.dtype, ("elements",))
+
+
+def state_dtypes(body: Fusion) -> tuple[DType, ...]:
+    """The dtypes of the state that ``body`` makes."""
+    return tuple(body.value(fid).dtype for fid in body.output_fids)
+
+
+def state_bytes(dtypes: Sequence[DType]) -> int:
+    """The size of a C struct with members of ``dtypes`` in their order."""
+    size, widest = 0, 1
+    for dtype in dtypes:
+        size += -size % dtype.bytes + dtype.bytes
+        widest = max(widest, dtype.bytes)
+    return size + -size % widest

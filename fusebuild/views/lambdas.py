@@ -1,0 +1,175 @@
+"""Lambdas as device functors, and what reductions of every kind have in common: how they start, combine and end.
+
+A reduction with a functor of the device header keeps one number; one with a lambda keeps a ``State``, whose parts are
+``v0``, ``v1``, … in the order of the expr's results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fusebuild.body import Body, Statements
+from fusebuild.ir import DType, Expr, Fusion, Task
+from fusebuild.ops import op_of
+from fusebuild.schedule.kernel import C_TYPES
+
+Lines: TypeAlias = "tuple[str, ...]"
+NAMESPACE = "lambdas"
+
+
+class _LambdaBody(Statements):
+    """Statements of a lambda: its inputs are the parts of the states ``a`` and ``b``."""
+
+    def __init__(self, body: Fusion) -> None:
+        super().__init__(body, body.exprs)
+        count = len(body.outputs)
+        self._parts = {fid: f"{'ab'[place // count]}.v{place % count}" for place, fid in enumerate(body.inputs)}
+
+    def variable(self, fid: int) -> str:
+        root = self.root(fid)
+        return self._parts.get(root, f"s{root}")
+
+    def struct(self, name: str) -> Lines:
+        """The functor: its state, and ``combine`` with one statement an op."""
+        state = [
+            f"    {C_TYPES[self.value(output.fid).dtype]} v{part};  // {output.name}"
+            for part, output in enumerate(self.fusion.outputs)
+        ]
+        exprs = [expr for expr in self.fusion.exprs if expr.outputs[0] not in self._roots]
+        results = [self.operand(fid, self.value(fid).dtype) for fid in self.fusion.output_fids]
+        return (
+            f"struct {name} {{",
+            "  struct State {",
+            *state,
+            "  };",
+            "  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {",
+            *(f"    {self.statement(expr)}" for expr in exprs),
+            f"    return {{{', '.join(results)}}};",
+            "  }",
+            "};",
+        )
+
+
+def structs(task: Task) -> tuple[Lines, ...]:
+    """The functors of the lambdas that ``task`` combines with, in order of use."""
+    names = dict.fromkeys(task.fusion.exprs[index].combine for index in task.exprs)
+    return tuple(_LambdaBody(task.fusion.lambdas[name]).struct(name) for name in names if name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """How a kernel accumulates one reduction or scan."""
+
+    body: Body
+    expr: Expr
+
+    @property
+    def accumulator(self) -> str:
+        return f"a{self.expr.outputs[0]}"
+
+    @property
+    def item(self) -> str:
+        """A thread's elements of a scan, and after it what they and all before them combine to."""
+        return f"x{self.expr.outputs[0]}"
+
+    @property
+    def functor(self) -> str:
+        """The type that combines."""
+        return f"{NAMESPACE}::{self.expr.combine}" if self.expr.combine else f"fb::{op_of(self.expr).functor}"
+
+    @property
+    def c_type(self) -> str:
+        """The type of what is accumulated."""
+        return f"{self.functor}::State" if self.expr.combine else self.body.c_type(self.expr.outputs[0])
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        return tuple(self.body.value(fid).dtype for fid in self.expr.outputs)
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """The operands that are combined, without the identity; constants among them."""
+        return self.expr.inputs[: len(self.expr.outputs)]
+
+    @property
+    def identity(self) -> str:
+        """What changes nothing when it is combined."""
+        if not self.expr.combine:
+            return f"{self.functor}::identity<{self.c_type}>()"
+        return self._state(self.expr.inputs[len(self.expr.outputs) :])
+
+    @property
+    def element(self) -> str:
+        """The current element, as it is combined."""
+        if not self.expr.combine:
+            return self.body.operand(self.expr.inputs[0], self.dtypes[0])
+        return self._state(self.components)
+
+    def _state(self, fids: Iterable[int]) -> str:
+        parts = [self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True)]
+        return f"{{{', '.join(parts)}}}"
+
+    def combined(self, target: str, other: str) -> str:
+        """The statement that combines ``other`` into ``target``."""
+        return f"{target} = {self.functor}::combine({target}, {other});"
+
+    def declaration(self) -> str:
+        return f"{self.c_type} {self.accumulator} = {self.identity};"
+
+    def column_declaration(self) -> str:
+        """One accumulator for each column of a thread's vector."""
+        if not self.expr.combine:
+            return f"fb::Vec<{self.c_type}, kVec> {self.accumulator} = fb::splat<kVec>({self.identity});"
+        return f"auto {self.accumulator} = fb::states<{self.functor}, kVec>({self.identity});"
+
+    def items(self) -> str:
+        """A thread's elements of a scan, at first none."""
+        return f"auto {self.item} = fb::states<{self.functor}, kVec>({self.identity});"
+
+    def argument(self) -> str:
+        """The argument of a joint reduction: ``fb::accumulator<fb::Sum>(a5)``."""
+        return f"fb::accumulator<{self.functor}>({self.accumulator})"
+
+    def results(self, source: str) -> Lines:
+        """The values that the accumulated ``source`` gives, those that something needs."""
+        return tuple(
+            f"const {self.body.c_type(fid)} t{fid} = {self.part(source, place)};"
+            f"{self.body.comment(self.body.value(fid), self.expr)}"
+            for place, fid in enumerate(self.expr.outputs)
+            if self._is_needed(fid)
+        )
+
+    def _is_needed(self, fid: int) -> bool:
+        task = self.body.task
+        return fid in task.outputs or bool({*task.exprs}.intersection(task.fusion.uses(fid)))
+
+    def part(self, source: str, place: int) -> str:
+        """The part of ``source`` that is result number ``place``."""
+        return f"{source}.v{place}" if self.expr.combine else source
+
+    def partial_stores(self, position: str, subscript: str = "") -> Lines:
+        """Stores of a partial result, one scratch array for each part."""
+        source = f"{self.accumulator}{subscript}"
+        return tuple(f"P{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs))
+
+    def combined_partials(self, position: str) -> str:
+        """The statement that combines a stored partial result into the accumulator."""
+        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
+        return self.combined(self.accumulator, f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0])
+
+
+def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:
+    return tuple(Folding(body=body, expr=body.fusion.exprs[index]) for index in indices)
+
+
+def folded(task: Task, indices: Iterable[int]) -> list[int]:
+    """The results of the reductions at ``indices``."""
+    return [fid for index in indices for fid in task.fusion.exprs[index].outputs]
+
+
+def combined(body: Body, indices: Iterable[int]) -> list[int]:
+    """What the reductions at ``indices`` combine, but for constants."""
+    fids = [fid for folding in foldings(body, indices) for fid in folding.components]
+    return [fid for fid in dict.fromkeys(fids) if not body.value(fid).is_constant]
