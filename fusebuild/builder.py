@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fusebuild.composites import with_composites
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.formula import Formula
 from fusebuild.ir import (
     Attribute,
+    Composite,
     DType,
     Expr,
     ExtentFact,
@@ -47,6 +49,7 @@ class FusionBuilder:
         self.inputs: list[int] = []
         self.outputs: list[Output] = []
         self.lambdas: dict[str, Fusion] = {}
+        self.composites: list[Composite] = []
         self._next_fid = first_fid
 
     @classmethod
@@ -186,20 +189,19 @@ class FusionBuilder:
         self, *, facts: Sequence[ExtentFact] = (), cases: Sequence[Mapping[str, int]] = (), recorded: int | None = None
     ) -> Fusion:
         """The recorded Fusion, verified."""
-        return verify(
-            Fusion(
-                name=self.name,
-                doc=self.doc,
-                values=dict(sorted(self.values.items())),
-                exprs=tuple(self.exprs),
-                inputs=tuple(self.inputs),
-                outputs=tuple(self.outputs),
-                facts=tuple(facts),
-                cases=tuple(cases),
-                recorded=self._next_fid if recorded is None else recorded,
-                lambdas=self.lambdas,
-            )
+        fusion = Fusion(
+            name=self.name,
+            doc=self.doc,
+            values=dict(sorted(self.values.items())),
+            exprs=tuple(self.exprs),
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            facts=tuple(facts),
+            cases=tuple(cases),
+            recorded=self._next_fid if recorded is None else recorded,
+            lambdas=self.lambdas,
         )
+        return verify(with_composites(fusion, self.composites))
 
 
 def _all_or_normalized(op: str, dims: object, rank: int) -> tuple[int, ...]:

@@ -187,7 +187,7 @@ def inspect(
 
 def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search | None) -> tuple[list[Any], Any]:
     """What there is to see, a target each, and the Fusion as the recipe says it."""
-    from fusebuild.inspection import Inspection
+    from fusebuild.inspection import Inspection, composites_in, composites_of
 
     if path.suffix == ".fuse":
         if search is not None:
@@ -201,6 +201,7 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         fusion = parse_recipe(artifact.member("recipe.yaml").decode(), f"{path.name}/recipe.yaml").fusion
         for name in names:
             artifact.require_target(name)
+        composites = {name: composites_in(artifact, fusion, name) for name in names}
     else:
         from fusebuild.pipeline import plan_recipe
         from fusebuild.recipe import load_recipe
@@ -208,9 +209,12 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         recipe = load_recipe(path)
         chosen = targets or (find_target("sm_90"),)
         names = [target.name for target in chosen]
-        plan, fusion = plan_recipe(recipe, chosen, search=search or "heuristic").plan, recipe.fusion
+        planned = plan_recipe(recipe, chosen, search=search or "heuristic")
+        plan, fusion = planned.plan, recipe.fusion
+        composites = {name: composites_of(planned.segmented[name]) for name in names}
     sizes = fusion.cases[0] if fusion.cases else None
-    return [Inspection(plan=plan, target=name, sizes=sizes) for name in names], fusion
+    inspections = [Inspection(plan=plan, target=name, sizes=sizes, composites=composites[name]) for name in names]
+    return inspections, fusion
 
 
 @cli.command("import")

@@ -7,12 +7,96 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fusebuild import __version__
 from fusebuild.formula import Formula, evaluate, product, show, symbols
+from fusebuild.ir import Composite, Fusion
 from fusebuild.plan import LibraryCall, Plan, PlanSegment, PlanValue, as_formula
+from fusebuild.target import find_target
+
+if TYPE_CHECKING:
+    from fusebuild.artifact import Artifact
+    from fusebuild.segmentation import SegmentedFusion
 
 _BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedComposite:
+    """A call of a composite and the segments that its exprs run in; None where a plan does not tell."""
+
+    composite: Composite
+    segments: tuple[int, ...] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"name", "location", "parent", "inputs", "outputs", "segments"}``: ``parent`` is an index of the list."""
+        return {
+            "name": self.composite.name,
+            "location": self.composite.location.short,
+            "parent": self.composite.parent,
+            "inputs": list(self.composite.inputs),
+            "outputs": list(self.composite.outputs),
+            "segments": None if self.segments is None else list(self.segments),
+        }
+
+
+def composites_of(segmented: SegmentedFusion) -> tuple[PlacedComposite, ...]:
+    """Every composite that passes left something of, each after the one it stands in."""
+    if not segmented.fusion.composites:
+        return ()
+    holders: dict[int, list[int]] = {}
+    for each in segmented.segments:
+        for index in each.task.exprs:
+            holders.setdefault(index, []).append(each.id)
+    writers = {int(fid): each.id for each in segmented.segments for fid in each.outputs}
+    return tuple(
+        PlacedComposite(composite=composite, segments=_segments_of(segmented.fusion, composite, holders, writers))
+        for composite in segmented.fusion.composites
+    )
+
+
+def _segments_of(
+    fusion: Fusion, composite: Composite, holders: Mapping[int, Sequence[int]], writers: Mapping[int, int]
+) -> tuple[int, ...]:
+    """The segments that take part in computing the outputs of ``composite`` from its inputs.
+
+    A segment may hold one of its exprs for another reader only: a shared size, or a view of a shared weight. So this
+    goes from where the outputs are computed to where each operand comes from.
+    """
+    given = {*composite.inputs}
+    indices = [index for fid in composite.outputs if (index := fusion.definition(fid)) is not None]
+    waiting = [(index, holder) for index in indices for holder in holders[index]]
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        if (place := waiting.pop()) in seen:
+            continue
+        seen.add(place)
+        for fid in fusion.exprs[place[0]].inputs:
+            index = fusion.definition(fid)
+            if index is not None and fid not in given:
+                waiting.append((index, place[1] if place[1] in holders[index] else writers[fid]))
+    return tuple(sorted({holder for _, holder in seen}))
+
+
+def composites_in(artifact: Artifact, fusion: Fusion, target: str) -> tuple[PlacedComposite, ...]:
+    """The composites of ``fusion``, the recipe in ``artifact``, which itself holds none: its segments are found again.
+
+    That needs the fusebuild that made it; what another one cut is not known.
+    """
+    if not fusion.composites:
+        return ()
+    from fusebuild.passes import run_passes  # an artifact is seen without what makes one, else
+    from fusebuild.segmentation import segment
+
+    fusion, sources = run_passes(fusion), artifact.manifest.sources
+    plan = artifact.plan.target(target)
+    if plan is not None and sources.get("fusebuild") == __version__:
+        found = segment(fusion, find_target(target), "exact" if sources.get("segmentation") == "exact" else "heuristic")
+        cuts = [{**each.fid_map} for each in found.segments]
+        if cuts == [{**each.fid_map} for each in plan.segments]:
+            return composites_of(found)
+    return tuple(PlacedComposite(composite=composite, segments=None) for composite in fusion.composites)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +106,19 @@ class Inspection:
     plan: Plan
     target: str
     sizes: Mapping[str, int] | None
+    composites: tuple[PlacedComposite, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``."""
+        """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``, and
+        ``"composites"`` after the segments where there are any."""
         segments = [self._segment(segment) for segment in self.segments]
+        composites = [placed.as_json() for placed in self.composites]
         return {
             "fusion": self.plan.fusion,
             "target": self.target,
             "case": None if self.sizes is None else dict(self.sizes),
             "segments": segments,
+            **({"composites": composites} if composites else {}),
             "boundaries": [self._boundary(value) for value in self.boundaries],
             "hbm_bytes": self.bytes_of(self._total),
             "hbm_bytes_formula": show(self._total),
@@ -101,6 +189,7 @@ class Inspection:
         lines = [f"{report['fusion']} on {self.target} ({case or 'constant sizes'})"]
         for segment in report["segments"]:
             lines += _segment_lines(segment, self.plan)
+        lines += _composite_lines(report.get("composites", ()))
         is_one = len(report["segments"]) == 1
         none = "one segment computes everything" if is_one else "every segment reads only what the caller gives"
         lines.append("boundaries" if report["boundaries"] else f"no boundaries: {none}")
@@ -162,6 +251,18 @@ def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
     for variant in segment["variants"]:
         guard = " and ".join(variant["guard"]) or "always"
         lines.append(f"  variant {variant['name']}: {guard}")
+    return lines
+
+
+def _composite_lines(composites: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = ["composites"] if composites else []
+    indents: list[str] = []
+    for composite in composites:
+        indents.append("  " if composite["parent"] is None else f"{indents[composite['parent']]}  ")
+        segments = composite["segments"]
+        where = "segments not known" if segments is None else f"segment{'s' * (len(segments) != 1)} "
+        where += ", ".join(map(str, segments or ()))
+        lines.append(f"{indents[-1]}{composite['name']} ({composite['location']}): {where}")
     return lines
 
 

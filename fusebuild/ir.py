@@ -269,6 +269,23 @@ class ExtentBinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """One call of a sub-body that the author wrote once and named. It computes nothing: its exprs are the Fusion's own,
+    and :meth:`Fusion.composite_task` finds them, since results keep their fids while passes rewrite exprs.
+
+    ``inputs`` are the fids that the call was given, ``outputs`` those of its results that are computed inside and not
+    thrown away, ``location`` is where the call stands, and ``parent`` the index, among the Fusion's composites, of the
+    call whose body it stands in.
+    """
+
+    name: str
+    location: SourceLocation
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """Values and exprs in topological order, with the inputs and outputs a user sees. Shapes are in symbols.
 
@@ -278,6 +295,9 @@ class Fusion:
     ``lambdas`` are what generalized reductions and scans combine with, by the name in their ``combine`` attribute: each
     a Fusion of scalars of its own, disconnected from this one, whose inputs are the accumulated state and then what is
     combined into it, and whose outputs are the new state (the issue "Task formalism in our IR" of NVIDIA/Fuser).
+
+    ``composites`` are the patterns that the author named, each call after the one it stands in. They show neither in
+    the printed text nor in a digest.
     """
 
     name: str
@@ -291,6 +311,7 @@ class Fusion:
     recorded: int = 0
     given: tuple[str, ...] = ()
     lambdas: Mapping[str, Fusion] = field(default_factory=dict)
+    composites: tuple[Composite, ...] = ()
     _definitions: dict[int, int] = field(init=False, repr=False, compare=False)
     _uses: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     _results: frozenset[int] = field(init=False, repr=False, compare=False)
@@ -342,7 +363,8 @@ class Fusion:
         )
 
     def with_exprs(self, exprs: Iterable[Expr], new_values: Iterable[Value] = ()) -> Fusion:
-        """This Fusion with other exprs; values that nothing defines or reads any more are dropped."""
+        """This Fusion with other exprs; values that nothing defines or reads any more are dropped, and all composites:
+        a pass gives the new Fusion those that are left with :func:`fusebuild.composites.carry_composites`."""
         kept = tuple(exprs)
         known = dict(self.values) | {value.fid: value for value in new_values}
         live = set(self.inputs) | set(self.output_fids)
@@ -350,11 +372,25 @@ class Fusion:
             live.update(expr.inputs)
             live.update(expr.outputs)
         values = {fid: known[fid] for fid in sorted(live)}
-        return replace(self, values=values, exprs=kept, lambdas=used_lambdas(self, kept))
+        return replace(self, values=values, exprs=kept, lambdas=used_lambdas(self, kept), composites=())
 
     def whole(self) -> Task:
         """The task that covers every expr."""
         return Task(fusion=self, exprs=tuple(range(len(self.exprs))))
+
+    def composite_task(self, composite: Composite) -> Task | None:
+        """The exprs between the inputs and the outputs of ``composite``, nested in the task of its parent; tasks of two
+        calls overlap where they share what both compute. None when no expr defines its outputs any more."""
+        found: set[int] = set()
+        given, waiting = {*composite.inputs}, [*composite.outputs]
+        while waiting:
+            index = self.definition(fid := waiting.pop())
+            if index is not None and index not in found and fid not in given:
+                found.add(index)
+                waiting += self.exprs[index].inputs
+        if not found:
+            return None
+        return Task(fusion=self, exprs=tuple(sorted(found)), results=frozenset(composite.outputs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,8 +455,8 @@ def verify(fusion: Fusion) -> Fusion:
     """``fusion`` itself, when it is well formed.
 
     Checks that fids agree with their keys, that every read value is defined before it is read and defined once, that
-    inputs, outputs and aliases exist and fit, that every symbol comes from an input's shape, and that every lambda is a
-    Fusion of scalars.
+    inputs, outputs and aliases exist and fit, that every symbol comes from an input's shape, that every lambda is a
+    Fusion of scalars, and that composites have values and exprs and lie within their parents.
 
     Raises :class:`InvalidFusionError` naming the fusion and the first broken invariant.
     """
@@ -436,7 +472,8 @@ def _first_problem(fusion: Fusion) -> str:
             return f"value {value.fid} is filed under fid {fid}"
     if missing := [fid for fid in (*fusion.inputs, *fusion.output_fids) if fid not in fusion.values]:
         return f"fid {missing[0]} is an input or output but no value"
-    return _definition_problem(fusion) or _symbol_problem(fusion) or _alias_problem(fusion) or _lambda_problem(fusion)
+    checks = (_definition_problem, _symbol_problem, _alias_problem, _lambda_problem, _composite_problem)
+    return next((problem for check in checks if (problem := check(fusion))), "")
 
 
 def _definition_problem(fusion: Fusion) -> str:
@@ -493,6 +530,24 @@ def _lambda_problem(fusion: Fusion) -> str:
         state = [body.value(fid).dtype for fid in body.output_fids]
         if any([body.value(fid).dtype for fid in side] != state for side in (left, right)):
             return f"lambda {name} does not make a state of two of its kind"
+    return ""
+
+
+def _composite_problem(fusion: Fusion) -> str:
+    covered: list[frozenset[int]] = []
+    for index, composite in enumerate(fusion.composites):
+        if unknown := [fid for fid in (*composite.inputs, *composite.outputs) if fid not in fusion.values]:
+            return f"fid {unknown[0]} of composite {composite.name} is no value"
+        task = fusion.composite_task(composite)
+        if task is None:
+            return f"composite {composite.name} computes nothing"
+        covered.append(frozenset(task.exprs))
+        if composite.parent is None:
+            continue
+        if not 0 <= composite.parent < index:
+            return f"composite {composite.name} comes before its parent"
+        if not covered[index] <= covered[composite.parent]:
+            return f"composite {composite.name} lies outside its parent {fusion.composites[composite.parent].name}"
     return ""
 
 

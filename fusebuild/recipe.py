@@ -8,6 +8,7 @@ statement by statement, each constant right before the expr that reads it, and l
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion, Value
-from fusebuild.recipe_body import BodyReader, Scope, body_text, parse_body
+from fusebuild.recipe_body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
+from fusebuild.recipe_composites import Composites, called
 from fusebuild.recipe_lambdas import record_lambda
 from fusebuild.recipe_sections import InputSection, OutputSection, Sections, read_sections
 from fusebuild.recipe_text import MAX_BYTES, Problems, Source, parse_yaml, read_source
@@ -73,7 +75,9 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     recorder.record_inputs()
     problems.raise_if_any()
     recorder.record_lambdas()
-    recorder.record_body()
+    body, statements = recorder.parse_body()
+    recorder.record_composites(statements)
+    recorder.record_body(body, statements)
     recorder.record_outputs()
     problems.raise_if_any()
     fusion = recorder.finish()
@@ -88,7 +92,7 @@ class _Recorder:
         self._source, self._sections, self._problems = source, sections, problems
         self._builder = FusionBuilder(sections.name, doc=sections.doc)
         self._scope = Scope(symbols=sections.symbols)
-        self._scope.owners |= dict.fromkeys(sections.symbols, "an extent")
+        self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
         self._aliased: dict[str, str] = {}
 
     def record_inputs(self) -> None:
@@ -128,12 +132,31 @@ class _Recorder:
             if found is not None:
                 self._builder.lambdas[section.name] = found.body
 
-    def record_body(self) -> None:
-        """The statements, and complaints about names that nothing reads."""
+    def parse_body(self) -> tuple[BodyText, list[ast.stmt]]:
         assert self._sections.body is not None
         text = body_text(self._source, self._sections.body)
+        return text, parse_body(text)
+
+    def record_composites(self, statements: list[ast.stmt]) -> None:
+        """What the ``statements`` of the body may call beside ops, and complaints about what they do not call."""
+        sections = self._sections.composites
+        if not sections:
+            return
+        assigned = assigned_names(statements)
+        outside = dict.fromkeys(assigned, "a value of the recipe's body")
+        outside |= {tensor.name: "an input of the recipe" for tensor in self._sections.inputs}
+        outside |= {scalar.name: "a scalar of the recipe" for scalar in self._sections.scalars}
+        composites = Composites(self._source, sections, self._builder, self._scope, self._problems,
+                                outside=outside, taken={*outside, *self._scope.owners})  # fmt: skip
+        used = composites.called | {node.func.id for node in called(statements) if isinstance(node.func, ast.Name)}
+        for section in sections:
+            if section.name not in used:
+                self._problems.add(section.place, f"composite '{section.name}' is never used", "remove it")
+
+    def record_body(self, text: BodyText, statements: list[ast.stmt]) -> None:
+        """The statements, and complaints about names that nothing reads."""
         reader = BodyReader(text, self._builder, self._scope, self._problems)
-        reader.read(parse_body(text))
+        reader.read(statements)
         outputs = {output.name for output in self._sections.outputs}
         known = [name for name in self._scope.values if name not in outputs]
         for output in self._sections.outputs:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, nearest
 from fusebuild.ir import Value
-from fusebuild.recipe_calls import Calls, KnownLambda
+from fusebuild.recipe_calls import Calls, KnownComposite, KnownLambda, signature
 from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import Problems, Scalar, Source
 
@@ -107,9 +107,11 @@ class Scope:
     """What the names of a recipe stand for while its body is read."""
 
     values: dict[str, Value | None] = field(default_factory=dict)  # None: its statement has an error
-    owners: dict[str, str] = field(default_factory=dict)  # what a name that the body did not assign is
+    owners: MutableMapping[str, str] = field(default_factory=dict)  # what a name that the body did not assign is
     symbols: tuple[str, ...] = ()
     lambdas: dict[str, KnownLambda | None] = field(default_factory=dict)  # None: it has an error
+    composites: dict[str, KnownComposite | None] = field(default_factory=dict)  # None: it has an error
+    outside: Mapping[str, str] = field(default_factory=dict)  # what a name is that this body does not see
     used: set[str] = field(default_factory=set)
     suggested: set[str] = field(default_factory=set)  # offered as what the author meant, so perhaps used
 
@@ -123,11 +125,19 @@ class _Assignment:
 
 
 class BodyReader:
-    """Reads statements in order into ``builder``."""
+    """Reads statements in order into ``builder``. ``naming`` makes what a value is called from the name that the body
+    assigns it to."""
 
-    def __init__(self, text: BodyText, builder: FusionBuilder, scope: Scope, problems: Problems) -> None:
-        self._text, self._scope, self._problems = text, scope, problems
-        self._calls = Calls(text.place, builder, problems, self._lookup, scope.symbols, scope.lambdas)
+    def __init__(
+        self,
+        text: BodyText,
+        builder: FusionBuilder,
+        scope: Scope,
+        problems: Problems,
+        naming: Callable[[str], str] = str,
+    ) -> None:
+        self._text, self._scope, self._problems, self._naming = text, scope, problems, naming
+        self._calls = Calls(text.place, builder, problems, self._lookup, scope.symbols, scope.lambdas, scope.composites)
         self._assignments: dict[str, _Assignment] = {}
         self._targets: dict[str, SourceLocation] = {}
         self._current: tuple[str, ...] = ()
@@ -174,7 +184,8 @@ class BodyReader:
         self._current = tuple(target.id for target in targets)
         names = [target.id if self._accepts(target) else "" for target in targets]
         is_pack = isinstance(statement.targets[0], ast.Tuple | ast.List)
-        results = self._calls.results(statement.value, names, is_pack=is_pack)
+        shown = [name and self._naming(name) for name in names]
+        results = self._calls.results(statement.value, shown, is_pack=is_pack)
         for index, name in enumerate(names):
             if name:
                 self._scope.values[name] = None if results is None else results[index]
@@ -227,6 +238,13 @@ class BodyReader:
             self._problems.add(place, f"'{name}' is an extent, not a value", f"write size({name})")
         elif name in self._scope.lambdas:
             self._problems.add(place, f"'{name}' is a lambda, not a value", f"write combine={name} in a reduce or scan")
+        elif name in self._scope.composites:
+            known = self._scope.composites[name]
+            hint = f"call it: {signature(known)}" if known else ""
+            self._problems.add(place, f"'{name}' is a composite, not a value", hint)
+        elif name in self._scope.outside:
+            message = f"'{name}' is {self._scope.outside[name]}, which a composite does not see"
+            self._problems.add(place, message, f"pass it: add '{name}' to the inputs and to every call")
         else:
             self._report_undefined(name, place)
         return None
@@ -266,6 +284,12 @@ def _target_names(statement: ast.Assign) -> Iterator[ast.Name]:
     for target in statement.targets:
         elements = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
         yield from (element for element in elements if isinstance(element, ast.Name))
+
+
+def assigned_names(statements: Iterable[ast.stmt]) -> list[str]:
+    """The names that ``statements`` assign, those of refused statements left out."""
+    assignments = [statement for statement in statements if isinstance(statement, ast.Assign)]
+    return [target.id for statement in assignments for target in _target_names(statement)]
 
 
 def _read_names(statement: ast.stmt) -> Iterator[ast.Name]:

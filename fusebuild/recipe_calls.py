@@ -23,6 +23,8 @@ from fusebuild.recipe_text import Problems
 from fusebuild.type_rules import TypeRuleError
 
 MAX_NESTING = 100
+MAX_OPS = 100_000
+"""The most ops that a fusion may have because of calls of composites: a short text can say many."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 Lookup: TypeAlias = "Callable[[ast.Name], Value | None]"
@@ -57,7 +59,7 @@ _REFUSED = {
 }
 
 
-def signature(op: OpDef) -> str:
+def signature(op: OpDef | KnownComposite) -> str:
     """``op`` as its documentation writes it: ``sum(x, dims=None, keepdim=False, dtype=None)``."""
     parts = [p.name if p.default is REQUIRED else f"{p.name}={p.default}" for p in op.parameters]
     return f"{op.name}({', '.join(parts)})"
@@ -72,9 +74,23 @@ class KnownLambda:
     place: SourceLocation
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownComposite:
+    """A composite that a body may call. ``nesting`` says how deep its expressions are, and ``ops`` how many it records
+    at most, with those of the composites that it calls. ``record`` takes the operands, the names of the results, the
+    place of the call and where problems go, and returns the results."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: int
+    nesting: int
+    ops: int
+    record: Callable[[Sequence[Value], Sequence[str], SourceLocation, Problems], tuple[Value, ...] | None]
+
+
 class Calls:
     """Records expressions into ``builder``. ``place`` locates a node, ``lookup`` finds the value of a name, ``lambdas``
-    has what ``combine`` may name (None for one that has an error)."""
+    has what ``combine`` may name and ``composites`` what may be called beside ops (None for one that has an error)."""
 
     def __init__(
         self,
@@ -84,14 +100,19 @@ class Calls:
         lookup: Lookup,
         symbols: tuple[str, ...],
         lambdas: Mapping[str, KnownLambda | None],
+        composites: Mapping[str, KnownComposite | None],
     ) -> None:
         self._place, self._builder, self._problems = place, builder, problems
-        self._lookup, self._symbols, self._lambdas = lookup, symbols, lambdas
+        self._lookup, self._symbols, self._lambdas, self._composites = lookup, symbols, lambdas, composites
 
     def results(self, node: ast.expr, names: Sequence[str], *, is_pack: bool) -> tuple[Value, ...] | None:
         """The values of ``node``, the right side of an assignment to ``names``; as many as there are names."""
-        if _nesting(node) > MAX_NESTING:
+        if nesting(node) > MAX_NESTING:
             self._error(node, f"the expression is nested more than {MAX_NESTING} deep", "give parts of it names")
+            return None
+        if nesting(node, self._composites) > MAX_NESTING:
+            message = f"the expression, with the composites that it calls, is nested more than {MAX_NESTING} deep"
+            self._error(node, message, "write the statements of a composite out")
             return None
         if not is_pack:
             value = self._value(node, names[0])
@@ -120,11 +141,15 @@ class Calls:
             return results[0] if results else None
         results = self._call(node, [name])
         if results is not None and len(results) > 1:
-            op = node.func.id if isinstance(node.func, ast.Name) else ""
-            names = ", ".join("abcdef"[: len(results)])
-            self._error(node, f"{op} gives {len(results)} results", f"give each a name: '{names} = {op}(…)'")
+            self._several(node, len(results))
             return None
         return results[0] if results else None
+
+    def _several(self, node: ast.Call, count: int) -> None:
+        """Report that ``node`` gives ``count`` results where one is needed."""
+        op = node.func.id if isinstance(node.func, ast.Name) else ""
+        names = ", ".join("abcdef"[:count])
+        self._error(node, f"{op} gives {count} results", f"give each a name: '{names} = {op}(…)'")
 
     def _operation(self, node: ast.expr) -> tuple[str, list[ast.expr]] | None:
         """The op and operands that an operator stands for."""
@@ -169,9 +194,11 @@ class Calls:
         if not isinstance(node.func, ast.Name):
             self._error(node.func, "only ops can be called, by their bare names")
             return None
+        if node.func.id in self._composites:
+            return self._composite(node, self._composites[node.func.id], names)
         op = OPS.get(node.func.id)
         if op is None:
-            hint = nearest(node.func.id, OPS)
+            hint = nearest(node.func.id, [*OPS, *self._composites])
             self._error(node.func, f"unknown op '{node.func.id}'", hint)
             return None
         arguments = self._bind(op, node)
@@ -194,7 +221,27 @@ class Calls:
         results = self._record(op.name, operands, named, node, names, complete=complete)
         return results if complete else None
 
-    def _bind(self, op: OpDef, node: ast.Call) -> Arguments | None:
+    def _composite(
+        self, node: ast.Call, known: KnownComposite | None, names: Sequence[str]
+    ) -> tuple[Value, ...] | None:
+        """Record the body of a composite; None, and no word, for one that has an error."""
+        arguments = None if known is None else self._bind(known, node)
+        if known is None or arguments is None:
+            return None
+        values = self._operands([arguments[parameter.name] for parameter in known.parameters], node)
+        operands = [value for value in values if value is not None]
+        if len(names) == 1 < known.results:
+            self._several(node, known.results)
+        elif len(names) != known.results:
+            self._error(node, f"{known.name} gives {_count(known.results, 'result')}, not {len(names)}")
+        if len(operands) < len(values) or len(names) != known.results:
+            return None
+        if len(self._builder.exprs) + known.ops > MAX_OPS:
+            self._error(node, f"with this call, the fusion has more than {MAX_OPS} ops")
+            return None
+        return known.record(operands, names, self._place(node), self._problems)
+
+    def _bind(self, op: OpDef | KnownComposite, node: ast.Call) -> Arguments | None:
         """Arguments by parameter name, once they fit the signature."""
         hint = f"the signature is {signature(op)}"
         if len(node.args) > len(op.parameters):
@@ -235,16 +282,8 @@ class Calls:
         *,
         complete: bool = True,
     ) -> tuple[Value, ...] | None:
-        """Record ``op``. Operands that are ops come first, constants get their fids right before the result."""
-        values = [
-            self._value(operand) if isinstance(operand, ast.expr) and not _is_number(operand) else None
-            for operand in operands
-        ]
-        for index, operand in enumerate(operands):
-            if not isinstance(operand, ast.expr):
-                values[index] = self._builder.constant(operand, location=self._place(node))
-            elif _is_number(operand):
-                values[index] = self._constant(operand)
+        """Record ``op``."""
+        values = self._operands(operands, node)
         known = [value for value in values if value is not None]
         if not complete or len(known) < len(values):
             return None
@@ -258,6 +297,19 @@ class Calls:
             culprit = None if error.operand is None else operands[error.operand]
             self._error(culprit if isinstance(culprit, ast.expr) else node, error.message, error.hint)
             return None
+
+    def _operands(self, operands: Sequence[ast.expr | Literal], node: ast.expr) -> list[Value | None]:
+        """Values. Operands that are ops come first, constants get their fids right before the result."""
+        values = [
+            self._value(operand) if isinstance(operand, ast.expr) and not _is_number(operand) else None
+            for operand in operands
+        ]
+        for index, operand in enumerate(operands):
+            if not isinstance(operand, ast.expr):
+                values[index] = self._builder.constant(operand, location=self._place(node))
+            elif _is_number(operand):
+                values[index] = self._constant(operand)
+        return values
 
     def _combine(self, op: OpDef, arguments: Arguments, named: dict[str, Attribute]) -> bool:
         """Read the lambda and what follows from it into ``named``; False after reporting why it does not fit."""
@@ -365,13 +417,21 @@ class Calls:
         return literal
 
 
-def _nesting(expression: ast.expr) -> int:
-    """How many expressions deep ``expression`` is, found without recursion."""
-    deepest, level = 0, [expression]
+def nesting(expression: ast.expr, composites: Mapping[str, KnownComposite | None] | None = None) -> int:
+    """How many expressions deep ``expression`` is, found without recursion. What it calls of ``composites`` is as deep
+    as its statements and one more, since reading it takes more of Python's stack than an op does."""
+    deepest, depth, level = 0, 0, [expression]
     while level:
-        deepest += 1
+        depth += 1
+        called = [found for node in level if (found := called_composite(node, composites or {})) is not None]
+        deepest = max([deepest, depth, *(depth + 1 + each.nesting for each in called)])
         level = [child for node in level for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     return deepest
+
+
+def called_composite(node: ast.AST, composites: Mapping[str, KnownComposite | None]) -> KnownComposite | None:
+    """Which of ``composites`` the expression ``node`` is a call of."""
+    return composites.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -2,8 +2,8 @@
 
 ```
 fusion (a name)   doc   extents {symbol: facts}   inputs {name: type}   scalars {name: dtype or {dtype, value}}
-lambdas {name: {left, right, body, results, ordered}}   body (a literal block)
-outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]   bench {name: expression}
+lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
+body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]   bench {name: expression}
 ```
 """
 
@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir import DType, ExtentFact, Literal
+from fusebuild.ops import OPS
+from fusebuild.recipe_composites import CompositeSection, read_composite
 from fusebuild.recipe_fields import MAX_EXTENT, Fields, TensorText
 from fusebuild.recipe_lambdas import LambdaSection, read_lambda
 from fusebuild.recipe_text import Mapping, Node, Problems, Scalar, Sequence
 
-SECTIONS = ("fusion", "doc", "extents", "inputs", "scalars", "lambdas", "body", "outputs", "cases", "bench")
+SECTIONS = (
+    "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
+)  # fmt: skip
 _SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 
 
@@ -72,6 +76,7 @@ class Sections:
     inputs: list[InputSection] = field(default_factory=list)
     scalars: list[ScalarSection] = field(default_factory=list)
     lambdas: list[LambdaSection] = field(default_factory=list)
+    composites: list[CompositeSection] = field(default_factory=list)
     body: Scalar | None = None
     outputs: list[OutputSection] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -109,6 +114,7 @@ class _SectionReader:
             "scalars": self._read_scalars,
             "extents": self._read_extents,
             "lambdas": self._read_lambdas,
+            "composites": self._read_composites,
             "body": self._read_body,
             "outputs": self._read_outputs,
             "cases": self._read_cases,
@@ -253,6 +259,15 @@ class _SectionReader:
             if name and section:
                 self._sections.lambdas.append(section)
 
+    def _read_composites(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to composites").values():
+            name = self._fields.name(key, "a name")
+            if name in OPS:
+                self._problems.add(key.location, f"'{name}' is an op already", "call the composite something else")
+            section = read_composite(self._fields, name or "", key.location, value)
+            if name and section:
+                self._sections.composites.append(section)
+
     def _read_body(self, node: Node) -> None:
         self._sections.body = self._fields.text(node, "statements")
 
@@ -309,15 +324,21 @@ class _SectionReader:
                 self._sections.bench[name] = expression.text
 
     def _check_names(self) -> None:
-        """One name means one thing: an input, a scalar or a symbol."""
+        """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite
+        are its own affair, unless they hide what its body may name too."""
         owners = dict.fromkeys(self._sections.symbols, "a dim")
         inputs = [(tensor.name, tensor.place, "an input") for tensor in self._sections.inputs]
         scalars = [(scalar.name, scalar.place, "a scalar") for scalar in self._sections.scalars]
         lambdas = [(section.name, section.place, "a lambda") for section in self._sections.lambdas]
-        for name, place, owner in inputs + scalars + lambdas:
+        composites = [(section.name, section.place, "a composite") for section in self._sections.composites]
+        for name, place, owner in inputs + scalars + lambdas + composites:
             if name in owners:
                 self._problems.add(place, f"'{name}' is already {owners[name]}", "one name means one thing")
             owners[name] = owner
+        for section in self._sections.composites:
+            for given in section.inputs:
+                if (owner := owners.get(given.text, "an input")) not in ("an input", "a scalar"):
+                    self._problems.add(given.location, f"'{given.text}' is already {owner}", "one name means one thing")
 
 
 def broken_fact(fact: ExtentFact | None, size: int) -> str:

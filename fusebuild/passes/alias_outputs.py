@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 
+from fusebuild.composites import carry_composites
 from fusebuild.ir import Expr, Fusion, Output, Value
 from fusebuild.ir import attributes as canonical
 from fusebuild.ops import OPS
@@ -162,4 +163,5 @@ def _order(fusion: Fusion) -> Fusion:
         return fusion
     orderer = _Orderer(fusion)
     order = orderer.run()
-    return fusion.with_exprs([orderer.exprs[index] for index in order], orderer.values.values())
+    ordered = fusion.with_exprs([orderer.exprs[index] for index in order], orderer.values.values())
+    return carry_composites(fusion, ordered)

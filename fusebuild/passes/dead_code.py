@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusebuild.composites import carry_composites
 from fusebuild.ir import Fusion
 
 
@@ -13,4 +14,4 @@ def dead_code(fusion: Fusion) -> Fusion:
         if needed.intersection(expr.outputs):
             needed.update(expr.inputs)
             kept.append(expr)
-    return fusion.with_exprs(reversed(kept))
+    return carry_composites(fusion, fusion.with_exprs(reversed(kept)))

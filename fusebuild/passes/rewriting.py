@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.builder import FusionBuilder
+from fusebuild.composites import carry_composites
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir import Attribute, Expr, Fusion, Literal, Value
 
@@ -123,7 +124,8 @@ class Rewriter:
     def finish(self) -> Fusion:
         """The rewritten Fusion, without values that nothing defines or reads."""
         fusion = replace(self.fusion, lambdas=dict(self.builder.lambdas))
-        return fusion.with_exprs(self.builder.exprs, self.builder.values.values())
+        rewritten = fusion.with_exprs(self.builder.exprs, self.builder.values.values())
+        return carry_composites(self.fusion, rewritten, self._replaced)
 
     def _note(self, expr: Expr) -> None:
         for fid in expr.outputs:
