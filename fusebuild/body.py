@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from fusebuild.errors import NOWHERE
 from fusebuild.ir import DType, Expr, Fusion, Value
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import Access
@@ -80,9 +81,11 @@ class Statements:
     @staticmethod
     def comment(value: Value, expr: Expr) -> str:
         """The name and the line that the author wrote. A name made from an original fid (``t12``, ``t12_sum``) is left
-        out: beside variables that are named by segment fids it would mislead."""
-        name = "" if _MADE_NAME.fullmatch(value.name) else f"{value.name}, "
-        return f"  // {name}{expr.location.short}"
+        out: beside variables that are named by segment fids it would mislead. What no author wrote has no line."""
+        name = "" if _MADE_NAME.fullmatch(value.name) else value.name
+        place = "" if expr.location == NOWHERE else expr.location.short
+        words = ", ".join(filter(None, (name, place)))
+        return f"  // {words}" if words else ""
 
     def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         op, result = op_of(expr), self.value(expr.outputs[0])
@@ -124,6 +127,11 @@ class Body(Statements):
                 exprs.append(expr)
                 wanted |= {self.root(fid) for fid in expr.inputs} - known
         return tuple(reversed(exprs))
+
+    def depends_on(self, fid: int, sources: Iterable[int]) -> bool:
+        """Whether ``fid`` is one of ``sources`` or computed from one."""
+        made = {result for expr in self.closure([fid]) for result in expr.outputs}
+        return not {fid, *made}.isdisjoint(sources)
 
     def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
         """The tensors of global memory that :meth:`closure` reads, in fid order."""

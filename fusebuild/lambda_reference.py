@@ -52,8 +52,8 @@ def _split(operands: Sequence[Tensor]) -> tuple[State, State]:
 
 
 def reduce_with(combine: Combination, operands: Sequence[Tensor], dims: Sequence[int], keepdim: bool) -> State:
-    """The components, which are the first half of ``operands``, combined over ``dims``; the identity, the other half,
-    where there is nothing to combine."""
+    """The components, which are the first half of ``operands``, combined over ``dims``, starting from the identity, the
+    other half, as kernels do: where a component is infinite, that can say more than the component alone."""
     import torch
 
     components, identity = _split(operands)
@@ -69,7 +69,7 @@ def reduce_with(combine: Combination, operands: Sequence[Tensor], dims: Sequence
             made = combine(tuple(part[..., 0:pairs:2] for part in state), tuple(part[..., 1:pairs:2] for part in state))
             rest = tuple(part[..., pairs:] for part in state)
             state = tuple(torch.cat(both, dim=-1) for both in zip(made, rest, strict=True))
-        state = tuple(part[..., 0] for part in state)
+        state = _after_identity(combine, identity, tuple(part[..., 0] for part in state))
     if not keepdim:
         return state
     return tuple(
@@ -78,16 +78,22 @@ def reduce_with(combine: Combination, operands: Sequence[Tensor], dims: Sequence
 
 
 def scan_with(combine: Combination, operands: Sequence[Tensor], dim: int) -> State:
-    """What the components combine to along ``dim`` up to and including each element."""
+    """What the identity and the components combine to along ``dim`` up to and including each element."""
     import torch
 
-    state: State = tuple(part.movedim(dim, -1) for part in _split(operands)[0])
+    components, identity = _split(operands)
+    state: State = tuple(part.movedim(dim, -1) for part in components)
     length, reach = state[0].shape[-1], 1
     while reach < length:
         made = combine(tuple(part[..., :-reach] for part in state), tuple(part[..., reach:] for part in state))
         state = tuple(torch.cat((part[..., :reach], new), dim=-1) for part, new in zip(state, made, strict=True))
         reach *= 2
-    return tuple(part.movedim(-1, dim) for part in state)
+    return tuple(part.movedim(-1, dim) for part in _after_identity(combine, identity, state))
+
+
+def _after_identity(combine: Combination, identity: State, state: State) -> State:
+    start = tuple(part.expand(own.shape) for part, own in zip(identity, state, strict=True))
+    return combine(start, state)
 
 
 def dim_of(expr: Expr) -> int:

@@ -70,8 +70,8 @@ class LambdaBuilder(FusionBuilder):
         literal = bool(constant.literal) if dtype is DType.BOOL else constant.literal
         return self.constant(literal, dtype=dtype, location=constant.location)
 
-    def finish_lambda(self, results: Sequence[Value]) -> Fusion:
-        """The lambda whose new state is ``results``, in fids without gaps."""
+    def finish_lambda(self, results: Sequence[Value], names: Sequence[str] = ()) -> Fusion:
+        """The lambda whose new state is ``results``; its parts are called ``names``, or what the results are called."""
         read = {fid for expr in self.exprs for fid in expr.inputs} | {result.fid for result in results}
         fusion = Fusion(
             name=self.name,
@@ -80,7 +80,10 @@ class LambdaBuilder(FusionBuilder):
             },
             exprs=tuple(self.exprs),
             inputs=tuple(self.inputs),
-            outputs=tuple(Output(fid=result.fid, name=result.name, location=result.location) for result in results),
+            outputs=tuple(
+                Output(fid=result.fid, name=name, location=result.location)
+                for result, name in zip(results, names or [result.name for result in results], strict=True)
+            ),
             recorded=self._next_fid,
         )
         return verify(fusion)

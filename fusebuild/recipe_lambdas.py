@@ -123,7 +123,8 @@ def record_lambda(source: Source, section: LambdaSection, problems: Problems) ->
     known = [result for result in results if result is not None]
     if len(problems.found) > before or len(known) < len(results):
         return None
-    return KnownLambda(body=builder.finish_lambda(known), ordered=section.ordered, place=section.place)
+    body = builder.finish_lambda(known, [result.text for result in section.results])
+    return KnownLambda(body=body, ordered=section.ordered, place=section.place)
 
 
 def _result(problems: Problems, scope: Scope, result: Scalar, part: Part) -> Value | None:

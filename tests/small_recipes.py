@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fusebuild.ir import Fusion, Task
 from fusebuild.passes import run_passes
@@ -83,3 +84,50 @@ def primitive(text: str) -> Fusion:
 def whole(inputs: Mapping[str, str], body: str, outputs: Mapping[str, str], **more: str) -> Task:
     """The task of everything that a small recipe computes."""
     return primitive(text_of(inputs, body, outputs, **more)).whole()  # type: ignore[arg-type]
+
+
+def text_with_lambdas(
+    inputs: Mapping[str, str], body: str, outputs: Mapping[str, str], *lambdas: str, **more: Any
+) -> str:
+    """:func:`text_of` with a lambdas section between the inputs and the body."""
+    head, _, rest = text_of(inputs, body, outputs, **more).partition("body: |\n")
+    section = "lambdas:\n" + "".join(f"  {line}\n" for text in lambdas for line in text.strip().splitlines())
+    return f"{head}{section}body: |\n{rest}"
+
+
+WELFORD = """\
+welford:
+  left: {mean_a: float, m2_a: float, n_a: float}
+  right: {mean_b: float, m2_b: float, n_b: float}
+  body: |
+    n = n_a + n_b
+    delta = mean_b - mean_a
+    share = n_b / maximum(n, 1.0)
+    mean = mean_a + delta * share
+    m2 = m2_a + m2_b + delta * delta * n_a * share
+  results: [mean, m2, n]
+"""
+"""Mean, squared deviations and count of a sample, from those of two parts: commutative."""
+
+AFFINE = """\
+affine:
+  left: {slope_a: int64, offset_a: int64}
+  right: {slope_b: int64, offset_b: int64}
+  body: |
+    slope = slope_a * slope_b
+    offset = offset_a * slope_b + offset_b
+  results: [slope, offset]
+  ordered: true
+"""
+"""The map x -> slope_a x + offset_a, and after it that of b: exact, and not commutative."""
+
+COUNTED_SUM = """\
+counted_sum:
+  left: {sum_a: float, count_a: int64}
+  right: {sum_b: float, count_b: int64}
+  body: |
+    total = sum_a + sum_b
+    count = count_a + count_b
+  results: [total, count]
+"""
+"""A state of two dtypes."""

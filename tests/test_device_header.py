@@ -1,4 +1,4 @@
-"""The device header's platform layer and reductions on the CPU, its guards, and that nvcc takes the same text.
+"""The device header's platform layer, reductions and scans on the CPU, its guards, and that nvcc takes the same text.
 
 Two tests run this file and ``test_device_math.py`` again: under AddressSanitizer and UBSan, and on a GPU.
 """
@@ -192,6 +192,101 @@ def test_column_reductions_combine_over_y(x, y, n):
     assert torch.equal(extremes[x * n :], values.view(rows, x, n).amin((0, 2)))
 
 
+# --- Scans, and reductions with lambdas
+
+SCANS = re.findall(r"SCAN_KERNEL\((\w+), (\d+), (\d+)\)", (DEVICE_FOLDER / "scan.cu").read_text())
+STATISTICS = re.findall(r"^STATISTICS_KERNEL\((\d+), (\d+)\)", (DEVICE_FOLDER / "scan.cu").read_text(), re.MULTILINE)
+COLUMN_STATISTICS = re.findall(
+    r"COLUMN_STATISTICS_KERNEL\((\d+), (\d+), (\d+)\)", (DEVICE_FOLDER / "scan.cu").read_text()
+)
+
+
+def wrapped(value: int, bits: int) -> int:
+    return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+
+def affine(state: list[int], x: int) -> list[int]:
+    slope = x % 4 * 2 + 1
+    return [wrapped(state[0] * slope, 64), wrapped(state[1] * slope + x, 64)]
+
+
+def matrix(state: list[int], x: int) -> list[int]:
+    a, b, c, d, odd = state
+    p, q, r, s = x % 7, 1, x % 7 - 3, x % 5
+    product = (a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s)
+    return [*(wrapped(part, 32) for part in product), odd ^ x % 2]
+
+
+def seen(state: list[int], x: int) -> list[int]:
+    return [int(state[0] or x % 97 == 0)]
+
+
+SCANNED = {"Affine": (affine, [1, 0]), "Matrix": (matrix, [1, 0, 0, 1, 0]), "Seen": (seen, [0])}
+
+
+@pytest.mark.parametrize(("op", "threads", "items"), SCANS)
+def test_block_scans_combine_in_order_across_lanes_warps_and_tiles(op, threads, items):
+    step, identity = SCANNED[op]
+    tile = int(threads) * int(items)
+    for columns in (1, tile - 1, 3 * tile + tile // 2 + 1):
+        x = sample(torch.int64, 2 * columns, seed=columns).view(2, columns)
+        out = torch.full((2, columns, len(identity)), -7)
+        totals = torch.full((2, int(threads), len(identity)), -7)
+        library("scan").run(f"scan_{op}_{threads}x{items}", (2,), (int(threads),), x, out, totals, columns)
+        for row in range(2):
+            expected = list(itertools.accumulate(x[row].tolist(), step, initial=identity))
+            assert out[row].tolist() == expected[1:]
+            assert totals[row].tolist() == [expected[-1]] * int(threads), "threads disagree on the total"
+
+
+def test_a_block_scan_of_no_elements_leaves_the_identity():
+    totals = torch.full((1, 64, 2), -7)
+    library("scan").run("scan_Affine_64x2", (1,), (64,), torch.empty(0).long(), torch.empty(0).long(), totals, 0)
+    assert totals[0].tolist() == [[1, 0]] * 64
+
+
+def test_a_warp_scan_keeps_to_its_warp():
+    x = sample(torch.int64, 64)
+    out = torch.full((64, 5), -7)
+    library("scan").run("scan_each_warp", (1,), (64,), x, out)
+    for warp in (0, 32):
+        numbers = x[warp : warp + 32].tolist()
+        assert (
+            out[warp : warp + 32].tolist() == list(itertools.accumulate(numbers, matrix, initial=[1, 0, 0, 1, 0]))[1:]
+        )
+
+
+def statistics(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Mean, squared deviations and count of what lies along ``dim``."""
+    exact = x.double()
+    deviations = ((exact - exact.mean(dim, keepdim=True)) ** 2).sum(dim)
+    return torch.stack([exact.mean(dim), deviations, torch.full_like(deviations, x.shape[dim])], dim=1)
+
+
+@pytest.mark.parametrize(("threads", "rows"), [(int(threads), int(rows)) for threads, rows in STATISTICS])
+def test_row_reductions_with_a_lambda_leave_the_same_bits_in_every_thread(threads, rows):
+    x = sample(torch.float32, 3 * rows * threads).view(3 * rows, threads)
+    out = torch.full((3 * rows, threads, 4), -7.0, dtype=torch.float64)
+    again = torch.zeros_like(out)
+    for result in (out, again):
+        library("scan").run(f"statistics_{threads}x{rows}", (3,), (threads * rows,), x, result)
+    assert same_values(out, again)
+    assert same_values(out, out[:, :1].expand_as(out).contiguous()), "threads of a row disagree"
+    assert torch.allclose(out[:, 0, :3], statistics(x, 1), rtol=1e-5, atol=1e-5)
+    assert torch.equal(out[:, 0, 3], x.amax(1).double())
+
+
+@pytest.mark.parametrize(("x", "y", "n"), [tuple(map(int, shape)) for shape in COLUMN_STATISTICS])
+def test_column_reductions_with_a_lambda_combine_over_y(x, y, n):
+    rows = 2 * y + 3
+    values = sample(torch.float32, rows * x * n).view(rows, x * n)
+    out, again = torch.full((x * n, 3), NAN, dtype=torch.float64), torch.zeros(x * n, 3, dtype=torch.float64)
+    for result in (out, again):
+        library("scan").run(f"column_statistics_{x}x{y}_{n}", (1,), (x, y), values, result, rows)
+    assert torch.equal(out, again)
+    assert torch.allclose(out, statistics(values, 0), rtol=1e-5, atol=1e-5)
+
+
 # --- Guards
 
 MISUSES = {
@@ -294,7 +389,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce"])
+@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))
@@ -303,7 +398,12 @@ def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture)
     assert set(spills) == {("0", "0")}
 
 
-@pytest.mark.parametrize("name", ["math", "reduce"])
+def test_nvcc_keeps_the_states_of_lambdas_in_registers(tmp_path):
+    report = compile_kernels(DEVICE_FOLDER / "scan.cu", tmp_path / "kernels.cubin", find_target("sm_90"))
+    assert set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}
+
+
+@pytest.mark.parametrize("name", ["math", "reduce", "scan"])
 def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
     cubins = []
     for folder in (tmp_path / "here", tmp_path / "a" / "longer" / "path"):

@@ -11,16 +11,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
+from fusebuild.reference import random_inputs
+from fusebuild.runtime.loader import load
 from fusebuild.target import TARGETS
 from fusebuild.toolchain import find_toolchain
-from fusebuild.verification import Limits, verify_artifact
+from fusebuild.verification import Limits, largest_tensor, read_recipe, verify_artifact
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
@@ -28,7 +31,8 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 SANITIZED = [
     *RECIPES,
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("broadcast_patterns", "layouts", "marks", "persistent_levels", "persistent_strided", "views")),
+      for name in ("broadcast_patterns", "layouts", "marks", "ordered_ranks", "persistent_levels", "persistent_strided",
+                   "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 
@@ -61,6 +65,53 @@ def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifacts: 
     verdicts = list(verify_artifact(path, target="host", limits=Limits(max_elements=LIMIT)))
     assert verdicts
     assert [verdict for verdict in verdicts if not verdict.ok] == []
+
+
+COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lambdas", "lambdas_full", "lambdas_outer")
+"""Recipes that reduce and scan with lambdas, the author's and those of built-in ops."""
+
+
+def bits(tensor: Any) -> Any:
+    """The bytes of ``tensor``, where NaN equals itself and the zeros differ."""
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
+@pytest.mark.parametrize("name", COMBINING)
+def test_lambdas_give_the_same_bits_on_every_run(name: str, artifacts: Path) -> None:
+    path = artifacts / f"{name}.fuse"
+    plan, fusion = load(path, target="host"), read_recipe(path).fusion
+    for case in fusion.cases:
+        if largest_tensor(fusion, case) > LIMIT // 4:
+            continue
+        inputs = random_inputs(fusion, case, seed=3)
+        for variant in (None, *set.intersection(*map(set, plan.variants_for(*inputs)))):
+            first = plan(*inputs, variant=variant)
+            again = plan(*(value.clone() if hasattr(value, "clone") else value for value in inputs), variant=variant)
+            for one, other in zip(*(result if isinstance(result, tuple) else (result,) for result in (first, again)),
+                                  strict=True):  # fmt: skip
+                assert torch.equal(bits(one), bits(other))
+
+
+def special_rows(columns: int) -> Any:
+    """Rows of bfloat16 with ties, infinities and NaN in many places, and rows of nothing else."""
+    x = torch.randn(12, columns, generator=torch.Generator().manual_seed(1)).bfloat16()
+    inf, nan = float("inf"), float("nan")
+    x[0], x[1], x[2], x[3] = inf, -inf, nan, 2.0
+    for row, value in ((4, inf), (5, -inf), (6, nan), (7, 9.0)):
+        x[row, columns // 3 :: max(1, columns // 5)] = value
+    x[8, 0], x[8, -1] = nan, inf
+    x[9, 0], x[9, -1] = -inf, nan
+    x[10, ::2] = -inf
+    return x
+
+
+@pytest.mark.parametrize("columns", [1, 2, 40, 1003, 4096])
+def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, artifacts: Path) -> None:
+    x = special_rows(columns)
+    index = load(artifacts / "argmax.fuse", target="host")(x)
+    assert torch.equal(index, x.float().argmax(1))
+    y = load(artifacts / "logsumexp.fuse", target="host")(x)
+    torch.testing.assert_close(y, torch.logsumexp(x.float(), 1), equal_nan=True)
 
 
 def test_no_sanitizer_finds_anything(shared: Path) -> None:

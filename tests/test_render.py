@@ -21,6 +21,7 @@ from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 GOLDEN = Path(__file__).parent / "golden" / "kernels"
+FUSIONS = Path(__file__).parent / "fusions"
 SHOWN = {
     "layernorm": ("registers_vec8_int32", "shared_vec8_int32", "reread_scalar_int64"),
     "silu_mul": ("vec8_int32",),
@@ -28,8 +29,16 @@ SHOWN = {
     "column_sum": ("vec8_int32_split33",),
     "sum_squares": ("vec8_int32_split528",),
     "adaln_backward": ("registers_vec8_int32",),
+    "welford": ("vec8_int32",),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
+
+
+SHOWN_SCANS = {
+    "ordered": ("0_vec4_int32", "1_vec4_int32"),  # rows, columns: each with results along them and one at their end
+    "ordered_ranks": ("1_vec8_int32", "2_scalar_int64"),
+}
+"""Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +77,17 @@ def test_golden(recipe: str, golden: Golden) -> None:
             golden(GOLDEN / recipe / f"{stem}.cu", found[stem].text)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("fusion", SHOWN_SCANS)
+def test_golden_scan(fusion: str, golden: Golden) -> None:
+    found = {each.stem: each.kernel for each in launched(load_recipe(FUSIONS / f"{fusion}.yaml"))}
+    for stem in SHOWN_SCANS[fusion]:
+        golden(GOLDEN / fusion / f"{stem}.cu", found[stem].text)
+
+
+WITH_SCANS = sorted(path for path in FUSIONS.glob("*.yaml") if path.stem in ("built_in_lambdas", "scans", *SHOWN_SCANS))
+
+
+@pytest.mark.parametrize("path", [*RECIPES, *WITH_SCANS], ids=lambda path: path.stem)
 class TestEveryKernel:
     def test_says_where_it_comes_from_and_nothing_of_this_machine(self, path: Path) -> None:
         for each in launched(load_recipe(path)):
@@ -137,6 +156,11 @@ class TestComments:
         text = kernels(text_of({"x": "float[M]"}, "y = exp(x * 2.0)", {"y": "float"}))["0_scalar_int64"].text
         assert "t2 = " in text
         assert re.search(r"= t0 \* 2\.0f;  // test\.yaml:5\n", text)
+
+    def test_what_no_author_wrote_has_no_line(self) -> None:
+        text = kernels(text_of({"x": "float[M, N]"}, "y = cumsum(x, dim=0)", {"y": "float"}))["0_vec4_int32"].text
+        assert "    const float s2 = a.v0 + b.v0;  // value\n" in text
+        assert "<built>" not in text
 
 
 class TestStripComments:

@@ -80,7 +80,7 @@ def built_in(rewriter: Rewriter, expr: Expr) -> None:
     if expr.op in ("argmax", "argmin"):
         components, results = [x, _indices(rewriter, expr, x)], [None, *expr.outputs]
     elif len(lambda_.identity) == 2:
-        components = [x, rewriter.constant(1.0, name="one", location=place)]
+        components = [x, _exp_of_one(rewriter, expr, x)]
         results = [None, None] if expr.op == "logsumexp" else results
     fold = _Fold(
         combine=rewriter.add_lambda(lambda_.body),
@@ -123,14 +123,28 @@ def _indices(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
     return rewriter.emit("broadcast", [indices], {"is_broadcast_dim": mask}, name=name, location=place)
 
 
-def _log_of_sum(rewriter: Rewriter, expr: Expr, largest: Value, total: Value) -> None:
-    """``log(total)`` and the shift that it was computed with: the maximum, where that is finite."""
+def _exp_of_one(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
+    """What an element adds to a sum of exponentials: 1, as combining corrects the elements that are infinite. Where
+    nothing is combined, they are seen to here."""
     place = expr.location
-    infinite = rewriter.emit("isinf", [largest], location=place)
-    zero = rewriter.constant(0.0, name="zero", location=place)
-    shift = rewriter.emit("where", [infinite, zero, largest], location=place)
-    log = rewriter.emit("log", [total], location=place)
-    rewriter.emit("add", [log, shift], result=expr.outputs[0], location=place)
+    if any(x.tensor.shape[dim] != 1 for dim in expr.dims):
+        return rewriter.constant(1.0, name="one", location=place)
+    shifted = rewriter.emit("sub", [x, _shift(rewriter, expr, x)], location=place)
+    return rewriter.emit("exp", [shifted], location=place)
+
+
+def _shift(rewriter: Rewriter, expr: Expr, largest: Value) -> Value:
+    """What is taken from every element before its exponential: the maximum, where that is finite."""
+    infinite = rewriter.emit("isinf", [largest], location=expr.location)
+    zero = rewriter.constant(0.0, name="zero", location=expr.location)
+    return rewriter.emit("where", [infinite, zero, largest], location=expr.location)
+
+
+def _log_of_sum(rewriter: Rewriter, expr: Expr, largest: Value, total: Value) -> None:
+    """``log(total)`` and the shift that it was computed with."""
+    shift = _shift(rewriter, expr, largest)
+    log = rewriter.emit("log", [total], location=expr.location)
+    rewriter.emit("add", [log, shift], result=expr.outputs[0], location=expr.location)
 
 
 def _scan(rewriter: Rewriter, fold: _Fold, dim: int) -> tuple[Value, ...]:

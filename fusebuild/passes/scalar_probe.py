@@ -7,7 +7,8 @@ a value, and what Python refuses to name (the logarithm of zero) is an infinity 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fusebuild.ir import DType, Literal
@@ -22,6 +23,8 @@ def evaluate(op: str, operands: Sequence[Literal], dtypes: Sequence[DType], resu
     converted = [_known(convert(operand, dtype), dtype) for operand, dtype in zip(operands, dtypes, strict=True)]
     is_floating = bool(dtypes) and dtypes[-1].is_floating
     function = (_FLOATING if is_floating else _INTEGRAL).get(op) or _EITHER.get(op)
+    if op in _SIZED:
+        function = _SIZED[op](dtypes[0])
     if function is None:
         return _known(None, result)
     try:
@@ -39,10 +42,6 @@ def _known(literal: Literal | None, dtype: DType) -> Literal:
     return math.nan if dtype.is_floating else 0
 
 
-def _sign(x: float) -> float:
-    return x if math.isnan(x) else float((x > 0) - (x < 0))
-
-
 def _silu(x: float) -> float:
     return x * _sigmoid(x)
 
@@ -51,13 +50,58 @@ def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))
 
 
-def _round(x: float) -> float:
-    return x if not math.isfinite(x) else float(round(x))
+def _whole(rounding: Callable[[float], int]) -> Callable[[float], float]:
+    """``rounding`` to a whole number, where what is not finite stays as it is."""
+    return lambda x: float(rounding(x)) if math.isfinite(x) else x
+
+
+def _with_poles(function: Callable[[float], float], poles: Mapping[float, float]) -> Callable[[float], float]:
+    """``function``, and at ``poles``, where Python raises, the infinities there."""
+    return lambda x: poles[x] if x in poles else function(x)
+
+
+def _lgamma(x: float) -> float:
+    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+
+
+def _sinh(x: float) -> float:
+    return math.copysign(math.inf, x) if abs(x) > 711.0 else math.sinh(x)
+
+
+def _pow(base: float, exponent: float) -> float:
+    is_odd = math.isfinite(exponent) and exponent % 2 == 1
+    if base == 0 and exponent < 0:
+        return math.copysign(math.inf, base) if is_odd else math.inf
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and is_odd else math.inf
+
+
+def _next_after(dtype: DType) -> Callable[[float, float], float]:
+    """The next ``dtype`` from one number on toward another."""
+    if dtype is DType.DOUBLE:
+        return math.nextafter
+
+    def next_float(start: float, end: float) -> float:
+        if math.isnan(start) or math.isnan(end) or start == end:
+            return start + end if start != end else end
+        if start == 0:
+            return math.copysign(2.0**-149, end)
+        bits = struct.unpack("<i", struct.pack("<f", start))[0] + (1 if (start < end) == (start > 0) else -1)
+        return float(struct.unpack("<f", struct.pack("<i", bits))[0])
+
+    return next_float
 
 
 def _remainder(a: float, b: float) -> float:
     left = math.fmod(a, b)
     return left + b if left and (left < 0) != (b < 0) else left
+
+
+def _lerp(start: float, end: float, weight: float) -> float:
+    """From the nearer end, as the device header has it."""
+    return start + weight * (end - start) if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
 
 
 def _clamp(x: float, low: float, high: float) -> float:
@@ -72,12 +116,22 @@ def _shifted_down(x: int, by: int) -> int:
     return x >> by if 0 <= by < 64 else -int(x < 0)
 
 
+def _shifted_down_as_bits(dtype: DType) -> Callable[[int, int], int]:
+    """A shift to the right that fills up with zeros."""
+    bits = 8 * dtype.bytes
+    return lambda x, by: x % (1 << bits) >> by if 0 <= by < bits else 0
+
+
 _FLOATING: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp2", "expm1", "lgamma",
-        "log1p", "sin", "sinh", "tan", "tanh", "atan2", "nextafter", "fmod", "isfinite", "isinf", "isnan", "trunc",
-        "ceil", "floor",
+        "acos", "acosh", "asin", "asinh", "atan", "cos", "cosh", "erf", "erfc", "exp2", "expm1", "sin", "tan", "tanh",
+        "atan2", "fmod", "isfinite", "isinf", "isnan",
     )},
+    **{name: _whole(getattr(math, name)) for name in ("ceil", "floor", "trunc")},
+    "atanh": _with_poles(math.atanh, {-1.0: -math.inf, 1.0: math.inf}),
+    "log1p": _with_poles(math.log1p, {-1.0: -math.inf}),
+    "lgamma": _lgamma,
+    "sinh": _sinh,
     "exp": math.exp,
     "log": lambda x: -math.inf if x == 0 else math.log(x),
     "log2": lambda x: -math.inf if x == 0 else math.log2(x),
@@ -85,15 +139,15 @@ _FLOATING: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda x: math.inf if x == 0 else 1.0 / math.sqrt(x),
     "sigmoid": _sigmoid,
     "silu": _silu,
-    "frac": lambda x: x - math.trunc(x),
-    "round": _round,
-    "sign": _sign,
+    "frac": lambda x: math.fmod(x, 1.0),
+    "round": _whole(round),
+    "sign": lambda x: float((x > 0) - (x < 0)),
     "signbit": lambda x: math.copysign(1.0, x) < 0,
     "isneginf": lambda x: x == -math.inf,
     "isposinf": lambda x: x == math.inf,
     "mod": math.fmod,
     "remainder": _remainder,
-    "pow": math.pow,
+    "pow": _pow,
 }  # fmt: skip
 _INTEGRAL: dict[str, Callable[..., Any]] = {
     "ceil": lambda x: x,
@@ -105,14 +159,18 @@ _INTEGRAL: dict[str, Callable[..., Any]] = {
     "bitwise_not": lambda x: not x if isinstance(x, bool) else ~x,
     "bitwise_left_shift": _shifted,
     "bitwise_right_shift": _shifted_down,
-    "logical_right_shift": lambda x, by: (x % (1 << 64)) >> by if 0 <= by < 64 else 0,
 }
 _EITHER: dict[str, Callable[..., Any]] = {
     "real": lambda x: x,
     "isreal": lambda x: True,
-    "relu": lambda x: x if x > 0 or x != x else 0 * abs(x),
-    "lerp": lambda start, end, weight: start + weight * (end - start),
+    "relu": lambda x: x if x > 0 or x != x else 0,
+    "lerp": _lerp,
     "clamp": _clamp,
     "threshold": lambda x, limit, value: value if x <= limit else x,
     "addcmul": lambda x, a, b, value: x + value * a * b,
 }
+_SIZED: dict[str, Callable[[DType], Callable[..., Any]]] = {
+    "nextafter": _next_after,
+    "logical_right_shift": _shifted_down_as_bits,
+}
+"""Ops whose results hang on how many bits a number has."""

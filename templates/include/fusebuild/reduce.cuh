@@ -129,9 +129,14 @@ FUSEBUILD_DEVICE void combine_with_lane(const Accumulator<Op, T, N>& accumulator
     T& mine = accumulator.values[k];
     const T other = shuffle_xor(mine, mask, kWidth);
     if constexpr (kIsLambda<Op>) {
-      // The lower lane is on the left for both, so that both get the same bits.
-      const bool is_upper = thread_lane() & mask;
-      mine = Op::combine(is_upper ? other : mine, is_upper ? mine : other);
+      // The lower lane is on the left for both, so that both get the same bits. Two copies: a choice between
+      // the variables themselves would be one between addresses, and put them into memory.
+      T lower = mine, upper = other;
+      if (thread_lane() & mask) {
+        lower = other;
+        upper = mine;
+      }
+      mine = Op::combine(lower, upper);
     } else {
       mine = Op::combine(mine, other);
     }
