@@ -125,6 +125,11 @@ class Body(Statements):
                 wanted |= {self.root(fid) for fid in expr.inputs} - known
         return tuple(reversed(exprs))
 
+    def depends_on(self, fid: int, sources: Iterable[int]) -> bool:
+        """Whether ``fid`` is one of ``sources`` or computed from one."""
+        made = {result for expr in self.closure([fid]) for result in expr.outputs}
+        return not {fid, *made}.isdisjoint(sources)
+
     def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
         """The tensors of global memory that :meth:`closure` reads, in fid order."""
         roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
