@@ -149,7 +149,7 @@ class TestLives:
 
 class TestArguments:
     def test_an_overwritten_input_is_gone_for_later_segments(self) -> None:
-        text = text_of({"x": "float[M, N]"}, "y = x * 2.0\na = sum(x, dims=[0])",
+        text = text_of({"x": "float[M, N]"}, "y = x * 2.0\na = sum(x, dims=[0, 1])",
                        {"y": "{dtype: float, alias: x}", "a": "float"})  # fmt: skip
         segmented = cut(text)
         inputs = random_inputs(segmented.fusion, {"M": 3, "N": 4}, seed=0)
@@ -191,12 +191,12 @@ class TestDefinition:
         monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
         with FusionDefinition() as fd:
             scale = fd.define_scalar(None, DataType.Double)
-            x = fd.define_tensor([-1, -1], True)
-            column = fd.ops.sum(x, dims=[1], keepdim=True)
+            x = fd.define_tensor([-1, -1, -1], True)
+            column = fd.ops.sum(x, dims=[2], keepdim=True)
             row = fd.ops.sum(fd.ops.mul(x, x), dims=[0])
             fd.add_output(fd.ops.add(x * scale, column))
             fd.add_output(row)
-        inputs = [2.5, torch.randn(6, 40)]
+        inputs = [2.5, torch.randn(6, 3, 40)]
         assert fd.segment(inputs) > 1
         known: dict[int, Any] = dict(zip(fd.inputs(), inputs, strict=True))
         for each in fd.segments:

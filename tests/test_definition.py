@@ -177,7 +177,7 @@ def test_seed_003_records_and_its_sizes_become_known() -> None:
     shapes = [value.tensor.shape for value in fd.fusion.tensor_inputs]
     large, row, column = (56, 1024, 1024), (56, 1, 1024), (56, 1024, 1)
     assert shapes == [large, large, row, large, (56, 1024), column, large]
-    assert fd.segment() > 1
+    assert fd.segment() == 1
 
 
 def test_seed_003_computes_what_torch_computes_in_fp64() -> None:

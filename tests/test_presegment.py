@@ -15,6 +15,7 @@ from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 MATRIX = {"x": "float[M, N]"}
+CUBE = {"x": "float[M, N, K]"}
 
 
 def cut(body: str, outputs: str, inputs: dict[str, str] = MATRIX, dtype: str = "float") -> SegmentedFusion:
@@ -60,7 +61,7 @@ class TestMarks:
 
 class TestShattering:
     def test_only_the_rejected_group_is_searched(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Rows and columns of ``p`` cannot share a kernel; what follows the mark is taken as it is."""
+        """No kernel reduces ``p`` along both dims; what follows the mark is taken as it is."""
         searched: list[list[str]] = []
         apart = Draft.apart.__func__  # type: ignore[attr-defined]
 
@@ -70,8 +71,8 @@ class TestShattering:
             return apart(cls, problem, exprs)  # type: ignore[no-any-return]
 
         monkeypatch.setattr(segmenter.Draft, "apart", classmethod(spy))
-        body = "p = exp(x)\nr = sum(p, dims=[1])\nc = sum(p, dims=[0])\nm = segment_set(r)\ny = m * 2.0 + 1.0"
-        segmented = cut(body, "c y")
+        body = "p = exp(x)\nr = sum(p, dims=[2])\nc = sum(p, dims=[0])\nm = segment_set(r)\ny = m * 2.0 + 1.0"
+        segmented = cut(body, "c y", CUBE)
         assert {tuple(each) for each in searched} == {("exp", "sum", "sum", "segment_set")}
         assert ops(segmented)[-1] == ["mul", "add"]
 
@@ -81,35 +82,35 @@ class TestShattering:
 
 
 class TestWhatCrosses:
-    """Two reductions over different axes never share a kernel here, so each pair below is two segments."""
+    """No kernel reduces the last dim and the first of three, so each pair below is two segments."""
 
     def test_unary_chains_of_inputs_are_forwarded(self) -> None:
-        body = "p = neg(exp(cast(x, float)))\nr = sum(p * w, dims=[1])\nc = max(p, dims=[0])"
-        segmented = cut(body, "r c", {"x": "bfloat16[M, N]", "w": "float[N]"})
+        body = "p = neg(exp(cast(x, float)))\nr = sum(p * w, dims=[2])\nc = max(p, dims=[0])"
+        segmented = cut(body, "r c", {"x": "bfloat16[M, N, K]", "w": "float[K]"})
         assert len(segmented.segments) == 2
         assert crossing(segmented) == []
         assert all({"cast", "exp", "neg"} <= {*each} for each in ops(segmented))
 
     def test_upcasts_are_private_so_the_narrow_one_crosses(self) -> None:
         body = (
-            "s = exp(x - max(x, dims=[1], keepdim=True))\nh = cast(s, bfloat16)\nwide = cast(h, float)\n"
-            "r = sum(wide * wide, dims=[1])\nc = max(wide, dims=[0])"
+            "s = exp(x - max(x, dims=[2], keepdim=True))\nh = cast(s, bfloat16)\nwide = cast(h, float)\n"
+            "r = sum(wide * wide, dims=[2])\nc = max(wide, dims=[0])"
         )
-        segmented = cut(body, "r c")
+        segmented = cut(body, "r c", CUBE)
         assert crossing(segmented) == ["h: bfloat16"]
         (wide,) = [value.fid for value in segmented.fusion.values.values() if value.name == "wide"]
         assert segmented.segments[1].rematerialized == (wide,)
 
     def test_full_is_made_again_by_everyone(self) -> None:
-        body = "f = full([M, N], 3.0, dtype=float)\nr = sum(x * f, dims=[1])\nc = max(x + f, dims=[0])"
-        segmented = cut(body, "r c")
+        body = "f = full([M, N, K], 3.0, dtype=float)\nr = sum(x * f, dims=[2])\nc = max(x + f, dims=[0])"
+        segmented = cut(body, "r c", CUBE)
         assert len(segmented.segments) == 2
         assert crossing(segmented) == []
 
     def test_an_overwritten_input_is_not_read_again(self) -> None:
         text = text_of(
-            {"x": "float[M, N]", "w": "float[N]"},
-            "y = x * w\nr = sum(y, dims=[1])\nc = max(y, dims=[0])",
+            {"x": "float[M, N, K]", "w": "float[K]"},
+            "y = x * w\nr = sum(y, dims=[2])\nc = max(y, dims=[0])",
             {"y": "{dtype: float, alias: x}", "r": "float", "c": "float"},
         )
         segmented = segment(primitive(text), SM_90)

@@ -6,8 +6,10 @@ from seed_003_definition import nvfuser_fusion_id1
 
 from fusebuild import FusionDefinition
 from fusebuild.ir import Fusion, Task
+from fusebuild.passes import run_passes
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
+from fusebuild.segmentation import segment
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.dependencies import dependencies_of
@@ -78,6 +80,15 @@ class TestSeed003:
         assert rematerialize(draft) == {1: self.CROSSING}
         assert not draft.parts[1].reads & draft.parts[0].writes
         assert self.hbm_bytes(draft) == 588_474_368
+
+    def test_our_own_plan_reads_and_writes_every_tensor_once(self) -> None:
+        with FusionDefinition() as fd:
+            nvfuser_fusion_id1(fd)
+        segmented = segment(run_passes(fd.fusion), SM_90)
+        assert [each.scheduler for each in segmented.segments] == ["inner_outer_persistent"]
+        assert segmented.hbm_bytes == 353_132_544
+        assert segmented.hbm_bytes <= 588_474_368
+        assert not segmented.boundaries
 
     def test_a_broadcast_that_crosses_counts_at_its_footprint(self) -> None:
         fusion = seed_003()

@@ -25,6 +25,7 @@ from fusebuild.schedule.kernel import (
     VariantSpec,
     axis_domain,
     hint,
+    reductions,
     usable,
 )
 from fusebuild.schedule.pointwise import PointwiseHeuristics
@@ -63,7 +64,7 @@ def kernels(variant: VariantSpec) -> list[KernelSpec]:
 
 def test_the_order_in_which_they_are_asked() -> None:
     names = [scheduler.name for scheduler in SCHEDULERS]
-    assert names == ["alias", "pointwise", "reduction", "inner_persistent", "scan", "library"]
+    assert names == ["alias", "pointwise", "reduction", "inner_persistent", "inner_outer_persistent", "scan", "library"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,9 @@ class TestReduction:
         assert first.kernel.template == "reduction_inner"
         assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
         assert first.grid == (1, 528, 1)
-        assert finish.kernel.heuristics == FinishHeuristics(block_x=1, block_y=256, splits=528)
+        assert finish.kernel.heuristics == FinishHeuristics(
+            block_x=1, block_y=256, splits=528, reductions=reductions(FULL_SUM), kept=()
+        )
         assert (finish.grid, finish.block) == ((1, 1, 1), (1, 256, 1))
         assert variant.scratch == (528 * 4,)
 

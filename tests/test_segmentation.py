@@ -72,7 +72,8 @@ class TestSeed000:
         assert second.why == (
             "cut from segment 0: pointwise: sum is a reduction (test.yaml:6); "
             "reduction: the task iterates over dims that the reduction t2 does not have (test.yaml:6); "
-            "inner_persistent: the task iterates over dims that the reduction t2 does not have (test.yaml:6)",
+            "inner_persistent: the task iterates over dims that the reduction t2 does not have (test.yaml:6); "
+            "inner_outer_persistent: no reduction runs over outer dims alone (test.yaml:6)",
         )
 
 
@@ -118,17 +119,17 @@ class TestCuts:
 
 class TestOrder:
     def test_producers_run_first_and_earlier_exprs_first_among_the_ready(self) -> None:
-        body = "a = sum(x, dims=[0])\nb = sum(y, dims=[0, 1])\nc = sum(x, dims=[1])"
-        segmented = cut(text_of({"x": "float[M, N]", "y": "float[K, N]"}, body, dict.fromkeys("abc", "float")))
+        body = "a = sum(x, dims=[0])\nb = sum(y, dims=[0, 1])\nc = sum(x, dims=[2])"
+        segmented = cut(text_of({"x": "float[M, N, K]", "y": "float[K, N]"}, body, dict.fromkeys("abc", "float")))
         assert writes(segmented) == [["a"], ["b"], ["c"]]
 
     def test_whoever_reads_an_input_runs_before_it_is_overwritten(self) -> None:
-        body = "y = x * 2.0\na = sum(x, dims=[0])"
+        body = "y = x * 2.0\na = sum(x, dims=[0, 1])"
         segmented = cut(text_of({"x": "float[M, N]"}, body, {"y": "{dtype: float, alias: x}", "a": "float"}))
         assert writes(segmented) == [["a"], ["y"]]
 
     def test_no_order_is_needed_where_nothing_is_overwritten(self) -> None:
-        body = "y = x * 2.0\na = sum(x, dims=[0])"
+        body = "y = x * 2.0\na = sum(x, dims=[0, 1])"
         segmented = cut(text_of({"x": "float[M, N]"}, body, {"y": "float", "a": "float"}))
         assert writes(segmented) == [["y"], ["a"]]
 
@@ -164,8 +165,8 @@ class TestEveryRecipe:
 
 class TestScalars:
     TEXT = text_of(
-        {"x": "float[M, N]"},
-        "twice = eps * 2.0\na = sum(x, dims=[0])\nb = sum(x, dims=[1])\ny = b * twice\nz = a * twice",
+        {"x": "float[M, N, K]"},
+        "twice = eps * 2.0\na = sum(x, dims=[0])\nb = sum(x, dims=[2])\ny = b * twice\nz = a * twice",
         {"y": "float", "z": "float"},
         scalars={"eps": "{dtype: double}"},
     )

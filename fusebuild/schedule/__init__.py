@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from fusebuild.ir import Task
 from fusebuild.schedule.alias import AliasScheduler
+from fusebuild.schedule.inner_outer_persistent import InnerOuterPersistentScheduler
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
 from fusebuild.schedule.kernel import Rejection, Scheduler
 from fusebuild.schedule.library import LibraryScheduler, has_library_call
@@ -19,6 +20,7 @@ SCHEDULERS: tuple[Scheduler, ...] = (
     PointwiseScheduler(),
     ReductionScheduler(),
     InnerPersistentScheduler(),
+    InnerOuterPersistentScheduler(),
     ScanScheduler(),
     LibraryScheduler(),
 )

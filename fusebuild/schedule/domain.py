@@ -18,10 +18,15 @@ from fusebuild.ops import Kind, op_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One loop: its extent, and whether some reduction or scan of the task runs over it."""
+    """One loop: its extent, and the reductions and scans (indices of exprs) that run over it."""
 
     extent: Formula
-    reduced: bool
+    walkers: frozenset[int]
+
+    @property
+    def reduced(self) -> bool:
+        """Whether some reduction or scan runs over the loop."""
+        return bool(self.walkers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +69,27 @@ def domain_of(task: Task) -> Domain:
 
     Raises :class:`DomainError` when tensors order the same loops differently or a loop cannot be placed.
     """
-    loops, reduced = _Loops(), set[tuple[int, int]]()
+    loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
     fids = _tensor_fids(task)
     for index in task.exprs:
         expr = task.fusion.exprs[index]
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
         if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
-            reduced.update(walked_dims(task, expr))
+            for key in walked_dims(task, expr):
+                walked.setdefault(key, set()).add(index)
     _join_parallel_loops(task, fids, loops)
     shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
-    reduced_loops = {loops.find(key) for key in reduced}
-    chains = [[loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in reduced]
+    walkers: dict[tuple[int, int], set[int]] = {}
+    for key, indices in walked.items():
+        walkers.setdefault(loops.find(key), set()).update(indices)
+    chains = [[loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in walked]
               for fid, shape in shapes.items()]  # fmt: skip
-    order = _common_order(chains, reduced_loops)
+    order = _common_order(chains, {*walkers})
     position = {loop: index for index, loop in enumerate(order)}
     extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)}
     return Domain(
-        loops=tuple(Loop(extent=extents[loop], reduced=loop in reduced_loops) for loop in order),
+        loops=tuple(Loop(extent=extents[loop], walkers=frozenset(walkers.get(loop, ()))) for loop in order),
         dims={
             fid: tuple(
                 position.get(loops.find((fid, dim))) if extent != 1 else None for dim, extent in enumerate(shape)
@@ -256,8 +264,9 @@ class AxisDomain:
 def merge_axes(task: Task, domain: Domain, memory: dict[int, TensorType]) -> AxisDomain:
     """``domain`` with loops merged into axes wherever every tensor of ``memory`` (fid to layout) allows it.
 
-    A reduced loop merges only with a reduced one. The loop of an ``iota`` stays alone, since its coordinate is read.
-    Loops along which no tensor of ``memory`` changes (those of an expand that is stored compactly) are dropped.
+    A reduced loop merges only with one that the same reductions run over. The loop of an ``iota`` stays alone, since
+    its coordinate is read. Loops along which no tensor of ``memory`` changes (those of an expand that is stored
+    compactly) are dropped.
     """
     strides = {fid: _loop_strides(domain, fid, type_) for fid, type_ in memory.items()}
     alone = {
@@ -307,7 +316,7 @@ def _loop_strides(domain: Domain, fid: int, type_: TensorType) -> dict[int, tupl
 def _merges(
     domain: Domain, strides: dict[int, dict[int, tuple[Formula | None, int | None]]], outer: int, inner: int
 ) -> bool:
-    if domain.loops[outer].reduced != domain.loops[inner].reduced:
+    if domain.loops[outer].walkers != domain.loops[inner].walkers:
         return False
     for own in strides.values():
         outer_stride, inner_stride = own.get(outer, (0, None))[0], own.get(inner, (0, None))[0]

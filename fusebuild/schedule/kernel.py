@@ -6,7 +6,7 @@ parameter list is made once, here, so that the rendered signature and the plan's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -262,12 +262,17 @@ def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
     return min(8, 16 // min(sizes)) if sizes else 1
 
 
-def vector_guards(task: Task, domain: AxisDomain, axis: int, vec: int) -> tuple[Formula, ...]:
-    """The innermost extent is a multiple of ``vec`` and every vector access is aligned."""
+def vector_guards(
+    task: Task, domain: AxisDomain, axis: int, vec: int, one_by_one: Container[int] = ()
+) -> tuple[Formula, ...]:
+    """The innermost extent is a multiple of ``vec`` and every vector access is aligned; tensors ``one_by_one`` are
+    accessed so."""
     if vec == 1:
         return ()
     aligned: list[Formula] = [
-        ("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes)) for fid in vector_fids(domain, axis)
+        ("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes))
+        for fid in vector_fids(domain, axis)
+        if fid not in one_by_one
     ]
     return (("eq", ("mod", domain.axes[axis].extent, vec), 0), *aligned)
 

@@ -9,7 +9,7 @@ whichever kernel holds the final values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, ceil_div, product
@@ -72,11 +72,18 @@ class OuterHeuristics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishHeuristics:
-    """A block combines the partials of ``block_x`` results, ``block_y`` threads to each."""
+    """A block combines the partial results of ``block_x`` results, ``block_y`` threads to each.
+
+    It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
+    ``splits`` partial ones for every point of the axes ``across``.
+    """
 
     block_x: int
     block_y: int
     splits: int
+    reductions: tuple[int, ...]
+    kept: tuple[int, ...]
+    across: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +191,7 @@ def _kernel(
     if splits > 1:
         outputs = {f"T{fid}" for fid in task.outputs}
         tensors = [parameter for parameter in tensors if parameter.name not in outputs]
-        tensors += partial_parameters(task, const=False)
+        tensors += partial_parameters(task, reduced_values(task), const=False)
     return KernelSpec(
         template=template,
         task=task,
@@ -196,8 +203,8 @@ def _kernel(
     )
 
 
-def partial_parameters(task: Task, *, const: bool) -> list[Parameter]:
-    """One scratch array ``[splits, kept]`` per reduced value."""
+def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> list[Parameter]:
+    """One scratch array ``[partial results, kept]`` for each of the values ``reduced``."""
     return [
         workspace_parameter(
             f"P{fid}",
@@ -206,7 +213,7 @@ def partial_parameters(task: Task, *, const: bool) -> list[Parameter]:
             const=const,
             comment=f"partial results of {task.fusion.value(fid).name}",
         )
-        for slot, fid in enumerate(reduced_values(task))
+        for slot, fid in enumerate(reduced)
     ]
 
 
@@ -227,7 +234,13 @@ def _with_finish(
         return VariantSpec(name=name, guard=guard, launches=(launch,))
     task, domain = launch.kernel.task, launch.kernel.domain
     block_x = min(32, next_power_of_two(hint(kept, sizes)))
-    heuristics = FinishHeuristics(block_x=block_x, block_y=256 // block_x, splits=splits)
+    heuristics = FinishHeuristics(
+        block_x=block_x,
+        block_y=256 // block_x,
+        splits=splits,
+        reductions=reductions(task),
+        kept=kept_axes(domain),
+    )
     tensors = [parameter for parameter in tensor_parameters(task, domain) if _in_epilogue(task, domain, parameter)]
     kernel = KernelSpec(
         template="reduction_finish",
@@ -235,7 +248,7 @@ def _with_finish(
         domain=domain,
         parameters=(
             *tensors,
-            *partial_parameters(task, const=True),
+            *partial_parameters(task, reduced_values(task), const=True),
             *scalar_parameters(task),
             *extent_parameters(domain),
         ),

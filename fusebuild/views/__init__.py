@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.views.inner import inner_persistent, reduction_inner
+from fusebuild.views.inner_outer import inner_outer_persistent
 from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_finish, reduction_outer
 from fusebuild.views.pointwise import pointwise
@@ -17,6 +18,7 @@ from fusebuild.views.scan import scan, scan_outer
 _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise": pointwise,
     "inner_persistent": inner_persistent,
+    "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,
     "reduction_finish": reduction_finish,

@@ -31,9 +31,24 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """What a kernel keeps over many rows in ``arrays``: values of columns, which ``steady`` computes, and accumulators
+    that start at their ``resets`` and end in scratch at ``stores``, combined over a block's threads before by
+    ``reduce``."""
+
+    coordinates: Lines = ()
+    arrays: Lines = ()
+    steady: Sweep = Sweep()
+    resets: Lines = ()
+    reduce: str = ""
+    stores: Lines = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
-    ``lambdas`` are the functors that reductions and scans combine with."""
+    ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
+    shortest; ``next_row`` loads what the next row needs."""
 
     template: str
     index: str
@@ -47,6 +62,8 @@ class KernelView:
     epilogue: Sweep
     bases: Lines = ()
     lambdas: tuple[Lines, ...] = ()
+    lifetimes: tuple[Lifetime, ...] = ()
+    next_row: Sweep = Sweep()
 
 
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:

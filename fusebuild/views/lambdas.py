@@ -60,10 +60,14 @@ def structs(task: Task) -> tuple[Lines, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folding:
-    """How a kernel accumulates one reduction or scan."""
+    """How a kernel accumulates one reduction or scan, the expr number ``index``."""
 
     body: Body
-    expr: Expr
+    index: int
+
+    @property
+    def expr(self) -> Expr:
+        return self.body.fusion.exprs[self.index]
 
     @property
     def accumulator(self) -> str:
@@ -121,16 +125,28 @@ class Folding:
     def column_declaration(self) -> str:
         """One accumulator for each column of a thread's vector."""
         if not self.expr.combine:
-            return f"fb::Vec<{self.c_type}, kVec> {self.accumulator} = fb::splat<kVec>({self.identity});"
-        return f"auto {self.accumulator} = fb::states<{self.functor}, kVec>({self.identity});"
+            return f"fb::Vec<{self.c_type}, kVec> {self.accumulator} = {self.columns_of_identity};"
+        return f"auto {self.accumulator} = {self.columns_of_identity};"
+
+    def chunk_declaration(self) -> str:
+        """One accumulator for each column of each of a thread's chunks."""
+        columns = f"fb::States<{self.functor}, kVec>" if self.expr.combine else f"fb::Vec<{self.c_type}, kVec>"
+        return f"{columns} {self.accumulator}[kChunks];"
+
+    @property
+    def columns_of_identity(self) -> str:
+        """The accumulators of a vector of columns, before anything is combined into them."""
+        if not self.expr.combine:
+            return f"fb::splat<kVec>({self.identity})"
+        return f"fb::states<{self.functor}, kVec>({self.identity})"
 
     def items(self) -> str:
         """A thread's elements of a scan, at first none."""
         return f"auto {self.item} = fb::states<{self.functor}, kVec>({self.identity});"
 
-    def argument(self) -> str:
+    def argument(self, subscript: str = "") -> str:
         """The argument of a joint reduction: ``fb::accumulator<fb::Sum>(a5)``."""
-        return f"fb::accumulator<{self.functor}>({self.accumulator})"
+        return f"fb::accumulator<{self.functor}>({self.accumulator}{subscript})"
 
     def results(self, source: str) -> Lines:
         """The values that the accumulated ``source`` gives, those that something needs."""
@@ -149,19 +165,25 @@ class Folding:
         """The part of ``source`` that is result number ``place``."""
         return f"{source}.v{place}" if self.expr.combine else source
 
-    def partial_stores(self, position: str, subscript: str = "") -> Lines:
+    def partial_stores(self, position: str, subscript: str = "", array: str = "P") -> Lines:
         """Stores of a partial result, one scratch array for each part."""
         source = f"{self.accumulator}{subscript}"
-        return tuple(f"P{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs))
+        return tuple(
+            f"{array}{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs)
+        )
+
+    def partial(self, position: str, array: str = "P") -> str:
+        """A stored partial result."""
+        parts = [f"{array}{fid}[{position}]" for fid in self.expr.outputs]
+        return f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0]
 
     def combined_partials(self, position: str) -> str:
         """The statement that combines a stored partial result into the accumulator."""
-        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        return self.combined(self.accumulator, f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0])
+        return self.combined(self.accumulator, self.partial(position))
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:
-    return tuple(Folding(body=body, expr=body.fusion.exprs[index]) for index in indices)
+    return tuple(Folding(body=body, index=index) for index in indices)
 
 
 def folded(task: Task, indices: Iterable[int]) -> list[int]:

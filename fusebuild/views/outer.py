@@ -130,13 +130,13 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, FinishHeuristics)
     body = Body(spec)
-    kept = Group(name="kept", axes=kept_axes(spec.domain))
-    indices = reductions(spec.task)
+    kept = Group(name="kept", axes=heuristics.kept)
+    indices = heuristics.reductions
     results = folded(spec.task, indices)
     totals = accumulate(body, indices)
     position = f"{body.step('split', kept.axes)} + kept"
     updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices))
-    outputs = spec.task.outputs
+    outputs = [fid for fid in spec.task.outputs if body.depends_on(fid, results)]
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
     needed = body.needs_coordinates([*reads, *outputs], kept) | iota_axes(body, exprs)
@@ -148,5 +148,5 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     )
     return make_view(
         spec, body, exprs, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
-        extents={"kept": body.size(kept.axes)},
+        extents={"kept": body.size(kept.axes), "across": body.size(heuristics.across)},
     )  # fmt: skip

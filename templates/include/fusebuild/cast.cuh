@@ -10,7 +10,14 @@ template <typename T>
 constexpr bool kIsReducedPrecision = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
 FUSEBUILD_DEVICE float widen(__half x) { return __half2float(x); }
-FUSEBUILD_DEVICE float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+// A bfloat16 is the upper half of a float. Said in integers, the compiler takes one out of a word in one
+// instruction.
+FUSEBUILD_DEVICE float widen(__nv_bfloat16 x) {
+  const uint32_t bits = uint32_t(__bfloat16_as_ushort(x)) << 16;
+  float result;
+  memcpy(&result, &bits, sizeof(result));
+  return result;
+}
 
 // Floating to integer truncates; to bool is x != 0, so NaN is true; to a narrower float rounds to nearest
 // even. Half and bfloat16 are reached through float from every other type, double and integers included, as

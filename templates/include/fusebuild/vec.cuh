@@ -26,17 +26,49 @@ FUSEBUILD_DEVICE Vec<T, N> splat(T value) {
   return result;
 }
 
+// A Vec as the words it is loaded in. Taking it apart into values narrower than a register waits for the
+// load; copying words does not. What is loaded ahead of its use is kept so.
+template <typename T, int N>
+struct Packed {
+  static constexpr int kBytes = sizeof(Vec<T, N>);
+  using Word = typename WordOf<(kBytes < 16 ? kBytes : 16)>::Type;
+  static constexpr int kWords = kBytes / sizeof(Word);
+
+  Word words[kWords];
+};
+
+template <Hint kHint, int N, typename T>
+FUSEBUILD_DEVICE Packed<T, N> load_packed_with_hint(const T* address) {
+  using Word = typename Packed<T, N>::Word;
+  Packed<T, N> result;
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < Packed<T, N>::kWords; ++w)
+    result.words[w] = load_word<kHint>(reinterpret_cast<const Word*>(address) + w);
+  return result;
+}
+
+template <typename T, int N>
+FUSEBUILD_DEVICE Vec<T, N> unpack(const Packed<T, N>& packed) {
+  Vec<T, N> result;
+  if constexpr (std::is_same_v<T, __nv_bfloat16> && N > 1) {
+    // By shifts of whole registers, which the compiler merges with those of widen(): the upper half of a
+    // register becomes a float in one instruction.
+    uint32_t registers[N / 2];
+    memcpy(registers, packed.words, sizeof(registers));
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const auto bits = static_cast<uint16_t>(registers[k / 2] >> (16 * (k % 2)));
+      memcpy(&result[k], &bits, sizeof(bits));
+    }
+  } else {
+    memcpy(&result, packed.words, sizeof(result));
+  }
+  return result;
+}
+
 template <Hint kHint, int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_with_hint(const T* address) {
-  constexpr int kBytes = sizeof(Vec<T, N>);
-  using Word = typename WordOf<(kBytes < 16 ? kBytes : 16)>::Type;
-  constexpr int kWords = kBytes / sizeof(Word);
-  Word words[kWords];
-  FUSEBUILD_UNROLL
-  for (int w = 0; w < kWords; ++w) words[w] = load_word<kHint>(reinterpret_cast<const Word*>(address) + w);
-  Vec<T, N> result;
-  memcpy(&result, words, kBytes);
-  return result;
+  return unpack(load_packed_with_hint<kHint, N>(address));
 }
 
 template <Hint kHint, typename T, int N>
@@ -55,6 +87,11 @@ FUSEBUILD_DEVICE void store_with_hint(T* address, const Vec<T, N>& values) {
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load(const T* address) {
   return load_with_hint<Hint::kNone, N>(address);
+}
+
+template <int N, typename T>
+FUSEBUILD_DEVICE Packed<T, N> load_packed(const T* address) {
+  return load_packed_with_hint<Hint::kNone, N>(address);
 }
 
 // The same for memory that is read once: its lines are the first to leave the caches.

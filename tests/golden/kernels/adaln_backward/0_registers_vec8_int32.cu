@@ -1,133 +1,238 @@
-// adaln_backward.yaml, segment 0: inner_persistent, variant registers_vec8_int32
-// segment fids to original fids: {0: 0, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 40: 61}
-// schedule: threads.per_row=32 threads.rows=4 storage=registers chunks=4 cached=[2, 5]
+// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 59: 57, 60: 58, 61: 59, 62: 60, 63: 61}
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 splits=9 groups=56 fetched=[3, 6] resident=[0, 1, 2] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsPerRow = 32;
-constexpr int kRowsPerBlock = 4;
+constexpr int kThreadsPerRow = 128;
+constexpr int kRowsPerBlock = 1;  // rows that a block works on at a time
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 4;  // vectors of a row that a thread holds
+constexpr int kChunks = 1;  // vectors of a row that a thread owns
+constexpr int kSplits = 9;  // blocks that share the rows of one outer index
+constexpr int kGroups = 56;  // blocks that share the outer indices
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_ab1da2e86ee8bf8b(
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
+inner_outer_persistent_f9845ab49725d86b(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[B~, S~, D]
-    const __nv_bfloat16* __restrict__ T1,  // scale: bfloat16[B, 1, D]
-    const __nv_bfloat16* __restrict__ T2,  // grad_y: bfloat16[B, S, D]
-    const float* __restrict__ T3,  // mean: float[B, S]
-    const float* __restrict__ T4,  // rstd: float[B, S, 1]
-    const __nv_bfloat16* __restrict__ T5,  // x: bfloat16[B, S, D]
-    __nv_bfloat16* __restrict__ T40,  // grad_x: bfloat16[B, S, D]
-    int64_t s30,  // D
+    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[B~, S~, D]
+    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
+    const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
+    const float* __restrict__ T4,  // mean: float[B, S]
+    const float* __restrict__ T5,  // rstd: float[B, S, 1]
+    const __nv_bfloat16* __restrict__ T6,  // x: bfloat16[B, S, D]
+    __nv_bfloat16* __restrict__ T63,  // grad_x: bfloat16[B, S, D]
+    float* __restrict__ P21,  // partial results of t21
+    float* __restrict__ P27,  // partial results of t27
+    float* __restrict__ P33,  // partial results of grad_bias
+    float* __restrict__ P35,  // partial results of grad_weight
+    int64_t s49,  // D
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2) {  // D
-  const int64_t rows = n0 * n1;
   const Index columns = n2;
-  const int lane = fb::thread_x() % kThreadsPerRow;
-  const int64_t wanted = int64_t(fb::block_x()) * kRowsPerBlock + fb::thread_x() / kThreadsPerRow;
-  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
-  const int64_t row = active ? wanted : rows - 1;
-  const double s31 = fb::cast<double>(s30);  // adaln_backward.yaml:42
-  const double s32 = fb::reciprocal(s31);  // inverse_width, adaln_backward.yaml:42
-  const int64_t i0 = row / n1;
-  const float t3 = T3[row];  // mean
-  const float t4 = T4[row];  // rstd
-  const float t27 = t4 * t4;  // adaln_backward.yaml:41
-  const float t28 = t27 * t4;  // adaln_backward.yaml:41
-  const __nv_bfloat16* r0 = T0;
-  const __nv_bfloat16* r1 = T1 + i0 * n2;
-  const __nv_bfloat16* r2 = T2 + row * n2;
-  const __nv_bfloat16* r5 = T5 + row * n2;
-  __nv_bfloat16* r40 = T40 + row * n2;
-  fb::Vec<__nv_bfloat16, kVec> c2[kChunks];
-  fb::Vec<__nv_bfloat16, kVec> c5[kChunks];
-
+  const int64_t depth = n1;
+  const int lane = fb::thread_x();
+  const int split = fb::block_x();
+  const int64_t share = (depth + kSplits - 1) / kSplits;
+  const int64_t begin = split * share;
+  const int64_t end = begin + share < depth ? begin + share : depth;
+  fb::ReducePhase phase;
+  const double s50 = fb::cast<double>(s49);  // adaln_backward.yaml:42
+  const double s51 = fb::reciprocal(s50);  // inverse_width, adaln_backward.yaml:42
+  fb::Vec<__nv_bfloat16, kVec> c3[kChunks], q3[kChunks];
+  fb::Vec<__nv_bfloat16, kVec> c6[kChunks], q6[kChunks];
+  float q4{};
+  float q5{};
+  const int group = fb::block_y();
+  float* p33 = P33 + (group * kSplits + split) * n2;
+  float* p35 = P35 + (group * kSplits + split) * n2;
+  fb::Vec<__nv_bfloat16, kVec> c0[kChunks];
+  fb::Vec<__nv_bfloat16, kVec> c1[kChunks];
+  fb::Vec<float, kVec> a33[kChunks];
+  fb::Vec<float, kVec> a35[kChunks];
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-    if (col >= columns) break;
-    c2[c] = fb::load<kVec>(r2 + col);
-    c5[c] = fb::load<kVec>(r5 + col);
+    a33[c] = fb::splat<kVec>(fb::Sum::identity<float>());
+    a35[c] = fb::splat<kVec>(fb::Sum::identity<float>());
   }
-
-  float a20 = fb::Sum::identity<float>();
-  float a23 = fb::Sum::identity<float>();
-  FUSEBUILD_UNROLL
-  for (int c = 0; c < kChunks; ++c) {
-    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-    if (col >= columns) break;
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
-    const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
-    const fb::Vec<__nv_bfloat16, kVec> v5 = c5[c];
+  if (begin < end && group < n0) {  // else inputs may have no memory
     FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[k];
-      const __nv_bfloat16 t1 = v1[k];
-      const __nv_bfloat16 t2 = v2[k];
-      const __nv_bfloat16 t5 = v5[k];
-      const float t7 = fb::cast<float>(t5);  // adaln_backward.yaml:17
-      const float t8 = t7 - t3;  // centered, adaln_backward.yaml:17
-      const float t9 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
-      const float t10 = fb::cast<float>(t1);  // adaln_backward.yaml:21
-      const float t12 = 1.0f + t10;  // adaln_backward.yaml:21
-      const __nv_bfloat16 t13 = fb::cast<__nv_bfloat16>(t12);  // adaln_backward.yaml:21
-      const float t14 = fb::cast<float>(t13);  // one_plus_scale, adaln_backward.yaml:21
-      const float t15 = fb::cast<float>(t2);  // grad_y_f, adaln_backward.yaml:24
-      const float t16 = t14 * t15;  // grad_affine, adaln_backward.yaml:32
-      const float t17 = t9 * t16;  // grad_normed, adaln_backward.yaml:37
-      const float t18 = t4 * t17;  // grad_centered, adaln_backward.yaml:38
-      const float t19 = t8 * t17;  // adaln_backward.yaml:39
-      const float t22 = -t18;  // adaln_backward.yaml:40
-      a20 = fb::Sum::combine(a20, t19);
-      a23 = fb::Sum::combine(a23, t22);
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+      if (col >= columns) break;
+      c0[c] = fb::load<kVec>(T0 + col);
+      c1[c] = fb::load<kVec>(T1 + col);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a20), fb::accumulator<fb::Sum>(a23));
-  const float t20 = a20;  // grad_rstd_sum, adaln_backward.yaml:39
-  const float t23 = a23;  // grad_mean_sum, adaln_backward.yaml:40
-  const float t26 = -0.5f * t20;  // adaln_backward.yaml:41
-  const float t29 = t26 * t28;  // grad_var, adaln_backward.yaml:41
-  const float t33 = fb::cast<float>(s32) * t23;  // through_mean, adaln_backward.yaml:43
-  const float t35 = 2.0f * t29;  // adaln_backward.yaml:44
 
-  if (!active) return;
+  for (int64_t outer = group; outer < n0; outer += kGroups) {
+    float* p21 = P21 + (split * n0 + outer) * n2;
+    float* p27 = P27 + (split * n0 + outer) * n2;
+    fb::Vec<__nv_bfloat16, kVec> c2[kChunks];
+    fb::Vec<float, kVec> a21[kChunks];
+    fb::Vec<float, kVec> a27[kChunks];
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      a21[c] = fb::splat<kVec>(fb::Sum::identity<float>());
+      a27[c] = fb::splat<kVec>(fb::Sum::identity<float>());
+    }
+    if (begin < end) {  // else inputs may have no memory
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        c2[c] = fb::load<kVec>(T2 + outer * n2 + col);
+      }
+    }
+    int64_t next = outer * depth + begin;
+    if (begin < end) {
+      q4 = T4[next];
+      q5 = T5[next];
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        q3[c] = fb::load<kVec>(T3 + next * n2 + col);
+        q6[c] = fb::load<kVec>(T6 + next * n2 + col);
+      }
+    }
+    for (int64_t top = begin; top < end; top += kRowsPerBlock) {
+      const int64_t row = next;
+      const float t4 = q4;  // mean
+      const float t5 = q5;  // rstd
+      const float t46 = t5 * t5;  // adaln_backward.yaml:41
+      const float t47 = t46 * t5;  // adaln_backward.yaml:41
+      __nv_bfloat16* r63 = T63 + row * n2;
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        c3[c] = q3[c];
+        c6[c] = q6[c];
+      }
+      next = row + 1;
+      if (top + kRowsPerBlock < end) {
+        q4 = T4[next];
+        q5 = T5[next];
+        FUSEBUILD_UNROLL
+        for (int c = 0; c < kChunks; ++c) {
+          const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+          if (col >= columns) break;
+          q3[c] = fb::load<kVec>(T3 + next * n2 + col);
+          q6[c] = fb::load<kVec>(T6 + next * n2 + col);
+        }
+      }
+      float a39 = fb::Sum::identity<float>();
+      float a42 = fb::Sum::identity<float>();
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+        const fb::Vec<__nv_bfloat16, kVec> v1 = c1[c];
+        const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
+        const fb::Vec<__nv_bfloat16, kVec> v3 = c3[c];
+        const fb::Vec<__nv_bfloat16, kVec> v6 = c6[c];
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const __nv_bfloat16 t1 = v1[k];
+          const __nv_bfloat16 t2 = v2[k];
+          const __nv_bfloat16 t3 = v3[k];
+          const __nv_bfloat16 t6 = v6[k];
+          const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:17
+          const float t9 = t8 - t4;  // centered, adaln_backward.yaml:17
+          const float t10 = t9 * t5;  // normed, adaln_backward.yaml:18
+          const float t11 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
+          const float t12 = t10 * t11;  // adaln_backward.yaml:20
+          const float t13 = fb::cast<float>(t1);  // adaln_backward.yaml:20
+          const float t14 = t12 + t13;  // affine, adaln_backward.yaml:20
+          const float t15 = fb::cast<float>(t2);  // adaln_backward.yaml:21
+          const float t17 = 1.0f + t15;  // adaln_backward.yaml:21
+          const __nv_bfloat16 t18 = fb::cast<__nv_bfloat16>(t17);  // adaln_backward.yaml:21
+          const float t19 = fb::cast<float>(t18);  // one_plus_scale, adaln_backward.yaml:21
+          const float t20 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:24
+          const float t26 = t14 * t20;  // adaln_backward.yaml:27
+          const float t32 = t19 * t20;  // grad_affine, adaln_backward.yaml:32
+          const float t34 = t10 * t32;  // adaln_backward.yaml:34
+          const float t36 = t11 * t32;  // grad_normed, adaln_backward.yaml:37
+          const float t37 = t5 * t36;  // grad_centered, adaln_backward.yaml:38
+          const float t38 = t9 * t36;  // adaln_backward.yaml:39
+          const float t41 = -t37;  // adaln_backward.yaml:40
+          a39 = fb::Sum::combine(a39, t38);
+          a42 = fb::Sum::combine(a42, t41);
+          a21[c][k] = fb::Sum::combine(a21[c][k], t20);
+          a27[c][k] = fb::Sum::combine(a27[c][k], t26);
+          a33[c][k] = fb::Sum::combine(a33[c][k], t32);
+          a35[c][k] = fb::Sum::combine(a35[c][k], t34);
+        }
+      }
+      fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a39), fb::accumulator<fb::Sum>(a42));
+      const float t39 = a39;  // grad_rstd_sum, adaln_backward.yaml:39
+      const float t42 = a42;  // grad_mean_sum, adaln_backward.yaml:40
+      const float t45 = -0.5f * t39;  // adaln_backward.yaml:41
+      const float t48 = t45 * t47;  // grad_var, adaln_backward.yaml:41
+      const float t52 = fb::cast<float>(s51) * t42;  // through_mean, adaln_backward.yaml:43
+      const float t54 = 2.0f * t48;  // adaln_backward.yaml:44
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+        const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
+        const fb::Vec<__nv_bfloat16, kVec> v3 = c3[c];
+        const fb::Vec<__nv_bfloat16, kVec> v6 = c6[c];
+        fb::Vec<__nv_bfloat16, kVec> o63;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          const __nv_bfloat16 t2 = v2[k];
+          const __nv_bfloat16 t3 = v3[k];
+          const __nv_bfloat16 t6 = v6[k];
+          const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:17
+          const float t9 = t8 - t4;  // centered, adaln_backward.yaml:17
+          const float t11 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
+          const float t15 = fb::cast<float>(t2);  // adaln_backward.yaml:21
+          const float t17 = 1.0f + t15;  // adaln_backward.yaml:21
+          const __nv_bfloat16 t18 = fb::cast<__nv_bfloat16>(t17);  // adaln_backward.yaml:21
+          const float t19 = fb::cast<float>(t18);  // one_plus_scale, adaln_backward.yaml:21
+          const float t20 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:24
+          const float t32 = t19 * t20;  // grad_affine, adaln_backward.yaml:32
+          const float t36 = t11 * t32;  // grad_normed, adaln_backward.yaml:37
+          const float t37 = t5 * t36;  // grad_centered, adaln_backward.yaml:38
+          const float t55 = t54 * t9;  // adaln_backward.yaml:44
+          const float t56 = t55 * fb::cast<float>(s51);  // through_var, adaln_backward.yaml:44
+          const float t57 = t52 + t56;  // adaln_backward.yaml:45
+          const float t58 = t37 + t57;  // grad_x, adaln_backward.yaml:45
+          const __nv_bfloat16 t63 = fb::cast<__nv_bfloat16>(t58);  // adaln_backward.yaml:51
+          o63[k] = t63;
+        }
+        fb::store(r63 + col, o63);
+      }
+    }
+
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+      if (col >= columns) continue;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        p21[col + k] = a21[c][k];
+        p27[col + k] = a27[c][k];
+      }
+    }
+  }
+
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-    if (col >= columns) break;
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
-    const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
-    const fb::Vec<__nv_bfloat16, kVec> v5 = c5[c];
-    fb::Vec<__nv_bfloat16, kVec> o40;
+    if (col >= columns) continue;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[k];
-      const __nv_bfloat16 t1 = v1[k];
-      const __nv_bfloat16 t2 = v2[k];
-      const __nv_bfloat16 t5 = v5[k];
-      const float t7 = fb::cast<float>(t5);  // adaln_backward.yaml:17
-      const float t8 = t7 - t3;  // centered, adaln_backward.yaml:17
-      const float t9 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
-      const float t10 = fb::cast<float>(t1);  // adaln_backward.yaml:21
-      const float t12 = 1.0f + t10;  // adaln_backward.yaml:21
-      const __nv_bfloat16 t13 = fb::cast<__nv_bfloat16>(t12);  // adaln_backward.yaml:21
-      const float t14 = fb::cast<float>(t13);  // one_plus_scale, adaln_backward.yaml:21
-      const float t15 = fb::cast<float>(t2);  // grad_y_f, adaln_backward.yaml:24
-      const float t16 = t14 * t15;  // grad_affine, adaln_backward.yaml:32
-      const float t17 = t9 * t16;  // grad_normed, adaln_backward.yaml:37
-      const float t18 = t4 * t17;  // grad_centered, adaln_backward.yaml:38
-      const float t36 = t35 * t8;  // adaln_backward.yaml:44
-      const float t37 = t36 * fb::cast<float>(s32);  // through_var, adaln_backward.yaml:44
-      const float t38 = t33 + t37;  // adaln_backward.yaml:45
-      const float t39 = t18 + t38;  // grad_x, adaln_backward.yaml:45
-      const __nv_bfloat16 t40 = fb::cast<__nv_bfloat16>(t39);  // adaln_backward.yaml:51
-      o40[k] = t40;
+      p33[col + k] = a33[c][k];
+      p35[col + k] = a35[c][k];
     }
-    fb::store(r40 + col, o40);
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_ab1da2e86ee8bf8b)
+FUSEBUILD_ENTRY(inner_outer_persistent_f9845ab49725d86b)

@@ -1,0 +1,142 @@
+"""Tasks that reduce along rows and down columns: which axes are rows, which columns, and what follows what.
+
+The domain is ``rows x columns``. Reductions **along rows** run over all columns, and their results may be used by every
+element of their row. Reductions **down columns** run over the innermost ones of the rows' axes and keep the others:
+the gradient of a bias that one sample owns keeps the sample, that of a shared bias keeps nothing but the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusebuild.ir import Task
+from fusebuild.ops import Kind
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import Rejection, indices_of, reductions, rejection
+from fusebuild.schedule.rows import levels, own_loops, walked_loops
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterParts:
+    """The parts of such a task. ``along`` and ``down`` are indices of reductions; ``kept`` gives for each of ``down``
+    the axes of the rows that it keeps, ``finished`` the same for every value that follows from one."""
+
+    rows: Axes
+    columns: Axes
+    along: tuple[int, ...]
+    down: tuple[int, ...]
+    kept: Mapping[int, Axes]
+    finished: Mapping[int, Axes]
+
+    @property
+    def outer(self) -> Axes:
+        """The axes of the rows that some reduction down columns keeps: the first ones."""
+        return max(self.kept.values(), key=len)
+
+    @property
+    def depth(self) -> Axes:
+        """The axes of the rows that every reduction down columns runs over."""
+        return self.rows[len(self.outer) :]
+
+    def written_by_rows(self, task: Task) -> tuple[int, ...]:
+        """The outputs that are known when their row is done."""
+        return tuple(fid for fid in task.outputs if fid not in self.finished)
+
+
+def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
+    """The parts of ``task``, or why it has none."""
+    if scans := indices_of(task, Kind.SCAN):
+        fid = task.fusion.exprs[scans[0]].outputs[0]
+        return rejection(scheduler, task, f"{task.fusion.value(fid).name} is a scan", fid)
+    indices = reductions(task)
+    if not indices:
+        return rejection(scheduler, task, "there is no reduction")
+    innermost = len(domain.domain.loops) - 1
+    walked = {index: walked_loops(task, domain, task.fusion.exprs[index]) for index in indices}
+    along = tuple(index for index in indices if innermost in walked[index])
+    down = tuple(index for index in indices if innermost not in walked[index])
+    if not down:
+        return rejection(scheduler, task, "no reduction runs over outer dims alone")
+    last_down = max((loop for index in down for loop in walked[index]), default=-1)
+    inside = walked[along[0]] if along else frozenset(range(last_down + 1, innermost + 1))
+    if rejected := _check_loops(scheduler, task, domain, inside if along else None):
+        return rejected
+    rows = tuple(place for place, axis in enumerate(domain.axes) if not inside & {*axis.loops})
+    columns = tuple(place for place, axis in enumerate(domain.axes) if inside & {*axis.loops})
+    if not columns or max(rows, default=-1) > min(columns):
+        return rejection(scheduler, task, "the dims that rows run along are not the innermost ones")
+    kept: dict[int, Axes] = {}
+    for index in down:
+        axes = tuple(place for place in rows if walked[index] >= {*domain.axes[place].loops})
+        if not axes or axes != rows[-len(axes) :]:
+            fid = task.fusion.exprs[index].outputs[0]
+            name = task.fusion.value(fid).name
+            return rejection(scheduler, task, f"{name} keeps a dim inside of those that it reduces", fid)
+        kept[index] = rows[: -len(axes)]
+    finished = _finished(scheduler, task, domain, kept, columns)
+    if isinstance(finished, Rejection):
+        return finished
+    parts = InnerOuterParts(rows=rows, columns=columns, along=along, down=down, kept=kept, finished=finished)
+    return _check_outputs(scheduler, task, domain, parts) or parts
+
+
+def _check_loops(scheduler: str, task: Task, domain: AxisDomain, inside: frozenset[int] | None) -> Rejection | None:
+    """None when every reduction spans the whole domain, and those along rows all run over the loops ``inside``."""
+    everything = {loop for axis in domain.axes for loop in axis.loops}
+    innermost = len(domain.domain.loops) - 1
+    for index in reductions(task):
+        expr = task.fusion.exprs[index]
+        fid = expr.outputs[0]
+        name = task.fusion.value(fid).name
+        if expr.is_ordered:
+            return rejection(scheduler, task, f"{name} combines in the order of indices", fid)
+        walked = walked_loops(task, domain, expr)
+        if innermost in walked and walked != inside:
+            return rejection(scheduler, task, f"{name} reduces over other dims than the others along rows", fid)
+        if not everything <= own_loops(task, domain, expr):
+            return rejection(
+                scheduler, task, f"the task iterates over dims that the reduction {name} does not have", fid
+            )
+    return None
+
+
+def _finished(
+    scheduler: str, task: Task, domain: AxisDomain, kept: Mapping[int, Axes], columns: Axes
+) -> dict[int, Axes] | Rejection:
+    """For each value that follows from reductions down columns the axes of rows that they keep. Such values are known
+    when all rows are done, so nothing that a row needs may be among them."""
+    level = levels(task)
+    finished: dict[int, Axes] = {}
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        fid = expr.outputs[0]
+        name = task.fusion.value(fid).name
+        sources = {finished[operand] for operand in expr.inputs if operand in finished}
+        if len(sources) > 1:
+            return rejection(scheduler, task, f"{name} needs columns reduced over different dims", fid)
+        if index in kept:
+            finished.update(dict.fromkeys(expr.outputs, kept[index]))
+        if not sources:
+            continue
+        own = sources.pop()
+        if not domain.axes_of(fid, task.fusion.value(fid).tensor) <= {*own, *columns}:
+            return rejection(scheduler, task, f"{name} brings a reduced column back to the rows", fid)
+        if any(level.get(operand) for operand in expr.inputs if operand not in finished):
+            return rejection(scheduler, task, f"{name} needs a row's result and a column's", fid)
+        finished.update(dict.fromkeys(expr.outputs, own))
+    return finished
+
+
+def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerOuterParts) -> Rejection | None:
+    """None when every output is one of elements, of rows, or of what a reduction down columns keeps."""
+    for fid in task.outputs:
+        shapes: tuple[Axes, ...] = (parts.rows, (*parts.rows, *parts.columns))
+        if fid in parts.finished:
+            shapes = ((*parts.finished[fid], *parts.columns),)
+        if domain.accesses[fid].axes not in shapes:
+            name = task.fusion.value(fid).name
+            return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
+    return None

@@ -1,0 +1,200 @@
+"""Reductions along rows and down columns in one pass: what is taken, why the rest is refused, how it is launched."""
+
+from __future__ import annotations
+
+import pytest
+from small_recipes import whole
+
+from fusebuild.ir import Task
+from fusebuild.schedule import first_accepting
+from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
+from fusebuild.schedule.inner_outer_persistent import (
+    COLUMN_REGISTERS,
+    THREADS_PER_MULTIPROCESSOR,
+    InnerOuterHeuristics,
+    InnerOuterPersistentScheduler,
+)
+from fusebuild.schedule.kernel import Rejection, VariantSpec, axis_domain
+from fusebuild.schedule.reduction import FinishHeuristics
+from fusebuild.target import TARGETS
+
+SM_90 = TARGETS["sm_90"]
+SCHEDULER = InnerOuterPersistentScheduler()
+
+PAIR = {"x": "bfloat16[M, N]", "g": "bfloat16[M, N]", "w": "bfloat16[N]"}
+BACKWARD = "p = g * w\ny = p - mean(p, dims=[1], keepdim=True)\ndw = sum(g * x, dims=[0])"
+NORM = whole(PAIR, BACKWARD, {"y": "bfloat16", "dw": "float"})
+RANK3 = {"x": "float[B, S, D]"}
+PREFIXES = whole(RANK3, "y = -x\na = sum(x, dims=[1])\nb = sum(x, dims=[0, 1])",
+                 {"y": "float", "a": "float", "b": "float"})  # fmt: skip
+
+
+def parts_of(task: Task) -> InnerOuterParts:
+    parts = inner_outer_parts("test", task, axis_domain(task))
+    assert isinstance(parts, InnerOuterParts)
+    return parts
+
+
+def kept_of(task: Task) -> dict[str, tuple[int, ...]]:
+    """The kept axes of each reduction down columns, by the name of its result."""
+    exprs = task.fusion.exprs
+    return {task.fusion.value(exprs[index].outputs[0]).name: kept for index, kept in parts_of(task).kept.items()}
+
+
+def variants(task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
+    return SCHEDULER.schedule(task, SM_90, sizes)
+
+
+def heuristics(variant: VariantSpec) -> InnerOuterHeuristics:
+    found = variant.launches[0].kernel.heuristics
+    assert isinstance(found, InnerOuterHeuristics)
+    return found
+
+
+class TestParts:
+    def test_rows_and_columns(self) -> None:
+        parts = parts_of(NORM)
+        assert (parts.rows, parts.columns, parts.outer, parts.depth) == ((0,), (1,), (), (0,))
+        assert (len(parts.along), len(parts.down)) == (1, 1)
+
+    def test_what_is_reduced_by_different_reductions_stays_apart(self) -> None:
+        """Rows and columns of a contiguous tensor are one dim in memory; the kernel walks them apart."""
+        task = whole({"x": "float[M, N]"}, "y = x - max(x, dims=[1], keepdim=True)\nc = sum(x, dims=[0])",
+                     {"y": "float", "c": "float"})  # fmt: skip
+        assert [axis.extent for axis in axis_domain(task).axes] == ["M", "N"]
+
+    def test_each_reduction_keeps_its_own_prefix_of_the_rows(self) -> None:
+        assert kept_of(PREFIXES) == {"a": (0,), "b": ()}
+        assert (parts_of(PREFIXES).outer, parts_of(PREFIXES).depth) == ((0,), (1,))
+
+    def test_prefixes_between_the_longest_and_none(self) -> None:
+        body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])\nc = sum(x, dims=[0, 1, 2])"
+        task = whole({"x": "float[A, B, S, D]"}, body, {"y": "float", "a": "float", "b": "float", "c": "float"})
+        assert kept_of(task) == {"a": (0, 1), "b": (0,), "c": ()}
+
+    def test_epilogues_follow_their_reduction(self) -> None:
+        task = whole({**PAIR, "bias": "float[N]"}, f"{BACKWARD} + bias", {"y": "bfloat16", "dw": "float"})
+        parts = parts_of(task)
+        names = {output.fid: output.name for output in task.fusion.outputs}
+        assert [names[fid] for fid in parts.written_by_rows(task)] == ["y"]
+
+    def test_without_reductions_along_rows_the_columns_are_what_is_inside(self) -> None:
+        task = whole({"x": "float[M, N, K]"}, "y = -x\nc = sum(x, dims=[0])", {"y": "float", "c": "float"})
+        parts = parts_of(task)
+        assert (parts.along, parts.rows, parts.columns) == ((), (0,), (1,))
+
+
+REJECTIONS: list[tuple[str, str, Task]] = [
+    ("there is no reduction", "test.yaml:5:7", whole({"x": "float[M]"}, "y = -x", {"y": "float"})),
+    ("no reduction runs over outer dims alone", "test.yaml:5:7",
+     whole({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"})),
+    ("y is a scan", "test.yaml:5:7", whole({"x": "float[M, N]"}, "y = cumsum(x, dim=0)", {"y": "float"})),
+    ("b reduces over other dims than the others along rows", "test.yaml:6:7",
+     whole(RANK3, "a = sum(x, dims=[1, 2])\nb = sum(x, dims=[2])\nc = sum(x, dims=[0])",
+           {"a": "float", "b": "float", "c": "float"})),
+    ("a keeps a dim inside of those that it reduces", "test.yaml:5:7",
+     whole(RANK3, "a = sum(x, dims=[0])\nb = sum(x, dims=[0, 1])", {"a": "float", "b": "float"})),
+    ("y brings a reduced column back to the rows", "test.yaml:6:7",
+     whole({"x": "float[M, N]"}, "c = sum(x, dims=[0], keepdim=True)\ny = x - c", {"y": "float"})),
+    ("the task iterates over dims that the reduction d does not have", "test.yaml:6:7",
+     whole(RANK3, "c = sum(x, dims=[1])\nd = max(c, dims=[0])\ny = -x", {"d": "float", "y": "float"})),
+    ("d needs columns reduced over different dims", "test.yaml:7:7",
+     whole(RANK3, "a = sum(x, dims=[1])\nb = sum(x, dims=[0, 1])\nd = a + b", {"d": "float"})),
+    ("z has other dims than this family writes", "test.yaml:6:7",
+     whole({"x": "float[M, N]", "w": "float[N]"}, "z = -w\nc = sum(x * z, dims=[0])\ny = x * z",
+           {"z": "float", "c": "float", "y": "float"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "place", "task"), REJECTIONS, ids=[text for text, _, _ in REJECTIONS])
+def test_rejections(text: str, place: str, task: Task) -> None:
+    rejected = SCHEDULER.accepts(task, SM_90)
+    assert isinstance(rejected, Rejection)
+    assert (rejected.reason, str(rejected.location)) == (text, place)
+
+
+def test_plain_reductions_are_left_to_the_family_that_makes_them_best() -> None:
+    task = whole({"x": "float[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
+    found = first_accepting(task, SM_90)
+    assert SCHEDULER.accepts(task, SM_90) is None
+    assert not isinstance(found, tuple)
+    assert found.name == "reduction"
+
+
+class TestLaunches:
+    def test_variants_from_the_fastest_to_the_one_that_always_works(self) -> None:
+        found = variants(NORM, M=16384, N=4096)
+        assert [each.name for each in found] == ["registers_vec8_int32", "registers_vec1_int32", "scratch_scalar_int64"]
+        assert found[0].guard[-1] == ("le", "N", 4096)
+        assert found[-1].guard == ()
+
+    def test_vector_access_asks_nothing_of_what_the_finish_writes(self) -> None:
+        (dw,) = (output.fid for output in NORM.fusion.outputs if output.name == "dw")
+        guarded = {guard[1] for guard in variants(NORM)[0].guard if isinstance(guard, tuple) and guard[0] == "aligned"}
+        assert guarded
+        assert dw not in guarded
+
+    def test_blocks_fill_the_gpu_once(self) -> None:
+        chosen = heuristics(variants(NORM, M=16384, N=1024)[0])
+        assert chosen.threads.block == 128
+        assert chosen.splits == SM_90.multiprocessors * chosen.min_blocks == 132 * 4
+
+    def test_few_rows_are_not_split_into_blocks_of_less_than_four(self) -> None:
+        assert heuristics(variants(NORM, M=16, N=4096)[0]).splits == 4
+        assert heuristics(variants(NORM, M=3, N=4096)[0]).splits == 1
+
+    def test_outer_indices_are_shared_before_rows_are(self) -> None:
+        chosen = heuristics(variants(PREFIXES, B=56, S=1024, D=1024)[0])
+        blocks = SM_90.multiprocessors * chosen.min_blocks
+        assert (chosen.groups, chosen.splits) == (56, blocks // 56)
+        many = heuristics(variants(PREFIXES, B=100_000, S=4, D=512)[0])
+        assert (many.groups, many.splits) == (132 * many.min_blocks, 1)
+
+    def test_narrow_rows_share_a_block(self) -> None:
+        launch = variants(NORM, M=10_000, N=64)[0].launches[0]
+        assert (launch.block, heuristics(variants(NORM, M=10_000, N=64)[0]).threads.rows) == ((8, 16, 1), 16)
+
+    def test_a_thread_owns_no_more_columns_than_its_registers_hold(self) -> None:
+        for task, per_column in ((NORM, 4 + 2 * 4 + 2), (PREFIXES, 4 + 4 + 2 * 4)):
+            for variant in variants(task, M=4096, N=2**20, B=8, S=512, D=2**20)[:-1]:
+                chosen = heuristics(variant)
+                vec = variant.launches[0].kernel.vec
+                assert chosen.threads.block <= THREADS_PER_MULTIPROCESSOR
+                assert chosen.chunks * vec * per_column <= 4 * COLUMN_REGISTERS
+
+    def test_inputs_that_stay_and_inputs_that_are_loaded_ahead(self) -> None:
+        chosen = heuristics(variants(NORM, M=4096, N=1024)[0])
+        named = [[NORM.fusion.value(fid).name for fid in fids] for fids in (chosen.fetched, chosen.resident)]
+        assert named == [["x", "g"], ["w"]]
+
+    def test_what_only_an_epilogue_reads_does_not_stay(self) -> None:
+        task = whole({**PAIR, "bias": "float[N]"}, f"{BACKWARD} + bias", {"y": "bfloat16", "dw": "float"})
+        chosen = heuristics(variants(task, M=4096, N=1024)[0])
+        assert [task.fusion.value(fid).name for fid in chosen.resident] == ["w"]
+
+    def test_one_finish_for_each_set_of_kept_dims(self) -> None:
+        variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
+        chosen = heuristics(variant)
+        finishes = [launch.kernel.heuristics for launch in variant.launches[1:]]
+        assert all(isinstance(finish, FinishHeuristics) for finish in finishes)
+        assert [(f.kept, f.splits, f.across) for f in finishes if isinstance(f, FinishHeuristics)] == [
+            ((0, 2), chosen.splits, ()),
+            ((2,), chosen.splits * chosen.groups, ()),
+        ]
+
+    def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(self) -> None:
+        variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
+        chosen = heuristics(variant)
+        assert variant.scratch == (
+            ("mul", 4 * chosen.splits, "B", "D"),
+            ("mul", 4 * chosen.splits * chosen.groups, "D"),
+        )
+
+    def test_dims_between_are_combined_by_the_finish(self) -> None:
+        body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])"
+        task = whole({"x": "float[A, B, S, D]"}, body, {"y": "float", "a": "float", "b": "float"})
+        variant = variants(task, A=2, B=3, S=1000, D=512)[0]
+        finish = variant.launches[2].kernel.heuristics
+        assert isinstance(finish, FinishHeuristics)
+        assert (finish.kept, finish.across) == ((0, 3), (1,))
+        assert variant.scratch[1] == ("mul", 4 * heuristics(variant).splits, "B", "A", "D")
