@@ -200,10 +200,12 @@ class _Walk:
         if not kept:
             position = "group * kSplits + split" if self.parts.outer else "split"
         else:
-            between = body.size([axis for axis in self.parts.outer if axis not in kept])
+            between = [axis for axis in self.parts.outer if axis not in kept]
+            size = body.size(between)
+            size = f"({size})" if " " in size else size
             part, own = "split", "outer"
-            if between != "1":
-                part, own = f"split * ({between}) + outer % ({between})", f"outer / ({between})"
+            if between:
+                part, own = f"{body.step('split', between)} + outer % {size}", f"outer / {size}"
             position = f"{body.step(part, kept)} + {own}"
         return f"{body.c_type(fid)}* p{fid} = P{fid} + {body.step(position, self.parts.columns)};"
 

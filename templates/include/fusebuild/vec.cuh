@@ -56,10 +56,8 @@ FUSEBUILD_DEVICE Vec<T, N> unpack(const Packed<T, N>& packed) {
     uint32_t registers[N / 2];
     memcpy(registers, packed.words, sizeof(registers));
     FUSEBUILD_UNROLL
-    for (int k = 0; k < N; ++k) {
-      const auto bits = static_cast<uint16_t>(registers[k / 2] >> (16 * (k % 2)));
-      memcpy(&result[k], &bits, sizeof(bits));
-    }
+    for (int k = 0; k < N; ++k)
+      result[k] = __ushort_as_bfloat16(static_cast<unsigned short>(registers[k / 2] >> (16 * (k % 2))));
   } else {
     memcpy(&result, packed.words, sizeof(result));
   }

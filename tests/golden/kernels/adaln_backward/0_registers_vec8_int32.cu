@@ -10,9 +10,10 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 constexpr int kSplits = 9;  // blocks that share the rows of one outer index
 constexpr int kGroups = 56;  // blocks that share the outer indices
+constexpr int kStep = kSplits * kRowsPerBlock;  // from one row of a block to its next: blocks work on neighbours
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_f9845ab49725d86b(
+inner_outer_persistent_f3529fbae1adff54(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[B~, S~, D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[B~, S~, D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -33,21 +34,19 @@ inner_outer_persistent_f9845ab49725d86b(
   const int64_t depth = n1;
   const int lane = fb::thread_x();
   const int split = fb::block_x();
-  const int64_t share = (depth + kSplits - 1) / kSplits;
-  const int64_t begin = split * share;
-  const int64_t end = begin + share < depth ? begin + share : depth;
+  const int64_t begin = split * kRowsPerBlock;
   fb::ReducePhase phase;
   const double s50 = fb::cast<double>(s49);  // adaln_backward.yaml:42
   const double s51 = fb::reciprocal(s50);  // inverse_width, adaln_backward.yaml:42
-  fb::Vec<__nv_bfloat16, kVec> c3[kChunks], q3[kChunks];
-  fb::Vec<__nv_bfloat16, kVec> c6[kChunks], q6[kChunks];
   float q4{};
   float q5{};
+  fb::Packed<__nv_bfloat16, kVec> c3[kChunks], q3[kChunks]{};
+  fb::Packed<__nv_bfloat16, kVec> c6[kChunks], q6[kChunks]{};
   const int group = fb::block_y();
   float* p33 = P33 + (group * kSplits + split) * n2;
   float* p35 = P35 + (group * kSplits + split) * n2;
-  fb::Vec<__nv_bfloat16, kVec> c0[kChunks];
-  fb::Vec<__nv_bfloat16, kVec> c1[kChunks];
+  fb::Vec<float, kVec> h11[kChunks];
+  fb::Vec<float, kVec> h13[kChunks];
   fb::Vec<float, kVec> a33[kChunks];
   fb::Vec<float, kVec> a35[kChunks];
   FUSEBUILD_UNROLL
@@ -55,20 +54,29 @@ inner_outer_persistent_f9845ab49725d86b(
     a33[c] = fb::splat<kVec>(fb::Sum::identity<float>());
     a35[c] = fb::splat<kVec>(fb::Sum::identity<float>());
   }
-  if (begin < end && group < n0) {  // else inputs may have no memory
+  if (begin < depth && group < n0) {  // else inputs may have no memory
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
       if (col >= columns) break;
-      c0[c] = fb::load<kVec>(T0 + col);
-      c1[c] = fb::load<kVec>(T1 + col);
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(T0 + col);
+      const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(T1 + col);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const __nv_bfloat16 t1 = v1[k];
+        const float t11 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
+        const float t13 = fb::cast<float>(t1);  // adaln_backward.yaml:20
+        h11[c][k] = t11;
+        h13[c][k] = t13;
+      }
     }
   }
 
   for (int64_t outer = group; outer < n0; outer += kGroups) {
     float* p21 = P21 + (split * n0 + outer) * n2;
     float* p27 = P27 + (split * n0 + outer) * n2;
-    fb::Vec<__nv_bfloat16, kVec> c2[kChunks];
+    fb::Vec<float, kVec> h19[kChunks];
     fb::Vec<float, kVec> a21[kChunks];
     fb::Vec<float, kVec> a27[kChunks];
     FUSEBUILD_UNROLL
@@ -76,27 +84,36 @@ inner_outer_persistent_f9845ab49725d86b(
       a21[c] = fb::splat<kVec>(fb::Sum::identity<float>());
       a27[c] = fb::splat<kVec>(fb::Sum::identity<float>());
     }
-    if (begin < end) {  // else inputs may have no memory
+    if (begin < depth) {  // else inputs may have no memory
       FUSEBUILD_UNROLL
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
         if (col >= columns) break;
-        c2[c] = fb::load<kVec>(T2 + outer * n2 + col);
+        const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(T2 + outer * n2 + col);
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t2 = v2[k];
+          const float t15 = fb::cast<float>(t2);  // adaln_backward.yaml:21
+          const float t17 = 1.0f + t15;  // adaln_backward.yaml:21
+          const __nv_bfloat16 t18 = fb::cast<__nv_bfloat16>(t17);  // adaln_backward.yaml:21
+          const float t19 = fb::cast<float>(t18);  // one_plus_scale, adaln_backward.yaml:21
+          h19[c][k] = t19;
+        }
       }
     }
     int64_t next = outer * depth + begin;
-    if (begin < end) {
+    if (begin < depth) {
       q4 = T4[next];
       q5 = T5[next];
       FUSEBUILD_UNROLL
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
         if (col >= columns) break;
-        q3[c] = fb::load<kVec>(T3 + next * n2 + col);
-        q6[c] = fb::load<kVec>(T6 + next * n2 + col);
+        q3[c] = fb::load_packed<kVec>(T3 + next * n2 + col);
+        q6[c] = fb::load_packed<kVec>(T6 + next * n2 + col);
       }
     }
-    for (int64_t top = begin; top < end; top += kRowsPerBlock) {
+    for (int64_t top = begin; top < depth; top += kStep) {
       const int64_t row = next;
       const float t4 = q4;  // mean
       const float t5 = q5;  // rstd
@@ -105,21 +122,19 @@ inner_outer_persistent_f9845ab49725d86b(
       __nv_bfloat16* r63 = T63 + row * n2;
       FUSEBUILD_UNROLL
       for (int c = 0; c < kChunks; ++c) {
-        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-        if (col >= columns) break;
         c3[c] = q3[c];
         c6[c] = q6[c];
       }
-      next = row + 1;
-      if (top + kRowsPerBlock < end) {
+      next = row + kStep;
+      if (top + kStep < depth) {
         q4 = T4[next];
         q5 = T5[next];
         FUSEBUILD_UNROLL
         for (int c = 0; c < kChunks; ++c) {
           const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
           if (col >= columns) break;
-          q3[c] = fb::load<kVec>(T3 + next * n2 + col);
-          q6[c] = fb::load<kVec>(T6 + next * n2 + col);
+          q3[c] = fb::load_packed<kVec>(T3 + next * n2 + col);
+          q6[c] = fb::load_packed<kVec>(T6 + next * n2 + col);
         }
       }
       float a39 = fb::Sum::identity<float>();
@@ -128,29 +143,20 @@ inner_outer_persistent_f9845ab49725d86b(
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
         if (col >= columns) break;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
-        const fb::Vec<__nv_bfloat16, kVec> v1 = c1[c];
-        const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
-        const fb::Vec<__nv_bfloat16, kVec> v3 = c3[c];
-        const fb::Vec<__nv_bfloat16, kVec> v6 = c6[c];
+        const fb::Vec<__nv_bfloat16, kVec> v3 = fb::unpack(c3[c]);
+        const fb::Vec<__nv_bfloat16, kVec> v6 = fb::unpack(c6[c]);
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
-          const __nv_bfloat16 t0 = v0[k];
-          const __nv_bfloat16 t1 = v1[k];
-          const __nv_bfloat16 t2 = v2[k];
+          const float t11 = h11[c][k];
+          const float t13 = h13[c][k];
+          const float t19 = h19[c][k];
           const __nv_bfloat16 t3 = v3[k];
           const __nv_bfloat16 t6 = v6[k];
           const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:17
           const float t9 = t8 - t4;  // centered, adaln_backward.yaml:17
           const float t10 = t9 * t5;  // normed, adaln_backward.yaml:18
-          const float t11 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
           const float t12 = t10 * t11;  // adaln_backward.yaml:20
-          const float t13 = fb::cast<float>(t1);  // adaln_backward.yaml:20
           const float t14 = t12 + t13;  // affine, adaln_backward.yaml:20
-          const float t15 = fb::cast<float>(t2);  // adaln_backward.yaml:21
-          const float t17 = 1.0f + t15;  // adaln_backward.yaml:21
-          const __nv_bfloat16 t18 = fb::cast<__nv_bfloat16>(t17);  // adaln_backward.yaml:21
-          const float t19 = fb::cast<float>(t18);  // one_plus_scale, adaln_backward.yaml:21
           const float t20 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:24
           const float t26 = t14 * t20;  // adaln_backward.yaml:27
           const float t32 = t19 * t20;  // grad_affine, adaln_backward.yaml:32
@@ -178,24 +184,17 @@ inner_outer_persistent_f9845ab49725d86b(
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
         if (col >= columns) break;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
-        const fb::Vec<__nv_bfloat16, kVec> v2 = c2[c];
-        const fb::Vec<__nv_bfloat16, kVec> v3 = c3[c];
-        const fb::Vec<__nv_bfloat16, kVec> v6 = c6[c];
+        const fb::Vec<__nv_bfloat16, kVec> v3 = fb::unpack(c3[c]);
+        const fb::Vec<__nv_bfloat16, kVec> v6 = fb::unpack(c6[c]);
         fb::Vec<__nv_bfloat16, kVec> o63;
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
-          const __nv_bfloat16 t0 = v0[k];
-          const __nv_bfloat16 t2 = v2[k];
+          const float t11 = h11[c][k];
+          const float t19 = h19[c][k];
           const __nv_bfloat16 t3 = v3[k];
           const __nv_bfloat16 t6 = v6[k];
           const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:17
           const float t9 = t8 - t4;  // centered, adaln_backward.yaml:17
-          const float t11 = fb::cast<float>(t0);  // weight_f, adaln_backward.yaml:19
-          const float t15 = fb::cast<float>(t2);  // adaln_backward.yaml:21
-          const float t17 = 1.0f + t15;  // adaln_backward.yaml:21
-          const __nv_bfloat16 t18 = fb::cast<__nv_bfloat16>(t17);  // adaln_backward.yaml:21
-          const float t19 = fb::cast<float>(t18);  // one_plus_scale, adaln_backward.yaml:21
           const float t20 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:24
           const float t32 = t19 * t20;  // grad_affine, adaln_backward.yaml:32
           const float t36 = t11 * t32;  // grad_normed, adaln_backward.yaml:37
@@ -235,4 +234,4 @@ inner_outer_persistent_f9845ab49725d86b(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_f9845ab49725d86b)
+FUSEBUILD_ENTRY(inner_outer_persistent_f3529fbae1adff54)

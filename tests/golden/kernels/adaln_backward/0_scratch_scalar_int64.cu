@@ -9,9 +9,10 @@ constexpr int kRowsPerBlock = 1;  // rows that a block works on at a time
 constexpr int kVec = 1;  // neighbouring elements per access
 constexpr int kSplits = 9;  // blocks that share the rows of one outer index
 constexpr int kGroups = 56;  // blocks that share the outer indices
+constexpr int kStep = kSplits * kRowsPerBlock;  // from one row of a block to its next: blocks work on neighbours
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_682b2cf4c7a2986e(
+inner_outer_persistent_458ce2d4b9b5bd54(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[B~, S~, D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[B~, S~, D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -32,9 +33,7 @@ inner_outer_persistent_682b2cf4c7a2986e(
   const int64_t depth = n1;
   const int lane = fb::thread_x();
   const int split = fb::block_x();
-  const int64_t share = (depth + kSplits - 1) / kSplits;
-  const int64_t begin = split * share;
-  const int64_t end = begin + share < depth ? begin + share : depth;
+  const int64_t begin = split * kRowsPerBlock;
   fb::ReducePhase phase;
   const double s50 = fb::cast<double>(s49);  // adaln_backward.yaml:42
   const double s51 = fb::reciprocal(s50);  // inverse_width, adaln_backward.yaml:42
@@ -58,7 +57,7 @@ inner_outer_persistent_682b2cf4c7a2986e(
       p27[col] = a27;
     }
     int64_t next = outer * depth + begin;
-    for (int64_t top = begin; top < end; top += kRowsPerBlock) {
+    for (int64_t top = begin; top < depth; top += kStep) {
       const int64_t row = next;
       const int64_t i0 = row / n1;
       const float t4 = T4[row];  // mean
@@ -71,7 +70,7 @@ inner_outer_persistent_682b2cf4c7a2986e(
       const __nv_bfloat16* r3 = T3 + row * n2;
       const __nv_bfloat16* r6 = T6 + row * n2;
       __nv_bfloat16* r63 = T63 + row * n2;
-      next = row + 1;
+      next = row + kStep;
       float a39 = fb::Sum::identity<float>();
       float a42 = fb::Sum::identity<float>();
       for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
@@ -165,4 +164,4 @@ inner_outer_persistent_682b2cf4c7a2986e(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_682b2cf4c7a2986e)
+FUSEBUILD_ENTRY(inner_outer_persistent_458ce2d4b9b5bd54)
