@@ -9,8 +9,7 @@ from fusebuild.ir import Task
 from fusebuild.schedule import first_accepting
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import (
-    COLUMN_REGISTERS,
-    THREADS_PER_MULTIPROCESSOR,
+    OTHER_REGISTERS,
     InnerOuterHeuristics,
     InnerOuterPersistentScheduler,
 )
@@ -100,6 +99,10 @@ REJECTIONS: list[tuple[str, str, Task]] = [
      whole(RANK3, "c = sum(x, dims=[1])\nd = max(c, dims=[0])\ny = -x", {"d": "float", "y": "float"})),
     ("d needs columns reduced over different dims", "test.yaml:7:7",
      whole(RANK3, "a = sum(x, dims=[1])\nb = sum(x, dims=[0, 1])\nd = a + b", {"d": "float"})),
+    ("r overwrites s, which all threads of a row read", "test.yaml:7:7",
+     whole({"x": "float[M, N]", "s": "float[M]"},
+           "y = x * broadcast(s, [False, True])\nr = sum(y, dims=[1])\nc = sum(y, dims=[0])",
+           {"y": "float", "r": "{dtype: float, alias: s}", "c": "float"})),
     ("z has other dims than this family writes", "test.yaml:6:7",
      whole({"x": "float[M, N]", "w": "float[N]"}, "z = -w\nc = sum(x * z, dims=[0])\ny = x * z",
            {"z": "float", "c": "float", "y": "float"})),
@@ -137,7 +140,7 @@ class TestLaunches:
     def test_blocks_fill_the_gpu_once(self) -> None:
         chosen = heuristics(variants(NORM, M=16384, N=1024)[0])
         assert chosen.threads.block == 128
-        assert chosen.splits == SM_90.multiprocessors * chosen.min_blocks == 132 * 4
+        assert chosen.splits == SM_90.multiprocessors * chosen.min_blocks == 132 * 5
 
     def test_few_rows_are_not_split_into_blocks_of_less_than_four(self) -> None:
         assert heuristics(variants(NORM, M=16, N=4096)[0]).splits == 4
@@ -154,13 +157,33 @@ class TestLaunches:
         launch = variants(NORM, M=10_000, N=64)[0].launches[0]
         assert (launch.block, heuristics(variants(NORM, M=10_000, N=64)[0]).threads.rows) == ((8, 16, 1), 16)
 
-    def test_a_thread_owns_no_more_columns_than_its_registers_hold(self) -> None:
-        for task, per_column in ((NORM, 4 + 2 * 4 + 2), (PREFIXES, 4 + 4 + 2 * 4)):
-            for variant in variants(task, M=4096, N=2**20, B=8, S=512, D=2**20)[:-1]:
-                chosen = heuristics(variant)
-                vec = variant.launches[0].kernel.vec
-                assert chosen.threads.block <= THREADS_PER_MULTIPROCESSOR
-                assert chosen.chunks * vec * per_column <= 4 * COLUMN_REGISTERS
+    @pytest.mark.parametrize("columns", [8, 40, 128, 1000, 1024, 4096, 8192])
+    @pytest.mark.parametrize(("task", "steady", "fetched"), [(NORM, 4 + 4, 2 * 2), (PREFIXES, 4 + 4, 4)])
+    def test_what_threads_keep_fits_the_registers_of_a_multiprocessor(
+        self, task: Task, steady: int, fetched: int, columns: int
+    ) -> None:
+        for variant in variants(task, M=4096, N=columns, B=8, S=512, D=columns)[:-1]:
+            chosen, vec = heuristics(variant), variant.launches[0].kernel.vec
+            words = chosen.chunks * (vec * steady + 2 * chosen.at_once * max(4, vec * fetched)) // 4
+            assert chosen.chunks * vec * chosen.threads.per_row >= columns
+            assert (OTHER_REGISTERS + words) * chosen.threads.block * chosen.min_blocks <= SM_90.registers
+
+    def test_two_rows_at_once_where_registers_last(self) -> None:
+        short, long = (heuristics(variants(NORM, M=4096, N=columns)[0]) for columns in (1024, 4096))
+        assert (short.threads.block, short.chunks, short.at_once, short.min_blocks) == (128, 1, 2, 5)
+        assert (long.threads.block, long.chunks, long.at_once, long.min_blocks) == (256, 2, 1, 2)
+
+    def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
+        found = variants(NORM, M=8192, N=16384)
+        assert [each.name for each in found] == ["shared_vec8_int32", "scratch_vec8_int64", "scratch_scalar_int64"]
+        assert found[0].launches[0].shared_bytes == ("mul", 4, "N")
+        assert ("le", ("mul", 4, "N"), SM_90.shared_bytes - 2048) in found[0].guard
+        assert ("le", "N", 16384) in found[0].guard
+
+    def test_a_long_row_waits_in_registers_while_they_last(self) -> None:
+        fetched = [heuristics(variants(NORM, M=8192, N=columns)[0]).fetched for columns in (16384, 32768)]
+        assert [len(fids) for fids in fetched] == [2, 0]
+        assert heuristics(variants(NORM, M=8192, N=32768)[0]).chunks == 0
 
     def test_inputs_that_stay_and_inputs_that_are_loaded_ahead(self) -> None:
         chosen = heuristics(variants(NORM, M=4096, N=1024)[0])

@@ -131,7 +131,9 @@ def _finished(
 
 
 def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerOuterParts) -> Rejection | None:
-    """None when every output is one of elements, of rows, or of what a reduction down columns keeps."""
+    """None when every output is one of elements, of rows, or of what a reduction down columns keeps. One thread writes
+    what belongs to a row, at a time when others may still have to read the row's inputs."""
+    overwritten = {output.fid: output.alias for output in task.fusion.outputs if output.alias in task.inputs}
     for fid in task.outputs:
         shapes: tuple[Axes, ...] = (parts.rows, (*parts.rows, *parts.columns))
         if fid in parts.finished:
@@ -139,4 +141,7 @@ def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerO
         if domain.accesses[fid].axes not in shapes:
             name = task.fusion.value(fid).name
             return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
+        if fid in overwritten and domain.accesses[fid].axes == parts.rows:
+            name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
+            return rejection(scheduler, task, f"{name} overwrites {target}, which all threads of a row read", fid)
     return None

@@ -40,10 +40,20 @@ from fusebuild.schedule.reduction import FinishHeuristics, partial_parameters
 from fusebuild.schedule.rows import WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
-THREADS_PER_MULTIPROCESSOR = 512
-"""Threads that each get 128 of a multiprocessor's 65,536 registers."""
-COLUMN_REGISTERS = 72
-"""What of its 128 registers a thread may keep for its columns: accumulators, inputs of two rows, resident inputs."""
+THREAD_REGISTERS = 255
+"""Registers that one thread can have."""
+OTHER_REGISTERS = 48
+"""What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
+BLOCK_THREADS = (128, 256, 512)
+"""Threads that may share a row of more than 128 vectors."""
+FEW_CHUNKS = 2
+"""Vectors of a row beyond which a thread has too much to do between two barriers."""
+RESERVED_BYTES = 2048
+"""Shared memory that a block's reductions along rows take."""
+MOST_BLOCKS = 8
+"""Blocks on a multiprocessor beyond which more only make more partial results."""
+MEMORY_THREADS = 512
+"""Threads on a multiprocessor where accumulators are in memory, shared or not."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
 FINISH_THREADS = 256
@@ -51,13 +61,15 @@ FINISH_THREADS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterHeuristics:
-    """``storage`` of the accumulators is registers or scratch; ``chunks`` are the vectors of a row that a thread owns
-    (registers only). Inputs ``fetched`` are loaded a row ahead; inputs ``resident`` are the same for all rows of an
+    """``storage`` of the accumulators is registers, shared or scratch; ``chunks`` are the vectors of a row that a
+    thread owns, 0 where it walks the row in a loop. A thread works on ``at_once`` rows together, so that their waits
+    overlap, while inputs ``fetched`` of the next ones are loaded. Inputs ``resident`` are the same for all rows of an
     outer index and stay in registers."""
 
     threads: RowThreads
     storage: str
     chunks: int
+    at_once: int
     splits: int
     groups: int
     fetched: tuple[int, ...]
@@ -83,8 +95,24 @@ class InnerOuterPersistentScheduler:
         assert isinstance(parts, InnerOuterParts)
         planner = _Planner(task=task, target=target, domain=domain, parts=parts, sizes=sizes)
         inner = len(domain.axes) - 1
-        vec = min(vector_width(task, domain, inner), planner.most_columns)
-        return usable([*([planner.registers(vec)] if vec > 1 else []), planner.registers(1), planner.scratch()])
+        vec = vector_width(task, domain, inner)
+        wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
+        return usable([*wide, *planner.registers(1), planner.scratch(1, ())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """How rows are laid over threads; ``blocks`` fit a multiprocessor."""
+
+    threads: RowThreads
+    chunks: int
+    at_once: int
+    blocks: int
+
+    def promise(self) -> tuple[int, ...]:
+        """Greater for faster shapes, as measured on the backward passes of norms with 128 to 4096 columns: few chunks,
+        then many rows on their way, then blocks that do not all wait at once."""
+        return (self.chunks <= FEW_CHUNKS, self.blocks * self.at_once, self.blocks, -self.chunks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,63 +163,106 @@ class _Planner:
         """The results of the reductions down columns; a generalized one has several."""
         return tuple(fid for index in self.parts.down for fid in self.task.fusion.exprs[index].outputs)
 
-    @property
-    def most_columns(self) -> int:
-        """How many columns a thread may own, a power of two."""
-
-        def size(fid: int) -> int:
-            return self.task.fusion.value(fid).dtype.bytes
-
-        accumulators = sum(max(4, size(fid)) for fid in self.reduced)
-        inputs = 2 * sum(map(size, self.fetched)) + sum(max(4, size(fid)) for fid in self.resident)
-        most = 4 * COLUMN_REGISTERS // (accumulators + inputs)
-        return 1 << max(0, most.bit_length() - 1)
-
-    def registers(self, vec: int) -> VariantSpec:
-        """Accumulators in registers, for rows that one block can own."""
-        size = hint(self.columns, self.sizes)
-        vectors = -(-size // vec)
-        chunks = min(max(1, self.most_columns // vec), next_power_of_two(-(-vectors // THREADS_PER_MULTIPROCESSOR)))
-        per_row = min(THREADS_PER_MULTIPROCESSOR, max(8, next_power_of_two(-(-vectors // chunks))))
-        threads = RowThreads(per_row=per_row, rows=128 // per_row if per_row <= WARP else 1)
-        heuristics = self._heuristics(
-            threads, storage="registers", chunks=chunks, fetched=self.fetched, resident=self.resident
-        )
+    def registers(self, vec: int) -> tuple[VariantSpec, ...]:
+        """Accumulators in registers, for rows that one block can own; none where the first case has longer ones."""
+        shapes = self._shapes(vec)
+        if not shapes:
+            return ()
+        shape = max(shapes, key=_Shape.promise)
+        heuristics = self._heuristics(shape, storage="registers", fetched=self.fetched, resident=self.resident)
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
-        fits: Formula = ("le", self.columns, per_row * chunks * vec)
+        fits: Formula = ("le", self.columns, shape.threads.per_row * shape.chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
-        return self._variant(f"registers_vec{vec}_int32", guard, vec, "int32_t", heuristics)
+        return (self._variant(f"registers_vec{vec}_int32", guard, vec, "int32_t", heuristics),)
 
-    def scratch(self) -> VariantSpec:
-        """The fallback for everything: accumulators in memory, every sweep reads its inputs again."""
-        per_row = min(THREADS_PER_MULTIPROCESSOR, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // 8)))
-        heuristics = self._heuristics(
-            RowThreads(per_row=per_row, rows=1), storage="scratch", chunks=0, fetched=(), resident=()
+    def _shapes(self, vec: int) -> list[_Shape]:
+        """The shapes of blocks that own the rows of the first case and whose registers a multiprocessor has."""
+        vectors = -(-hint(self.columns, self.sizes) // vec)
+        row_threads = [max(8, next_power_of_two(vectors))] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
+        found = []
+        for per_row in row_threads:
+            threads = RowThreads(per_row=per_row, rows=BLOCK_THREADS[0] // per_row if per_row <= WARP else 1)
+            chunks = next_power_of_two(-(-vectors // per_row))
+            for at_once in (1, 2) if self.fetched else (1,):
+                registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once)
+                blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
+                if registers <= THREAD_REGISTERS and blocks:
+                    found.append(_Shape(threads=threads, chunks=chunks, at_once=at_once, blocks=blocks))
+        return found
+
+    def _registers_for(self, chunks: int, vec: int, at_once: int) -> int:
+        """What a thread keeps for its columns: accumulators, steady values, and each input of the rows that it works on
+        and of the next ones. Values narrower than a register share one in a vector only."""
+        steady = sum(max(4, self._bytes(fid)) for fid in (*self.reduced, *self.resident))
+        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched)
+        return -(-chunks * (vec * steady + 2 * at_once * fetched) // 4)
+
+    def memory(self, vec: int) -> tuple[VariantSpec, ...]:
+        """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
+        next row still waits in registers if it can. None where the vectors that an update takes are too many."""
+        most = self.target.registers // MEMORY_THREADS - OTHER_REGISTERS
+        updates = vec * sum(max(4, self._bytes(fid)) for fid in self.reduced) // 4
+        if updates > most:
+            return ()
+        vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
+        guard = (fits_int32(self.columns), *vector)
+        threads = RowThreads(per_row=MEMORY_THREADS, rows=1)
+        chunks = next_power_of_two(-(-hint(self.columns, self.sizes) // (vec * threads.block)))
+        rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
+        is_fetched = rows + updates <= most
+        shape = _Shape(threads=threads, chunks=chunks if is_fetched else 0, at_once=1, blocks=1)
+        heuristics = self._heuristics(shape, storage="shared", fetched=self.fetched if is_fetched else (), resident=())
+        shared_bytes = product([sum(map(self._bytes, self.reduced)), self.columns])
+        fits: list[Formula] = [("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)]
+        if is_fetched:
+            fits.append(("le", self.columns, chunks * vec * threads.block))
+        name = f"shared_vec{vec}_int32"
+        return (
+            self._variant(name, (*guard, *fits), vec, "int32_t", heuristics, shared_bytes),
+            self.scratch(vec, vector),
         )
-        return self._variant("scratch_scalar_int64", (), 1, "int64_t", heuristics)
+
+    def scratch(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
+        """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
+        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
+        threads = RowThreads(per_row=per_row, rows=1)
+        shape = _Shape(threads=threads, chunks=0, at_once=1, blocks=MEMORY_THREADS // per_row)
+        heuristics = self._heuristics(shape, storage="scratch", fetched=(), resident=())
+        width = f"vec{vec}" if vec > 1 else "scalar"
+        return self._variant(f"scratch_{width}_int64", guard, vec, "int64_t", heuristics)
+
+    def _bytes(self, fid: int) -> int:
+        """Bytes of an element."""
+        return self.task.fusion.value(fid).dtype.bytes
 
     def _heuristics(
-        self, threads: RowThreads, *, storage: str, chunks: int, fetched: tuple[int, ...], resident: tuple[int, ...]
+        self, shape: _Shape, *, storage: str, fetched: tuple[int, ...], resident: tuple[int, ...]
     ) -> InnerOuterHeuristics:
         """Blocks enough to fill the GPU once, each with a few rows at least."""
-        min_blocks = THREADS_PER_MULTIPROCESSOR // threads.block
-        blocks = self.target.multiprocessors * min_blocks
+        blocks = self.target.multiprocessors * shape.blocks
         outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
         depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
-        splits = max(1, min(blocks // outers, depth // (ROWS_PER_BLOCK * threads.rows)))
+        splits = max(1, min(blocks // outers, depth // (ROWS_PER_BLOCK * shape.threads.rows)))
         return InnerOuterHeuristics(
-            threads=threads,
+            threads=shape.threads,
             storage=storage,
-            chunks=chunks,
+            chunks=shape.chunks,
+            at_once=shape.at_once,
             splits=splits,
             groups=max(1, min(outers, blocks // splits)),
             fetched=fetched,
             resident=resident,
-            min_blocks=min_blocks,
+            min_blocks=shape.blocks,
         )
 
     def _variant(
-        self, name: str, guard: tuple[Formula, ...], vec: int, index: str, heuristics: InnerOuterHeuristics
+        self,
+        name: str,
+        guard: tuple[Formula, ...],
+        vec: int,
+        index: str,
+        heuristics: InnerOuterHeuristics,
+        shared_bytes: Formula = 0,
     ) -> VariantSpec:
         kernel = KernelSpec(
             template="inner_outer_persistent",
@@ -211,6 +282,7 @@ class _Planner:
             kernel=kernel,
             grid=(heuristics.splits, heuristics.groups, 1),
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
+            shared_bytes=shared_bytes,
         )
         kept = dict.fromkeys(self.parts.kept[index] for index in self.parts.down)
         finishes = [self._finish(own, heuristics) for own in kept]

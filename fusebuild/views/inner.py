@@ -200,7 +200,7 @@ class _Loader:
         """Declarations of what is kept on chip."""
         body, cached = self.rows_of.body, self._heuristics.cached
         if self._heuristics.storage == "registers":
-            return tuple(f"fb::Vec<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
+            return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
             return ()
         lines, start = [], ""
@@ -215,7 +215,7 @@ class _Loader:
         """Loads of the whole row into registers, all in flight before the first is used."""
         if self._heuristics.storage != "registers":
             return ()
-        return tuple(f"c{fid}[c] = {self._global(fid)};" for fid in self._heuristics.cached)
+        return tuple(f"c{fid}[c] = {self._global(fid, 'load_packed')};" for fid in self._heuristics.cached)
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
@@ -223,14 +223,14 @@ class _Loader:
         if fid not in self._heuristics.cached:
             return (f"{declaration} = {self._global(fid)};",)
         if self._heuristics.storage == "registers":
-            return (f"{declaration} = c{fid}[c];",)
+            return (f"{declaration} = fb::unpack(c{fid}[c]);",)
         if fid in self._in_shared:
             return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
         self._in_shared.add(fid)
         return (f"{declaration} = {self._global(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
 
-    def _global(self, fid: int) -> str:
-        return f"fb::load<kVec>(r{fid} + {self.rows_of.body.offset(fid, [self.rows_of.column])})"
+    def _global(self, fid: int, function: str = "load") -> str:
+        return f"fb::{function}<kVec>(r{fid} + {self.rows_of.body.offset(fid, [self.rows_of.column])})"
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from fusebuild.body import Body, Group
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import WARP, levels
-from fusebuild.views.inner import Rows, row_epilogue, row_results, row_setup, row_stores, row_sweep
+from fusebuild.views.inner import Rows, row_results, row_stores, row_sweep
 from fusebuild.views.kernel_view import (
     KernelView,
     Lifetime,
     Lines,
     Sweep,
-    accumulate,
     accumulators,
+    iota_axes,
     join,
     make_view,
     scalar_load,
@@ -32,12 +31,10 @@ OF_BLOCK, OF_OUTER = 0, 1
 def inner_outer_persistent(spec: KernelSpec) -> KernelView:
     walk = _Walk(spec)
     rows, body = walk.rows, walk.rows.body
-    setup, bases = row_setup(rows, walk.outputs, walk.level)
-    narrow = row_results(rows, [fid for fid in walk.outputs if not rows.has_columns(fid)])
     return make_view(
         spec, body, rows.exprs,
-        setup=(*walk.taken(), *setup), bases=bases, sweeps=walk.sweeps(), epilogue=Sweep(stores=narrow),
-        lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_row=walk.next_row(),
+        bases=walk.shared_arrays(), sweeps=walk.sweeps(),
+        lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
         extents={
             "columns": body.size(walk.parts.columns),
             "depth": body.size(walk.parts.depth),
@@ -61,14 +58,16 @@ class _Walk:
         targets = [*folded(spec.task, parts.along), *combined(body, parts.down), *self.outputs]
         reads = body.reads(targets)
         self._scalars = tuple(fid for fid in reads if self.heuristics.fetched and _is_row(body, fid, parts))
-        ready = {*self.heuristics.fetched, *self.heuristics.resident, *self._scalars}
         self.rows = Rows(
             body=body,
             row=Group(name="row", axes=parts.rows, index="int64_t"),
             column=Group(name="col", axes=parts.columns),
-            reads=tuple(fid for fid in reads if fid not in ready),
+            reads=reads,
             exprs=body.closure(targets),
         )
+        is_column = self.rows.is_column
+        self._of_rows = [expr.outputs[0] for expr in self.rows.exprs if not is_column(expr.outputs[0])]
+        self._row_reads = [fid for fid in reads if not self.rows.has_columns(fid)]
         outer = {*parts.outer}
         lifetimes = {fid: OF_OUTER if outer & {*spec.domain.accesses[fid].axes} else OF_BLOCK
                      for fid in self.heuristics.resident}  # fmt: skip
@@ -79,83 +78,129 @@ class _Walk:
         return self.heuristics.storage == "registers"
 
     def sweeps(self) -> tuple[Sweep, ...]:
-        """One walk over the row for each level of reductions along it, then one for what needs them all."""
+        """One walk over the rows at hand for each level of reductions along them, then one for what needs them all."""
         body, rows, exprs = self.rows.body, self.rows, self.rows.body.fusion.exprs
-        known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
         wide = [fid for fid in self.outputs if rows.has_columns(fid)]
+        narrow = [fid for fid in self.outputs if fid not in wide]
         last = max((self.level[exprs[index].outputs[0]] for index in self.parts.along), default=0)
         sweeps = []
         for at in range(last + 1):
             along = [index for index in self.parts.along if self.level[exprs[index].outputs[0]] == at + 1]
             down = [index for index in self.parts.down if self.level[exprs[index].outputs[0]] == at + 1]
             stored = wide if at == last else []
-            if not (along or down or stored):
-                continue
             targets = list(dict.fromkeys([*combined(body, along), *combined(body, down), *stored]))
+            if not (targets or narrow):
+                continue
             sweep = join(
+                self._row(targets, narrow if at == last else []),
                 Sweep(element=self._steady.taken(body, targets)),
-                row_sweep(rows, targets, [*known, *self._steady.kept], self._loads, "v{0}[k]"),
-                self._along(along, at + 1),
-                Sweep(accumulate=self._down(down, guarded=bool(along))),
+                row_sweep(rows, targets, [*self._of_rows, *self._steady.kept], self._loads, "v{0}[k]"),
+                self._along(along),
+                self._down(down),
                 row_stores(rows, stored),
+                Sweep(results=row_results(rows, narrow if at == last else [])),
             )
             sweeps.append(sweep)
         return tuple(sweeps)
 
-    def _along(self, indices: Sequence[int], level: int) -> Sweep:
-        """The reductions along the row that one sweep makes, and what follows from them alone."""
+    def _row(self, targets: Sequence[int], narrow: Sequence[int]) -> Sweep:
+        """What a sweep needs to know of a row before it walks its columns: elements of the row, results of reductions
+        along it, where its columns are."""
+        body, rows = self.rows.body, self.rows
+        columns = [
+            expr for expr in body.closure(targets, [*self._of_rows, *self._steady.kept])
+            if rows.is_column(expr.outputs[0])
+        ]  # fmt: skip
+        read = {body.root(fid) for expr in columns for fid in expr.inputs} | {body.root(fid) for fid in targets}
+        needed = [*sorted(read & {body.root(fid) for fid in (*self._of_rows, *self._row_reads)}), *narrow]
+        results = folded(body.task, self.parts.along)
+        exprs, _ = body.split(body.closure(needed, results), self.parts.columns)
+        loads = [fid for fid in body.reads(needed, results) if not rows.has_columns(fid)]
+        vectors = [fid for fid in body.reads(targets, [*self._of_rows, *self._steady.kept]) if rows.has_columns(fid)]
+        based = [fid for fid in (*vectors, *targets) if self._has_base(fid)]
+        known = {body.root(fid) for expr in exprs for fid in expr.inputs} | {body.root(fid) for fid in needed}
+        totals = [folding for folding in foldings(body, self.parts.along) if known.intersection(folding.expr.outputs)]
+        coordinates = body.needs_coordinates([*loads, *based, *narrow], rows.row)
+        coordinates |= iota_axes(body, (*exprs, *columns)) & {*rows.row.axes}
+        return Sweep(
+            row=(
+                *body.coordinates(rows.row, coordinates),
+                *(self._row_load(fid) for fid in loads),
+                *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
+                *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in exprs),
+                *(self._base(fid) for fid in dict.fromkeys(based)),
+            )
+        )
+
+    def _has_base(self, fid: int) -> bool:
+        """True for tensors in memory whose columns the sweeps address from where their row begins."""
+        in_memory = fid in self.rows.body.domain.accesses and self.rows.has_columns(fid)
+        return in_memory and fid not in (*self.heuristics.fetched, *self.heuristics.resident)
+
+    def _row_load(self, fid: int) -> str:
+        body = self.rows.body
+        source = f"c{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
+        return scalar_load(body, fid, source)
+
+    def _base(self, fid: int) -> str:
+        body, const = self.rows.body, "" if fid in self.outputs else "const "
+        base = body.base(fid, [self.rows.row], self.rows.column.axes)
+        address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
+        return f"{const}{body.c_type(fid)}* r{fid} = {address};"
+
+    def _along(self, indices: Sequence[int]) -> Sweep:
+        """The reductions along the rows at hand that one sweep makes."""
         if not indices:
             return Sweep()
         body, phase = self.rows.body, "phase, " if self.heuristics.threads.per_row > WARP else ""
-        totals = accumulate(body, indices)
-        return replace(
-            totals,
-            results=(*totals.results, *row_epilogue(self.rows, folded(body.task, indices), self.level, level)),
+        own = foldings(body, indices)
+        return Sweep(
+            accumulators=tuple(folding.column_declaration("kRows") for folding in own),
+            accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in own),
             reduce=f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{accumulators(body, indices)});",
         )
 
-    def _down(self, indices: Sequence[int], *, guarded: bool) -> Lines:
-        """The updates of accumulators down columns. ``guarded``: spare threads are in the loop too."""
+    def _down(self, indices: Sequence[int]) -> Sweep:
+        """The updates of accumulators down columns."""
         own = foldings(self.rows.body, indices)
         if self._in_registers:
-            guard = "if (active) " if guarded and self.heuristics.threads.rows > 1 else ""
-            return tuple(guard + folding.combined(f"{folding.accumulator}[c][k]", folding.element) for folding in own)
-        return tuple(
-            line
-            for folding in own
-            for line in (
-                f"{folding.c_type} {folding.accumulator} = {folding.partial('col', 'p')};",
-                folding.combined(folding.accumulator, folding.element),
-                *folding.partial_stores("col", array="p"),
-            )
+            return Sweep(accumulate=tuple(f.combined(f"{f.accumulator}[c][k]", f.element) for f in own))
+        parts = [(fid, f"fb::Vec<{self.rows.body.c_type(fid)}, kVec>") for f in own for fid in f.expr.outputs]
+        return Sweep(
+            loads=tuple(f"{vector} m{fid} = fb::load{self._space}<kVec>(b{fid} + col);" for fid, vector in parts),
+            accumulate=tuple(line for folding in own for line in folding.memory_update("m")),
+            stores=tuple(f"fb::store{self._space}(b{fid} + col, m{fid});" for fid, _ in parts),
         )
+
+    @property
+    def _space(self) -> str:
+        """How the names of functions end that reach accumulators in memory."""
+        return "_shared" if self.heuristics.storage == "shared" else ""
 
     def _loads(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
         body = self.rows.body
         declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
         if fid in self.heuristics.fetched:
-            return (f"{declaration} = fb::unpack(c{fid}[c]);",)
+            return (f"{declaration} = fb::unpack(c{fid}[u][c]);",)
         return (f"{declaration} = fb::load<kVec>(r{fid} + {body.offset(fid, [self.rows.column])});",)
 
-    def next_row(self) -> Sweep:
-        """The inputs of the next row: what they are kept in, and how they get there and from there."""
+    def next_rows(self) -> Sweep:
+        """The inputs of the next rows: what they are kept in, and how they get there and from there."""
         body = self.rows.body
         groups = [Group(name="next", axes=self.parts.rows, index="int64_t"), self.rows.column]
-        own = [(fid, body.c_type(fid), body.offset(fid, groups)) for fid in self.heuristics.fetched]
+        wide = [(fid, body.c_type(fid), body.offset(fid, groups)) for fid in self.heuristics.fetched]
         return Sweep(
             arrays=(
-                *(f"{body.c_type(fid)} q{fid}{{}};" for fid in self._scalars),
-                *(f"fb::Packed<{c_type}, kVec> c{fid}[kChunks], q{fid}[kChunks]{{}};" for fid, c_type, _ in own),
+                *(f"{body.c_type(fid)} c{fid}[kRows], q{fid}[kRows]{{}};" for fid in self._scalars),
+                *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
+                  for fid, c_type, _ in wide),
             ),
-            vector=tuple(f"q{fid} = T{fid}[{body.offset(fid, groups)}];" for fid in self._scalars),
-            loads=tuple(f"q{fid}[c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in own),
-            accumulate=tuple(f"c{fid}[c] = q{fid}[c];" for fid, _, _ in own),
-        )
-
-    def taken(self) -> Lines:
-        """What was loaded ahead for the row at hand, one value each."""
-        return tuple(scalar_load(self.rows.body, fid, f"q{fid}") for fid in self._scalars)
+            vector=tuple(f"q{fid}[u] = T{fid}[{body.offset(fid, groups)}];" for fid in self._scalars),
+            loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in wide),
+            accumulators=tuple(f"c{fid}[u] = q{fid}[u];" for fid in self._scalars),
+            accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in wide),
+        )  # fmt: skip
 
     def lifetime(self, lifetime: int) -> Lifetime:
         """What is kept for ``lifetime``: steady values of columns, and accumulators."""
@@ -165,6 +210,10 @@ class _Walk:
         outer = Group(name="outer", axes=self.parts.outer, index="int64_t")
         reads = self._steady.reads(lifetime)
         declarations = tuple(folding.chunk_declaration() for folding in own) if self._in_registers else ()
+        results = [fid for folding in own for fid in folding.expr.outputs]
+        stores = [line for folding in own for line in folding.partial_stores("col + k", "[c][k]", "p")]
+        if not self._in_registers:
+            stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
         return Lifetime(
             coordinates=(
                 *body.coordinates(outer, body.needs_coordinates(reads, outer)),
@@ -174,20 +223,30 @@ class _Walk:
             steady=self._steady.sweep(body, lifetime, outer, self.rows.column),
             resets=self._resets(own),
             reduce=self._reduce(own),
-            stores=tuple(line for folding in own for line in folding.partial_stores("col + k", "[c][k]", "p")),
+            stores=tuple(stores),
         )
 
     def _resets(self, own: Iterable[Folding]) -> Lines:
         if self._in_registers:
             return tuple(f"{folding.accumulator}[c] = {folding.columns_of_identity};" for folding in own)
         return tuple(
-            line
+            f"fb::store{self._space}(b{fid} + col, fb::splat<kVec>({identity}));"
             for folding in own
-            for line in (
-                f"const {folding.c_type} {folding.accumulator} = {folding.identity};",
-                *folding.partial_stores("col", array="p"),
-            )
+            for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
         )
+
+    def shared_arrays(self) -> Lines:
+        """Where accumulators are in shared memory, the widest first so that each is aligned."""
+        if self.heuristics.storage != "shared":
+            return ()
+        body, lines, end = self.rows.body, list[str](), ""
+        results = [fid for folding in foldings(body, self.parts.down) for fid in folding.expr.outputs]
+        for fid in sorted(results, key=lambda fid: -body.value(fid).dtype.bytes):
+            c_type = body.c_type(fid)
+            start = f"reinterpret_cast<{c_type}*>({end})" if end else f"fb::dynamic_shared<{c_type}>()"
+            lines.append(f"{c_type}* b{fid} = {start};")
+            end = f"b{fid} + columns"
+        return tuple(lines)
 
     def _reduce(self, own: Sequence[Folding]) -> str:
         if self.heuristics.threads.rows == 1 or not own:
@@ -207,7 +266,8 @@ class _Walk:
             if between:
                 part, own = f"{body.step('split', between)} + outer % {size}", f"outer / {size}"
             position = f"{body.step(part, kept)} + {own}"
-        return f"{body.c_type(fid)}* p{fid} = P{fid} + {body.step(position, self.parts.columns)};"
+        name = "b" if self.heuristics.storage == "scratch" else "p"
+        return f"{body.c_type(fid)}* {name}{fid} = P{fid} + {body.step(position, self.parts.columns)};"
 
 
 def _is_row(body: Body, fid: int, parts: InnerOuterParts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,12 @@ class Sweep:
     accumulate: Lines = ()
     reduce: str = ""
     results: Lines = ()
+    row: Lines = ()
+
+    @property
+    def reads_row(self) -> bool:
+        """Whether what is done before a row's columns are walked, or with its ``results``, names the row's number."""
+        return any(re.search(r"\brow\b", line) for line in (*self.row, *self.results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +55,7 @@ class Lifetime:
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
     ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
-    shortest; ``next_row`` loads what the next row needs."""
+    shortest; ``next_rows`` loads what the next rows need."""
 
     template: str
     index: str
@@ -63,7 +70,7 @@ class KernelView:
     bases: Lines = ()
     lambdas: tuple[Lines, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
-    next_row: Sweep = Sweep()
+    next_rows: Sweep = Sweep()
 
 
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
@@ -164,6 +171,7 @@ def join(first: Sweep, *others: Sweep) -> Sweep:
         "accumulators",
         "accumulate",
         "results",
+        "row",
     )
     joined = {name: tuple(line for sweep in (first, *others) for line in getattr(sweep, name)) for name in fields}
     return Sweep(reduce="".join(sweep.reduce for sweep in (first, *others)), **joined)

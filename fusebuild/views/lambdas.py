@@ -122,11 +122,11 @@ class Folding:
     def declaration(self) -> str:
         return f"{self.c_type} {self.accumulator} = {self.identity};"
 
-    def column_declaration(self) -> str:
-        """One accumulator for each column of a thread's vector."""
+    def column_declaration(self, count: str = "kVec") -> str:
+        """One accumulator for each column of a thread's vector, or ``count`` of them."""
         if not self.expr.combine:
-            return f"fb::Vec<{self.c_type}, kVec> {self.accumulator} = {self.columns_of_identity};"
-        return f"auto {self.accumulator} = {self.columns_of_identity};"
+            return f"fb::Vec<{self.c_type}, {count}> {self.accumulator} = fb::splat<{count}>({self.identity});"
+        return f"auto {self.accumulator} = fb::states<{self.functor}, {count}>({self.identity});"
 
     def chunk_declaration(self) -> str:
         """One accumulator for each column of each of a thread's chunks."""
@@ -164,6 +164,25 @@ class Folding:
     def part(self, source: str, place: int) -> str:
         """The part of ``source`` that is result number ``place``."""
         return f"{source}.v{place}" if self.expr.combine else source
+
+    def memory_update(self, array: str) -> Lines:
+        """Statements that combine the current element into column ``k`` of vectors, one for each part."""
+        if not self.expr.combine:
+            return (self.combined(f"{array}{self.expr.outputs[0]}[k]", self.element),)
+        parts = [f"{array}{fid}[k]" for fid in self.expr.outputs]
+        return (
+            f"{self.c_type} {self.accumulator} = {{{', '.join(parts)}}};",
+            self.combined(self.accumulator, self.element),
+            *(f"{part} = {self.part(self.accumulator, place)};" for place, part in enumerate(parts)),
+        )
+
+    @property
+    def identities(self) -> Lines:
+        """The parts of the identity."""
+        if not self.expr.combine:
+            return (self.identity,)
+        fids = self.expr.inputs[len(self.expr.outputs) :]
+        return tuple(self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True))
 
     def partial_stores(self, position: str, subscript: str = "", array: str = "P") -> Lines:
         """Stores of a partial result, one scratch array for each part."""

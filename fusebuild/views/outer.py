@@ -58,14 +58,15 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         coordinates=body.coordinates(
             reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
         ),
-        arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid}[kUnroll];" for fid in vectors),
-        loads=tuple(f"v{fid}[u] = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
+        loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
         vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
             *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
         element=(
-            *(f"const {body.c_type(fid)} t{fid} = v{fid}[u][k];" for fid in vectors),
+            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
             *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),

@@ -1,15 +1,15 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 59: 57, 60: 58, 61: 59, 62: 60, 63: 61}
-// schedule: block_x=32 block_y=8 splits=9 reductions=[13, 19] kept=[0, 2] across=[]
+// schedule: block_x=32 block_y=8 splits=7 reductions=[13, 19] kept=[0, 2] across=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kBlockX = 32;  // results per block
 constexpr int kBlockY = 8;  // threads per result
-constexpr int kSplits = 9;  // partial results of each, combined in a fixed order
+constexpr int kSplits = 7;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_1e76b049c09cb75c(
+reduction_finish_f84fe9b00c03b83a(
     __nv_bfloat16* __restrict__ T59,  // grad_shift: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T60,  // grad_scale: bfloat16[B, D]
     const float* __restrict__ P21,  // partial results of t21
@@ -42,4 +42,4 @@ reduction_finish_1e76b049c09cb75c(
   T60[kept] = t60;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_1e76b049c09cb75c)
+FUSEBUILD_ENTRY(reduction_finish_f84fe9b00c03b83a)

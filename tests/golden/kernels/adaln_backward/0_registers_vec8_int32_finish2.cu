@@ -1,15 +1,15 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 59: 57, 60: 58, 61: 59, 62: 60, 63: 61}
-// schedule: block_x=8 block_y=32 splits=504 reductions=[25, 27] kept=[2] across=[]
+// schedule: block_x=8 block_y=32 splits=392 reductions=[25, 27] kept=[2] across=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kBlockX = 8;  // results per block
 constexpr int kBlockY = 32;  // threads per result
-constexpr int kSplits = 504;  // partial results of each, combined in a fixed order
+constexpr int kSplits = 392;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_6783692dba315d50(
+reduction_finish_71eb9213fd55d0d6(
     __nv_bfloat16* __restrict__ T61,  // grad_bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T62,  // grad_weight: bfloat16[D]
     const float* __restrict__ P33,  // partial results of grad_bias
@@ -37,4 +37,4 @@ reduction_finish_6783692dba315d50(
   T62[kept] = t62;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_6783692dba315d50)
+FUSEBUILD_ENTRY(reduction_finish_71eb9213fd55d0d6)

@@ -1,4 +1,4 @@
-// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
+// adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 59: 57, 60: 58, 61: 59, 62: 60, 63: 61}
 // schedule: block_x=8 block_y=32 splits=504 reductions=[25, 27] kept=[2] across=[]
 #include <fusebuild/kernel.cuh>

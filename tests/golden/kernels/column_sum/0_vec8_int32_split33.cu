@@ -11,7 +11,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_85b4db4b15a47a10(
+reduction_outer_a0a1305545baace5(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
@@ -26,20 +26,21 @@ reduction_outer_85b4db4b15a47a10(
 
   fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
   for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
-    fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
+    fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index r = top + u * kBlockY;
       if (r >= end) break;
-      v0[u] = fb::load<kVec>(T0 + r * n1 + inner);
+      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index r = top + u * kBlockY;
       if (r >= end) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[u][k];
+        const __nv_bfloat16 t0 = v0[k];
         a1[k] = fb::Sum::combine(a1[k], fb::cast<float>(t0));
       }
     }
@@ -52,4 +53,4 @@ reduction_outer_85b4db4b15a47a10(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_85b4db4b15a47a10)
+FUSEBUILD_ENTRY(reduction_outer_a0a1305545baace5)

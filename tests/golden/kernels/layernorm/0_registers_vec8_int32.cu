@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_aaa10da0fdab7950(
+inner_persistent_4a0ad7e5a568b218(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -26,13 +26,13 @@ inner_persistent_aaa10da0fdab7950(
   const __nv_bfloat16* r1 = T1;
   const __nv_bfloat16* r2 = T2;
   __nv_bfloat16* r21 = T21 + row * n1;
-  fb::Vec<__nv_bfloat16, kVec> c0[kChunks];
+  fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    c0[c] = fb::load<kVec>(r0 + col);
+    c0[c] = fb::load_packed<kVec>(r0 + col);
   }
 
   float a5 = fb::Sum::identity<float>();
@@ -40,7 +40,7 @@ inner_persistent_aaa10da0fdab7950(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
@@ -57,7 +57,7 @@ inner_persistent_aaa10da0fdab7950(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
@@ -77,7 +77,7 @@ inner_persistent_aaa10da0fdab7950(
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    const fb::Vec<__nv_bfloat16, kVec> v0 = c0[c];
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
     const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
     fb::Vec<__nv_bfloat16, kVec> o21;
@@ -103,4 +103,4 @@ inner_persistent_aaa10da0fdab7950(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_aaa10da0fdab7950)
+FUSEBUILD_ENTRY(inner_persistent_4a0ad7e5a568b218)
