@@ -15,6 +15,7 @@ from fusebuild.schedule.inner_persistent import (
     PersistentHeuristics,
     cached_inputs,
     input_sweeps,
+    kept_values,
 )
 from fusebuild.schedule.kernel import (
     INDEX_HEADROOM,
@@ -268,6 +269,16 @@ class TestReduction:
         assert [p.name for p in finish.kernel.parameters if p.name[0] in "TP"] == ["T1", "P1"]
 
 
+def kept(*names: str) -> tuple[int, ...]:
+    """Values of the softmax by name."""
+    return tuple(fid for fid, value in SOFTMAX.fusion.values.items() if value.name in names)
+
+
+def persistent(spec: KernelSpec) -> PersistentHeuristics:
+    assert isinstance(spec.heuristics, PersistentHeuristics)
+    return spec.heuristics
+
+
 class TestInnerPersistent:
     def test_variants_and_guards(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=16384, N=8192)
@@ -285,7 +296,7 @@ class TestInnerPersistent:
         (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[0].launches
         threads = RowThreads(per_row=256, rows=1)
         assert launch.kernel.heuristics == PersistentHeuristics(
-            threads=threads, storage="registers", chunks=4, cached=(0,)
+            threads=threads, storage="registers", chunks=4, cached=(0,), kept=kept("e")
         )
         assert launch.shared_bytes == 0
 
@@ -303,6 +314,25 @@ class TestInnerPersistent:
         task = whole({"x": "float[M, N]", "w": "float[N]", "z": "float[M, N]"}, body, {"y": "float"})
         assert cached_inputs(task, axis_domain(task)) == (0,)
         assert {fid: sweeps for fid, sweeps in input_sweeps(task).items() if fid < 3} == {0: {0, 1}, 1: {1}, 2: {1}}
+
+    def test_costly_values_are_kept_while_registers_last(self) -> None:
+        found = {size: variants("inner_persistent", SOFTMAX, M=4096, N=size)[0] for size in (64, 16384, 65536)}
+        specs = {size: variant.launches[0].kernel for size, variant in found.items()}
+        assert {size: persistent(spec).kept for size, spec in specs.items()} == {
+            64: kept("e"), 16384: kept("e"), 65536: (),
+        }  # fmt: skip
+        assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
+
+    def test_of_a_chain_the_last_costly_value_is_kept(self) -> None:
+        body = "e = tanh(exp(x))\nd = e * 2.0\ns = sum(d, dims=[1], keepdim=True)\ny = d / s"
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        named = {task.fusion.value(fid).name: sweep for fid, sweep in kept_values(task, axis_domain(task)).items()}
+        assert named == {"e": 0}
+
+    def test_what_one_sweep_alone_needs_is_not_kept(self) -> None:
+        body = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m)"
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        assert kept_values(task, axis_domain(task)) == {}
 
     def test_levels_count_reductions_on_the_longest_path(self) -> None:
         level = levels(SOFTMAX)

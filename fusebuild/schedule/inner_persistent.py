@@ -3,13 +3,13 @@
 Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier.
 Inputs that several sweeps read are kept on chip, in registers for rows up to a capacity, in shared memory for longer
 ones; where neither holds the row it is read again. Values between inputs and outputs are recomputed in each sweep that
-needs them: arithmetic is free beside memory. (nvFuser's inner persistent scheduler projects its buffers to inputs
-likewise.)
+needs them, since arithmetic is free beside memory (nvFuser's inner persistent scheduler projects its buffers to inputs
+likewise); all but costly ones, such as the exponentials of a softmax, which are kept where registers last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, product
@@ -50,6 +50,19 @@ from fusebuild.target import Target
 ONE_BLOCK = 65536
 """Elements of a tensor that one block reduces and walks again sooner than two more kernels start."""
 
+COSTLY = frozenset(
+    {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "sqrt", "rsqrt", "reciprocal", "div", "truediv",
+     "tanh", "sigmoid", "silu", "erf", "erfc", "erfinv", "erfcinv", "sin", "cos", "tan", "asin", "acos", "atan",
+     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod"}
+)  # fmt: skip
+"""Ops of many instructions: a value is worth the registers that keep it."""
+
+KEPT_BLOCK = 512
+"""Threads of a block up to which costly values are kept: larger ones are alone on their multiprocessor."""
+
+OTHER_REGISTERS = 16
+"""What a thread takes beside what it keeps of its row."""
+
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
@@ -57,12 +70,14 @@ REGISTER_BYTES = 128
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentHeuristics:
     """``storage`` is registers, shared or reread; ``chunks`` the vectors of a row that a thread keeps (registers
-    only); ``cached`` the inputs that are kept."""
+    only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from the one that computes
+    them."""
 
     threads: RowThreads
     storage: str
     chunks: int
     cached: tuple[int, ...]
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +133,11 @@ def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
 
 def input_sweeps(task: Task) -> dict[int, set[int]]:
     """For each input, the sweeps (0 for the first level's reductions, one more for the final stores) that read it."""
+    return {fid: sweeps for fid, sweeps in _needs(task, ()).items() if fid in task.inputs}
+
+
+def _needs(task: Task, once: Container[int]) -> dict[int, set[int]]:
+    """For each value the sweeps that need it, where values ``once`` are computed by the first one and kept."""
     level = levels(task)
     last = max(level.values())
     needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
@@ -126,9 +146,26 @@ def input_sweeps(task: Task) -> dict[int, set[int]]:
         sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
         if op_of(expr).kind is Kind.REDUCTION:
             sweeps = {level[expr.outputs[0]] - 1}
+        elif expr.outputs[0] in once:
+            sweeps = {min(sweeps)}
         for fid in expr.inputs:
             needed.setdefault(fid, set()).update(sweeps)
-    return {fid: needed.get(fid, set()) for fid in task.inputs}
+    return needed
+
+
+def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
+    """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
+    columns = {*reduced_axes(domain)}
+    kept: dict[int, int] = {}
+    for index in reversed(task.exprs):
+        expr = task.fusion.exprs[index]
+        value = task.fusion.value(expr.outputs[0])
+        if expr.op not in COSTLY or not value.is_tensor or not domain.axes_of(value.fid, value.tensor) & columns:
+            continue
+        sweeps = _needs(task, kept).get(value.fid, set())
+        if len(sweeps) > 1:
+            kept[value.fid] = min(sweeps)
+    return kept
 
 
 def _registers(
@@ -139,13 +176,32 @@ def _registers(
     bytes_per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached)
     most = max(1, REGISTER_BYTES // (bytes_per_element * vec)) if cached else max(1, 16 // vec)
     size = hint(columns, sizes)
-    threads = row_threads(size, vec, min(4 if vec > 1 else 16, most))
-    chunks = min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
-    capacity = threads.per_row * chunks * vec
-    heuristics = PersistentHeuristics(threads=threads, storage="registers", chunks=chunks, cached=cached)
-    fits: Formula = ("le", columns, capacity)
+    wanted = min(4 if vec > 1 else 16, most)
+    threads, chunks = _layout(size, vec, wanted, most)
+    kept = tuple(kept_values(task, domain))
+    if kept and not _lasts(task, threads, chunks * vec, cached, kept):
+        fewer = _layout(size, vec, -(-wanted // 2), most)
+        if _lasts(task, fewer[0], fewer[1] * vec, cached, kept):
+            threads, chunks = fewer
+        else:
+            kept = ()
+    heuristics = PersistentHeuristics(threads=threads, storage="registers", chunks=chunks, cached=cached, kept=kept)
+    fits: Formula = ("le", columns, threads.per_row * chunks * vec)
     name = f"registers_vec{vec}_int32"
     return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics)
+
+
+def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, int]:
+    """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most."""
+    threads = row_threads(size, vec, vectors)
+    return threads, min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
+
+
+def _lasts(task: Task, threads: RowThreads, columns: int, cached: Sequence[int], kept: Sequence[int]) -> bool:
+    """Whether two blocks have the registers to keep so much for ``columns`` to a thread."""
+    size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*cached, *kept)}
+    words = columns * (sum(size[fid] for fid in cached) + sum(max(4, size[fid]) for fid in kept)) // 4
+    return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= min(128, 65536 // (2 * threads.block))
 
 
 def _shared(

@@ -168,24 +168,48 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    kept = _Kept(body, heuristics.kept)
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        sweep = row_sweep(rows, combined(body, own), known, loader.lines, loader.element)
+        sweep = kept.around(rows, combined(body, own), known, loader)
         totals = accumulate(body, own)
         results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, own)});"
         parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
         sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
     if wide:
-        final = row_sweep(rows, wide, known, loader.lines, loader.element)
+        final = kept.around(rows, wide, known, loader)
         sweeps.append(join(final, row_stores(rows, wide)))
     narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
     return make_view(
         spec, body, rows.exprs,
-        setup=setup, bases=bases, sweeps=tuple(sweeps), epilogue=Sweep(stores=narrow, arrays=loader.arrays(),
-                                                                       loads=loader.first()),
+        setup=setup, bases=bases, sweeps=tuple(sweeps),
+        epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
+
+
+class _Kept:
+    """Values of the row that the first sweep to need them leaves for later ones, in registers."""
+
+    def __init__(self, body: Body, fids: Sequence[int]) -> None:
+        self._body, self._fids = body, fids
+        self._made: list[int] = []
+
+    def arrays(self) -> Lines:
+        return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}[kChunks];" for fid in self._fids)
+
+    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loader: _Loader) -> Sweep:
+        """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
+        body = self._body
+        sweep = row_sweep(rows, targets, [*known, *self._made], loader.lines, loader.element)
+        exprs = body.closure(targets, [*known, *self._made])
+        read = {body.root(fid) for expr in exprs for fid in expr.inputs} | {body.root(fid) for fid in targets}
+        taken = [fid for fid in self._made if fid in read]
+        new = [fid for fid in self._fids if fid not in self._made and any(fid in expr.outputs for expr in exprs)]
+        self._made += new
+        before = Sweep(element=tuple(f"const {body.c_type(fid)} t{fid} = k{fid}[c][k];" for fid in taken))
+        return join(before, sweep, Sweep(element=tuple(f"k{fid}[c][k] = t{fid};" for fid in new)))
 
 
 class _Loader:

@@ -1,6 +1,6 @@
 // layernorm.yaml, segment 0: inner_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0]
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
