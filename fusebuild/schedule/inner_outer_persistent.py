@@ -1,9 +1,9 @@
 """Reductions along rows and down columns in one pass over memory: the backward passes of norms and their modulations.
 
 A block walks rows one after another. Each thread owns the same columns of every row, so what is reduced down columns
-accumulates in its registers while rows are loaded, reduced along and stored; the next row is loaded while one is worked
-on. At the end every block writes its accumulators to scratch, and one finishing kernel for each set of kept dims
-combines them in a fixed order, so results are bitwise equal from run to run.
+accumulates in its registers (in shared memory where rows are too long) while rows are loaded, reduced along and stored;
+the next rows are loaded meanwhile. At the end every block writes its accumulators to scratch, and one finishing kernel
+for each set of kept dims combines them in a fixed order, so results are bitwise equal from run to run.
 
 Blocks are ``splits x groups``: ``groups`` of them share the outer indices (those that some reduction keeps), ``splits``
 the rows of each. (nvFuser's inner outer persistent scheduler keeps partial results of columns in registers likewise,
@@ -46,7 +46,7 @@ OTHER_REGISTERS = 48
 """What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
 BLOCK_THREADS = (128, 256, 512)
 """Threads that may share a row of more than 128 vectors."""
-FEW_CHUNKS = 2
+FEW_CHUNKS = 3
 """Vectors of a row beyond which a thread has too much to do between two barriers."""
 RESERVED_BYTES = 2048
 """Shared memory that a block's reductions along rows take."""
@@ -182,7 +182,7 @@ class _Planner:
         found = []
         for per_row in row_threads:
             threads = RowThreads(per_row=per_row, rows=BLOCK_THREADS[0] // per_row if per_row <= WARP else 1)
-            chunks = next_power_of_two(-(-vectors // per_row))
+            chunks = -(-vectors // per_row)
             for at_once in (1, 2) if self.fetched else (1,):
                 registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once)
                 blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
@@ -207,7 +207,7 @@ class _Planner:
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         guard = (fits_int32(self.columns), *vector)
         threads = RowThreads(per_row=MEMORY_THREADS, rows=1)
-        chunks = next_power_of_two(-(-hint(self.columns, self.sizes) // (vec * threads.block)))
+        chunks = -(-hint(self.columns, self.sizes) // (vec * threads.block))
         rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
         is_fetched = rows + updates <= most
         shape = _Shape(threads=threads, chunks=chunks if is_fetched else 0, at_once=1, blocks=1)
