@@ -128,6 +128,10 @@ class Body(Statements):
                 wanted |= {self.root(fid) for fid in expr.inputs} - known
         return tuple(reversed(exprs))
 
+    def roots(self, exprs: Iterable[Expr], targets: Iterable[int]) -> set[int]:
+        """The roots of what ``exprs`` read and of ``targets``."""
+        return {self.root(fid) for fid in (*(fid for expr in exprs for fid in expr.inputs), *targets)}
+
     def depends_on(self, fid: int, sources: Iterable[int]) -> bool:
         """Whether ``fid`` is one of ``sources`` or computed from one."""
         made = {result for expr in self.closure([fid]) for result in expr.outputs}

@@ -214,6 +214,11 @@ class Expr:
         """The attribute ``name``; raises ``KeyError`` where the op has none."""
         return dict(self.attributes)[name]
 
+    def renumbered(self, numbers: Mapping[int, int]) -> Expr:
+        """The same op on values with other fids."""
+        inputs, outputs = (tuple(numbers[fid] for fid in fids) for fids in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs)
+
     @property
     def dims(self) -> tuple[int, ...]:
         """The ``dims`` attribute of reductions, squeeze and broadcast_in_dim."""

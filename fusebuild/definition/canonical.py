@@ -79,12 +79,8 @@ def _value(value: Value, number: int, names: Mapping[str, str]) -> Value:
 
 
 def _expr(expr: Expr, numbers: Mapping[int, int], names: Mapping[str, str]) -> Expr:
-    return replace(
-        expr,
-        inputs=tuple(numbers[fid] for fid in expr.inputs),
-        outputs=tuple(numbers[fid] for fid in expr.outputs),
-        attributes=tuple((name, _renamed_attribute(attribute, names)) for name, attribute in expr.attributes),
-    )
+    attributes = tuple((name, _renamed_attribute(attribute, names)) for name, attribute in expr.attributes)
+    return replace(expr.renumbered(numbers), attributes=attributes)
 
 
 def _output(output: Output, numbers: Mapping[int, int], values: Mapping[int, Value]) -> Output:

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusebuild.ir import Task
-from fusebuild.ops import Kind
 from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.kernel import Rejection, indices_of, reductions, rejection
-from fusebuild.schedule.rows import levels, own_loops, walked_loops
+from fusebuild.schedule.kernel import Rejection, reductions, rejection
+from fusebuild.schedule.rows import check_kinds, check_output, check_reduction, levels, walked_loops
 
 Axes = tuple[int, ...]
 
@@ -47,13 +46,19 @@ class InnerOuterParts:
 
 
 def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
-    """The parts of ``task``, or why it has none."""
-    if scans := indices_of(task, Kind.SCAN):
-        fid = task.fusion.exprs[scans[0]].outputs[0]
-        return rejection(scheduler, task, f"{task.fusion.value(fid).name} is a scan", fid)
+    """The parts of ``task``, or why it has none; found once for each task."""
+    key = f"parts for {scheduler}"
+    if key not in task.analyses:
+        task.analyses[key] = _parts_of(scheduler, task, domain)
+    found = task.analyses[key]
+    assert isinstance(found, InnerOuterParts | Rejection)
+    return found
+
+
+def _parts_of(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
+    if rejected := check_kinds(scheduler, task):
+        return rejected
     indices = reductions(task)
-    if not indices:
-        return rejection(scheduler, task, "there is no reduction")
     innermost = len(domain.domain.loops) - 1
     walked = {index: walked_loops(task, domain, task.fusion.exprs[index]) for index in indices}
     along = tuple(index for index in indices if innermost in walked[index])
@@ -62,8 +67,12 @@ def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOu
         return rejection(scheduler, task, "no reduction runs over outer dims alone")
     last_down = max((loop for index in down for loop in walked[index]), default=-1)
     inside = walked[along[0]] if along else frozenset(range(last_down + 1, innermost + 1))
-    if rejected := _check_loops(scheduler, task, domain, inside if along else None):
-        return rejected
+    everything = {loop for axis in domain.axes for loop in axis.loops}
+    for index in indices:
+        expr, wanted = task.fusion.exprs[index], inside if index in along else walked[index]
+        if rejected := check_reduction(scheduler, task, domain, expr, walked=wanted, spanned=everything,
+                                       others="the others along rows"):  # fmt: skip
+            return rejected
     rows = tuple(place for place, axis in enumerate(domain.axes) if not inside & {*axis.loops})
     columns = tuple(place for place, axis in enumerate(domain.axes) if inside & {*axis.loops})
     if not columns or max(rows, default=-1) > min(columns):
@@ -81,26 +90,6 @@ def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOu
         return finished
     parts = InnerOuterParts(rows=rows, columns=columns, along=along, down=down, kept=kept, finished=finished)
     return _check_outputs(scheduler, task, domain, parts) or parts
-
-
-def _check_loops(scheduler: str, task: Task, domain: AxisDomain, inside: frozenset[int] | None) -> Rejection | None:
-    """None when every reduction spans the whole domain, and those along rows all run over the loops ``inside``."""
-    everything = {loop for axis in domain.axes for loop in axis.loops}
-    innermost = len(domain.domain.loops) - 1
-    for index in reductions(task):
-        expr = task.fusion.exprs[index]
-        fid = expr.outputs[0]
-        name = task.fusion.value(fid).name
-        if expr.is_ordered:
-            return rejection(scheduler, task, f"{name} combines in the order of indices", fid)
-        walked = walked_loops(task, domain, expr)
-        if innermost in walked and walked != inside:
-            return rejection(scheduler, task, f"{name} reduces over other dims than the others along rows", fid)
-        if not everything <= own_loops(task, domain, expr):
-            return rejection(
-                scheduler, task, f"the task iterates over dims that the reduction {name} does not have", fid
-            )
-    return None
 
 
 def _finished(
@@ -138,9 +127,8 @@ def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerO
         shapes: tuple[Axes, ...] = (parts.rows, (*parts.rows, *parts.columns))
         if fid in parts.finished:
             shapes = ((*parts.finished[fid], *parts.columns),)
-        if domain.accesses[fid].axes not in shapes:
-            name = task.fusion.value(fid).name
-            return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
+        if rejected := check_output(scheduler, task, domain, fid, *shapes):
+            return rejected
         if fid in overwritten and domain.accesses[fid].axes == parts.rows:
             name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
             return rejection(scheduler, task, f"{name} overwrites {target}, which all threads of a row read", fid)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusebuild.formula import Formula, ceil_div, product
+from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.inner_outer import Axes, InnerOuterParts, inner_outer_parts
@@ -25,18 +25,16 @@ from fusebuild.schedule.kernel import (
     Rejection,
     VariantSpec,
     axis_product,
-    extent_parameters,
     fits_int32,
     hint,
-    scalar_parameters,
-    tensor_parameters,
+    kernel_parameters,
     try_domain,
     usable,
     vector_fids,
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.reduction import FinishHeuristics, partial_parameters
+from fusebuild.schedule.reduction import FINISH_BLOCK_X, finish_launch, partial_parameters
 from fusebuild.schedule.rows import WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
@@ -56,7 +54,6 @@ MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
-FINISH_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +139,8 @@ class _Planner:
         return tuple(fid for fid in self._vectors() if not moving & {*self.domain.accesses[fid].axes})
 
     def _vectors(self) -> list[int]:
-        return [
-            fid
-            for fid in vector_fids(self.domain, len(self.domain.axes) - 1)
-            if fid in self.task.inputs and fid in self._read_by_rows()
-        ]
+        read = self._read_by_rows().intersection(self.task.inputs)
+        return [fid for fid in vector_fids(self.domain, len(self.domain.axes) - 1) if fid in read]
 
     def _read_by_rows(self) -> set[int]:
         """The values that the walk over rows needs: all but those that only epilogues read."""
@@ -268,11 +262,8 @@ class _Planner:
             template="inner_outer_persistent",
             task=self.task,
             domain=self.domain,
-            parameters=(
-                *tensor_parameters(self.task, self.domain),
-                *partial_parameters(self.task, self.reduced, const=False),
-                *scalar_parameters(self.task),
-                *extent_parameters(self.domain),
+            parameters=kernel_parameters(
+                self.task, self.domain, partial_parameters(self.task, self.reduced, const=False)
             ),
             index=index,
             vec=vec,
@@ -304,27 +295,14 @@ class _Planner:
         """The kernel that combines the partial results of the reductions that keep ``kept``."""
         results = axis_product(self.domain, (*kept, *self.parts.columns))
         blocks = hint(results, self.sizes) // self.target.multiprocessors
-        block_x = min(32, max(8, next_power_of_two(blocks + 1) // 2))
-        kernel = KernelSpec(
-            template="reduction_finish",
-            task=self.task,
-            domain=self.domain,
-            parameters=(
-                *tensor_parameters(self.task, self.domain),
-                *partial_parameters(self.task, self.reduced, const=True),
-                *scalar_parameters(self.task),
-                *extent_parameters(self.domain),
-            ),
-            index="int64_t",
-            vec=1,
-            heuristics=FinishHeuristics(
-                block_x=block_x,
-                block_y=FINISH_THREADS // block_x,
-                splits=heuristics.splits if kept else heuristics.splits * heuristics.groups,
-                reductions=tuple(index for index in self.parts.down if self.parts.kept[index] == kept),
-                kept=(*kept, *self.parts.columns),
-                across=tuple(axis for axis in self.parts.outer if axis not in kept) if kept else (),
-            ),
+        return finish_launch(
+            self.task,
+            self.domain,
+            self.reduced,
+            "int64_t",
+            block_x=min(FINISH_BLOCK_X, max(8, next_power_of_two(blocks + 1) // 2)),
+            splits=heuristics.splits if kept else heuristics.splits * heuristics.groups,
+            reductions=tuple(index for index in self.parts.down if self.parts.kept[index] == kept),
+            kept=(*kept, *self.parts.columns),
+            across=tuple(axis for axis in self.parts.outer if axis not in kept) if kept else (),
         )
-        block = (block_x, FINISH_THREADS // block_x, 1)
-        return LaunchSpec(kernel=kernel, grid=(ceil_div(results, block_x), 1, 1), block=block)

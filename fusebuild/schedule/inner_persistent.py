@@ -22,12 +22,10 @@ from fusebuild.schedule.kernel import (
     Rejection,
     VariantSpec,
     axis_product,
-    extent_parameters,
     fits_int32,
     hint,
+    kernel_parameters,
     rejection,
-    scalar_parameters,
-    tensor_parameters,
     try_domain,
     usable,
     vector_fids,
@@ -59,6 +57,9 @@ COSTLY = frozenset(
 
 KEPT_BLOCK = 512
 """Threads of a block up to which costly values are kept: larger ones are alone on their multiprocessor."""
+
+MOST_REGISTERS = 128
+"""Registers of a thread beyond which too few blocks hide each other's waits."""
 
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
@@ -106,11 +107,11 @@ class InnerPersistentScheduler:
         vector = vector_guards(task, domain, inner, vec)
         small = fits_int32(columns)
         variants = [
-            _registers(task, domain, columns, vec, (small, *vector), sizes),
+            _registers(task, target, domain, columns, vec, (small, *vector), sizes),
             _shared(task, target, domain, columns, vec, (small, *vector), sizes),
         ]
         if vec > 1:
-            variants.append(_registers(task, domain, columns, 1, (small,), sizes))
+            variants.append(_registers(task, target, domain, columns, 1, (small,), sizes))
         variants.append(_reread(task, domain, columns, sizes))
         return usable(variants)
 
@@ -133,11 +134,14 @@ def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
 
 def input_sweeps(task: Task) -> dict[int, set[int]]:
     """For each input, the sweeps (0 for the first level's reductions, one more for the final stores) that read it."""
-    return {fid: sweeps for fid, sweeps in _needs(task, ()).items() if fid in task.inputs}
+    needed, _ = _needs(task, ())
+    return {fid: sweeps for fid, sweeps in needed.items() if fid in task.inputs}
 
 
-def _needs(task: Task, once: Container[int]) -> dict[int, set[int]]:
-    """For each value the sweeps that need it, where values ``once`` are computed by the first one and kept."""
+def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dict[int, int]]:
+    """For each value the sweeps that need it; and for each of the ``costly`` that several do, the first, which computes
+    it for all."""
+    kept: dict[int, int] = {}
     level = levels(task)
     last = max(level.values())
     needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
@@ -146,30 +150,31 @@ def _needs(task: Task, once: Container[int]) -> dict[int, set[int]]:
         sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
         if op_of(expr).kind is Kind.REDUCTION:
             sweeps = {level[expr.outputs[0]] - 1}
-        elif expr.outputs[0] in once:
+        elif expr.outputs[0] in costly and len(sweeps) > 1:
+            kept[expr.outputs[0]] = min(sweeps)
             sweeps = {min(sweeps)}
         for fid in expr.inputs:
             needed.setdefault(fid, set()).update(sweeps)
-    return needed
+    return needed, kept
 
 
 def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
     """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
     columns = {*reduced_axes(domain)}
-    kept: dict[int, int] = {}
-    for index in reversed(task.exprs):
-        expr = task.fusion.exprs[index]
-        value = task.fusion.value(expr.outputs[0])
-        if expr.op not in COSTLY or not value.is_tensor or not domain.axes_of(value.fid, value.tensor) & columns:
-            continue
-        sweeps = _needs(task, kept).get(value.fid, set())
-        if len(sweeps) > 1:
-            kept[value.fid] = min(sweeps)
+    exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
+    values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
+    _, kept = _needs(task, {value.fid for value in values if domain.axes_of(value.fid, value.tensor) & columns})
     return kept
 
 
 def _registers(
-    task: Task, domain: AxisDomain, columns: Formula, vec: int, guard: tuple[Formula, ...], sizes: Mapping[str, int]
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    columns: Formula,
+    vec: int,
+    guard: tuple[Formula, ...],
+    sizes: Mapping[str, int],
 ) -> VariantSpec:
     """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread."""
     cached = cached_inputs(task, domain)
@@ -179,9 +184,9 @@ def _registers(
     wanted = min(4 if vec > 1 else 16, most)
     threads, chunks = _layout(size, vec, wanted, most)
     kept = tuple(kept_values(task, domain))
-    if kept and not _lasts(task, threads, chunks * vec, cached, kept):
+    if kept and not _lasts(task, target, threads, chunks * vec, cached, kept):
         fewer = _layout(size, vec, -(-wanted // 2), most)
-        if _lasts(task, fewer[0], fewer[1] * vec, cached, kept):
+        if _lasts(task, target, fewer[0], fewer[1] * vec, cached, kept):
             threads, chunks = fewer
         else:
             kept = ()
@@ -197,11 +202,14 @@ def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, i
     return threads, min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
 
 
-def _lasts(task: Task, threads: RowThreads, columns: int, cached: Sequence[int], kept: Sequence[int]) -> bool:
+def _lasts(
+    task: Task, target: Target, threads: RowThreads, columns: int, cached: Sequence[int], kept: Sequence[int]
+) -> bool:
     """Whether two blocks have the registers to keep so much for ``columns`` to a thread."""
     size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*cached, *kept)}
     words = columns * (sum(size[fid] for fid in cached) + sum(max(4, size[fid]) for fid in kept)) // 4
-    return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= min(128, 65536 // (2 * threads.block))
+    most = min(MOST_REGISTERS, target.registers // (2 * threads.block))
+    return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
 
 
 def _shared(
@@ -249,7 +257,7 @@ def _variant(
         template="inner_persistent",
         task=task,
         domain=domain,
-        parameters=(*tensor_parameters(task, domain), *scalar_parameters(task), *extent_parameters(domain)),
+        parameters=kernel_parameters(task, domain),
         index=index,
         vec=vec,
         heuristics=heuristics,

@@ -240,6 +240,13 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
     return parameters
 
 
+def kernel_parameters(task: Task, domain: AxisDomain, partials: Sequence[Parameter] = ()) -> tuple[Parameter, ...]:
+    """All that a kernel of ``task`` may read or write, with ``partials`` after its tensors; rendering leaves out what
+    the kernel does not use."""
+    tensors, scalars = tensor_parameters(task, domain), scalar_parameters(task)
+    return (*tensors, *partials, *scalars, *extent_parameters(domain))
+
+
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
     """A pointer into scratch memory."""
     prefix = "const " if const else ""
@@ -275,6 +282,19 @@ def vector_guards(
         if fid not in one_by_one
     ]
     return (("eq", ("mod", domain.axes[axis].extent, vec), 0), *aligned)
+
+
+Width = tuple[str, tuple[Formula, ...], int, str]
+"""The name of a variant, its guard, its elements per access and the C type of its indices."""
+
+
+def widths(task: Task, domain: AxisDomain, vec: int) -> list[Width]:
+    """The ways to access the whole of ``domain``, the fastest first, for families that have no other choice to make."""
+    inner = len(domain.axes) - 1
+    small = fits_int32(axis_product(domain, range(len(domain.axes))))
+    vector = (small, *vector_guards(task, domain, inner, vec))
+    wide: list[Width] = [(f"vec{vec}_int32", vector, vec, "int32_t")] if vec > 1 else []
+    return [*wide, ("scalar_int32", (small,), 1, "int32_t"), ("scalar_int64", (), 1, "int64_t")]
 
 
 def fits_int32(formula: Formula) -> Formula:

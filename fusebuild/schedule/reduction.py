@@ -23,7 +23,6 @@ from fusebuild.schedule.kernel import (
     VariantSpec,
     axis_product,
     extent_parameters,
-    fits_int32,
     hint,
     reductions,
     rejection,
@@ -31,8 +30,8 @@ from fusebuild.schedule.kernel import (
     tensor_parameters,
     try_domain,
     usable,
-    vector_guards,
     vector_width,
+    widths,
     workspace_parameter,
 )
 from fusebuild.schedule.rows import (
@@ -50,6 +49,9 @@ from fusebuild.target import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
 MAX_SPLITS = 1024
+FINISH_THREADS = 256
+FINISH_BLOCK_X = 32
+"""Results of a finishing block at most: more would not make its accesses wider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,20 +116,8 @@ class ReductionScheduler:
         is_inner = domain.axes[inner].reduced
         vec = vector_width(task, domain, inner)
         vec = vec if is_inner else vector_of_states(task, vec)
-        vector = vector_guards(task, domain, inner, vec)
-        small = fits_int32(axis_product(domain, range(len(domain.axes))))
-        choices = [
-            (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
-            ("scalar_int32", (small,), 1, "int32_t"),
-            ("scalar_int64", (), 1, "int64_t"),
-        ]
         make = _inner if is_inner else _outer
-        return usable(
-            [
-                make(task, target, domain, name, guard, width, index, sizes)
-                for name, guard, width, index in (choices if vec > 1 else choices[1:])
-            ]
-        )
+        return usable([make(task, target, domain, *width, sizes) for width in widths(task, domain, vec)])
 
 
 def _inner(
@@ -233,35 +223,52 @@ def _with_finish(
     if splits == 1:
         return VariantSpec(name=name, guard=guard, launches=(launch,))
     task, domain = launch.kernel.task, launch.kernel.domain
-    block_x = min(32, next_power_of_two(hint(kept, sizes)))
+    reduced = reduced_values(task)
+    finish = finish_launch(
+        task, domain, reduced, launch.kernel.index,
+        block_x=min(FINISH_BLOCK_X, next_power_of_two(hint(kept, sizes))),
+        splits=splits, reductions=reductions(task), kept=kept_axes(domain),
+    )  # fmt: skip
+    scratch = tuple(product([splits, task.fusion.value(fid).dtype.bytes, kept]) for fid in reduced)
+    return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
+
+
+def finish_launch(
+    task: Task,
+    domain: AxisDomain,
+    reduced: Sequence[int],
+    index: str,
+    *,
+    block_x: int,
+    splits: int,
+    reductions: tuple[int, ...],
+    kept: tuple[int, ...],
+    across: tuple[int, ...] = (),
+) -> LaunchSpec:
+    """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
+    a scratch array each, in the order of their slots."""
     heuristics = FinishHeuristics(
         block_x=block_x,
-        block_y=256 // block_x,
+        block_y=FINISH_THREADS // block_x,
         splits=splits,
-        reductions=reductions(task),
-        kept=kept_axes(domain),
+        reductions=reductions,
+        kept=kept,
+        across=across,
     )
-    tensors = [parameter for parameter in tensor_parameters(task, domain) if _in_epilogue(task, domain, parameter)]
+    tensors = [
+        parameter
+        for parameter in tensor_parameters(task, domain)
+        if {*domain.accesses[int(parameter.name[1:])].axes} <= {*kept}
+    ]
+    partials = partial_parameters(task, reduced, const=True)
     kernel = KernelSpec(
         template="reduction_finish",
         task=task,
         domain=domain,
-        parameters=(
-            *tensors,
-            *partial_parameters(task, reduced_values(task), const=True),
-            *scalar_parameters(task),
-            *extent_parameters(domain),
-        ),
-        index=launch.kernel.index,
+        parameters=(*tensors, *partials, *scalar_parameters(task), *extent_parameters(domain)),
+        index=index,
         vec=1,
         heuristics=heuristics,
     )
-    finish = LaunchSpec(kernel=kernel, grid=(ceil_div(kept, block_x), 1, 1), block=(block_x, heuristics.block_y, 1))
-    scratch = tuple(product([splits, task.fusion.value(fid).dtype.bytes, kept]) for fid in reduced_values(task))
-    return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
-
-
-def _in_epilogue(task: Task, domain: AxisDomain, parameter: Parameter) -> bool:
-    """Outputs, and inputs that do not change along a reduced axis."""
-    fid = int(parameter.name[1:])
-    return fid in task.outputs or not any(domain.axes[axis].reduced for axis in domain.accesses[fid].axes)
+    blocks = ceil_div(axis_product(domain, kept), block_x)
+    return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(block_x, heuristics.block_y, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, ceil_div
@@ -88,37 +89,54 @@ def walked_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:
     return frozenset(loop for loop in loops if loop is not None)
 
 
-def check_reductions(scheduler: str, task: Task, domain: AxisDomain) -> Rejection | None:
-    """None when there are reductions, all over the same loops, each spanning every kept loop of the domain."""
-    indices = reductions(task)
+def check_kinds(scheduler: str, task: Task) -> Rejection | None:
+    """None when there are reductions and no scans."""
     for index in indices_of(task, Kind.SCAN):
         expr = task.fusion.exprs[index]
         return rejection(scheduler, task, f"{task.fusion.value(expr.outputs[0]).name} is a scan", expr.outputs[0])
-    if not indices:
-        return rejection(scheduler, task, "there is no reduction")
+    return None if reductions(task) else rejection(scheduler, task, "there is no reduction")
+
+
+def check_reduction(
+    scheduler: str, task: Task, domain: AxisDomain, expr: Expr, *, walked: Set[int], spanned: Set[int], others: str
+) -> Rejection | None:
+    """None when the reduction ``expr`` combines in any order, runs over the loops ``walked``, as ``others`` do, and has
+    the loops ``spanned``."""
+    fid = expr.outputs[0]
+    name = task.fusion.value(fid).name
+    if expr.is_ordered:
+        return rejection(scheduler, task, f"{name} combines in the order of indices", fid)
+    if walked_loops(task, domain, expr) != walked:
+        return rejection(scheduler, task, f"{name} reduces over other dims than {others}", fid)
+    if not spanned <= own_loops(task, domain, expr):
+        return rejection(scheduler, task, f"the task iterates over dims that the reduction {name} does not have", fid)
+    return None
+
+
+def check_reductions(scheduler: str, task: Task, domain: AxisDomain) -> Rejection | None:
+    """None when there are reductions, all over the same loops, each spanning every kept loop of the domain."""
+    if rejected := check_kinds(scheduler, task):
+        return rejected
     reduced = {loop for loop, info in enumerate(domain.domain.loops) if info.reduced}
     kept = {loop for axis in domain.axes if not axis.reduced for loop in axis.loops}
-    for index in indices:
-        expr = task.fusion.exprs[index]
-        name = task.fusion.value(expr.outputs[0]).name
-        if expr.is_ordered:
-            return rejection(scheduler, task, f"{name} combines in the order of indices", expr.outputs[0])
-        if walked_loops(task, domain, expr) != reduced:
-            return rejection(
-                scheduler, task, f"{name} reduces over other dims than the rest of the task", expr.outputs[0]
-            )
-        if not kept <= own_loops(task, domain, expr):
-            return rejection(
-                scheduler, task, f"the task iterates over dims that the reduction {name} does not have",
-                expr.outputs[0],
-            )  # fmt: skip
+    for index in reductions(task):
+        expr, others = task.fusion.exprs[index], "the rest of the task"
+        if rejected := check_reduction(scheduler, task, domain, expr, walked=reduced, spanned=kept, others=others):
+            return rejected
     return None
 
 
 def check_outputs(scheduler: str, task: Task, domain: AxisDomain, *shapes: tuple[int, ...]) -> Rejection | None:
     """None when every output changes along exactly one of the given sets of axes."""
-    for fid in task.outputs:
-        if domain.accesses[fid].axes not in shapes:
-            name = task.fusion.value(fid).name
-            return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
-    return None
+    checks = (check_output(scheduler, task, domain, fid, *shapes) for fid in task.outputs)
+    return next(filter(None, checks), None)
+
+
+def check_output(
+    scheduler: str, task: Task, domain: AxisDomain, fid: int, *shapes: tuple[int, ...]
+) -> Rejection | None:
+    """None when the output ``fid`` changes along exactly one of the given sets of axes."""
+    if domain.accesses[fid].axes in shapes:
+        return None
+    name = task.fusion.value(fid).name
+    return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)

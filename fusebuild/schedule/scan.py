@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusebuild.formula import Formula, ceil_div, product
+from fusebuild.formula import ceil_div, product
 from fusebuild.ir import Expr, Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import AxisDomain
@@ -22,16 +22,13 @@ from fusebuild.schedule.kernel import (
     Rejection,
     VariantSpec,
     axis_product,
-    extent_parameters,
-    fits_int32,
     hint,
+    kernel_parameters,
     rejection,
-    scalar_parameters,
-    tensor_parameters,
     try_domain,
     usable,
-    vector_guards,
     vector_width,
+    widths,
 )
 from fusebuild.schedule.rows import (
     WARP,
@@ -76,18 +73,11 @@ class ScanScheduler:
         assert isinstance(domain, AxisDomain)
         inner = len(domain.axes) - 1
         vec = vector_of_states(task, vector_width(task, domain, inner))
-        vector = vector_guards(task, domain, inner, vec)
-        small = fits_int32(axis_product(domain, range(len(domain.axes))))
-        choices: list[tuple[str, tuple[Formula, ...], int, str]] = [
-            (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
-            ("scalar_int32", (small,), 1, "int32_t"),
-            ("scalar_int64", (), 1, "int64_t"),
-        ]
         make = _rows if domain.axes[inner].reduced else _columns
         return usable(
             [
                 VariantSpec(name=name, guard=guard, launches=(make(task, domain, width, index, sizes),))
-                for name, guard, width, index in (choices if vec > 1 else choices[1:])
+                for name, guard, width, index in widths(task, domain, vec)
             ]
         )
 
@@ -175,7 +165,7 @@ def _kernel(template: str, task: Task, domain: AxisDomain, vec: int, index: str,
         template=template,
         task=task,
         domain=domain,
-        parameters=(*tensor_parameters(task, domain), *scalar_parameters(task), *extent_parameters(domain)),
+        parameters=kernel_parameters(task, domain),
         index=index,
         vec=vec,
         heuristics=ScanHeuristics(threads=threads),

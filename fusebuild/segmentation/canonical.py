@@ -41,14 +41,7 @@ def reordered(fusion: Fusion, order: tuple[int, ...]) -> Fusion:
     return replace(
         fusion,
         values={new: replace(fusion.value(old), fid=new) for old, new in number.items()},
-        exprs=tuple(
-            replace(
-                expr,
-                inputs=tuple(number[fid] for fid in expr.inputs),
-                outputs=tuple(number[fid] for fid in expr.outputs),
-            )
-            for expr in exprs
-        ),
+        exprs=tuple(expr.renumbered(number) for expr in exprs),
         inputs=tuple(number[fid] for fid in fusion.inputs),
         outputs=tuple(
             replace(

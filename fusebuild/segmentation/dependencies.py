@@ -12,8 +12,8 @@ from fusebuild.ops import Kind, op_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """Expr indices throughout. ``readers`` and ``producers`` follow tensors; ``after`` adds the order that outputs
-    written over inputs ask for: every reader of such an input runs before its writer.
+    """Expr indices throughout. ``readers`` follows tensors; ``after`` adds the order that outputs written over
+    inputs ask for: every reader of such an input runs before its writer.
 
     ``marked`` holds the pairs (``segment_set``, reader) and ``alone`` the exprs that never share a task.
     """
@@ -21,7 +21,6 @@ class Dependencies:
     fusion: Fusion
     exprs: tuple[int, ...]
     readers: Mapping[int, tuple[int, ...]]
-    producers: Mapping[int, tuple[int, ...]]
     after: Mapping[int, tuple[int, ...]]
     marked: frozenset[tuple[int, int]]
     alone: frozenset[int]
@@ -56,7 +55,6 @@ def dependencies_of(fusion: Fusion) -> Dependencies:
         fusion=fusion,
         exprs=exprs,
         readers=readers,
-        producers=_reversed(readers),
         after={index: tuple(sorted(following)) for index, following in after.items()},
         marked=frozenset(
             (index, use) for index in exprs if fusion.exprs[index].op == "segment_set" for use in readers[index]
@@ -74,11 +72,3 @@ def _orderings(fusion: Fusion) -> list[tuple[int, int]]:
             continue
         orderings += [(reader, writer) for reader in fusion.uses(output.alias) if reader != writer]
     return orderings
-
-
-def _reversed(following: Mapping[int, tuple[int, ...] | set[int]]) -> dict[int, tuple[int, ...]]:
-    preceding: dict[int, list[int]] = {index: [] for index in following}
-    for index, later in following.items():
-        for other in later:
-            preceding[other].append(index)
-    return {index: tuple(sorted(earlier)) for index, earlier in preceding.items()}

@@ -123,14 +123,7 @@ def extract(
     extracted = Fusion(
         name=name,
         values=values,
-        exprs=tuple(
-            replace(
-                expr,
-                inputs=tuple(renumbered[fid] for fid in expr.inputs),
-                outputs=tuple(renumbered[fid] for fid in expr.outputs),
-            )
-            for expr in exprs
-        ),
+        exprs=tuple(expr.renumbered(renumbered) for expr in exprs),
         inputs=tuple(renumbered[fid] for fid in inputs),
         outputs=tuple(
             Output(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from fusebuild.body import Body, Group
@@ -75,13 +75,15 @@ def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tupl
         *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
-    bases = []
-    for fid in (fid for fid in touched if rows.has_columns(fid)):
-        const = "" if fid in outputs else "const "
-        base = body.base(fid, [rows.row], rows.column.axes)
-        address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
-        bases.append(f"{const}{body.c_type(fid)}* r{fid} = {address};")
-    return lines, tuple(bases)
+    return lines, tuple(row_base(rows, fid, outputs) for fid in touched if rows.has_columns(fid))
+
+
+def row_base(rows: Rows, fid: int, outputs: Container[int]) -> str:
+    """Where the columns of the row begin in tensor ``fid``."""
+    body, const = rows.body, "" if fid in outputs else "const "
+    base = body.base(fid, [rows.row], rows.column.axes)
+    address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
+    return f"{const}{body.c_type(fid)}* r{fid} = {address};"
 
 
 def row_sweep(
@@ -119,7 +121,7 @@ def row_element_load(rows: Rows, fid: int) -> str:
     return scalar_load(rows.body, fid, f"r{fid}[{offset}]")
 
 
-def row_stores(rows: Rows, outputs: Sequence[int], vec_suffix: str = "") -> Sweep:
+def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     """Stores of outputs that change along the row."""
     body = rows.body
     strided = [fid for fid in outputs if not is_vector(body, fid)]
@@ -204,7 +206,7 @@ class _Kept:
         body = self._body
         sweep = row_sweep(rows, targets, [*known, *self._made], loader.lines, loader.element)
         exprs = body.closure(targets, [*known, *self._made])
-        read = {body.root(fid) for expr in exprs for fid in expr.inputs} | {body.root(fid) for fid in targets}
+        read = body.roots(exprs, targets)
         taken = [fid for fid in self._made if fid in read]
         new = [fid for fid in self._fids if fid not in self._made and any(fid in expr.outputs for expr in exprs)]
         self._made += new

@@ -9,7 +9,7 @@ from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import WARP, levels
-from fusebuild.views.inner import Rows, row_results, row_stores, row_sweep
+from fusebuild.views.inner import Rows, global_loads, row_base, row_results, row_stores, row_sweep
 from fusebuild.views.kernel_view import (
     KernelView,
     Lifetime,
@@ -72,6 +72,7 @@ class _Walk:
         lifetimes = {fid: OF_OUTER if outer & {*spec.domain.accesses[fid].axes} else OF_BLOCK
                      for fid in self.heuristics.resident}  # fmt: skip
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.down), *self.outputs])
+        self._ready = [*self._of_rows, *self._steady.kept]
 
     @property
     def _in_registers(self) -> bool:
@@ -94,7 +95,7 @@ class _Walk:
             sweep = join(
                 self._row(targets, narrow if at == last else []),
                 Sweep(element=self._steady.taken(body, targets)),
-                row_sweep(rows, targets, [*self._of_rows, *self._steady.kept], self._loads, "v{0}[k]"),
+                row_sweep(rows, targets, self._ready, self._loads, "v{0}[k]"),
                 self._along(along),
                 self._down(down),
                 row_stores(rows, stored),
@@ -107,18 +108,15 @@ class _Walk:
         """What a sweep needs to know of a row before it walks its columns: elements of the row, results of reductions
         along it, where its columns are."""
         body, rows = self.rows.body, self.rows
-        columns = [
-            expr for expr in body.closure(targets, [*self._of_rows, *self._steady.kept])
-            if rows.is_column(expr.outputs[0])
-        ]  # fmt: skip
-        read = {body.root(fid) for expr in columns for fid in expr.inputs} | {body.root(fid) for fid in targets}
+        columns = [expr for expr in body.closure(targets, self._ready) if rows.is_column(expr.outputs[0])]
+        read = body.roots(columns, targets)
         needed = [*sorted(read & {body.root(fid) for fid in (*self._of_rows, *self._row_reads)}), *narrow]
         results = folded(body.task, self.parts.along)
         exprs, _ = body.split(body.closure(needed, results), self.parts.columns)
         loads = [fid for fid in body.reads(needed, results) if not rows.has_columns(fid)]
-        vectors = [fid for fid in body.reads(targets, [*self._of_rows, *self._steady.kept]) if rows.has_columns(fid)]
+        vectors = [fid for fid in body.reads(targets, self._ready) if rows.has_columns(fid)]
         based = [fid for fid in (*vectors, *targets) if self._has_base(fid)]
-        known = {body.root(fid) for expr in exprs for fid in expr.inputs} | {body.root(fid) for fid in needed}
+        known = body.roots(exprs, needed)
         totals = [folding for folding in foldings(body, self.parts.along) if known.intersection(folding.expr.outputs)]
         coordinates = body.needs_coordinates([*loads, *based, *narrow], rows.row)
         coordinates |= iota_axes(body, (*exprs, *columns)) & {*rows.row.axes}
@@ -128,7 +126,7 @@ class _Walk:
                 *(self._row_load(fid) for fid in loads),
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
                 *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in exprs),
-                *(self._base(fid) for fid in dict.fromkeys(based)),
+                *(row_base(rows, fid, self.outputs) for fid in dict.fromkeys(based)),
             )
         )
 
@@ -141,12 +139,6 @@ class _Walk:
         body = self.rows.body
         source = f"c{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
         return scalar_load(body, fid, source)
-
-    def _base(self, fid: int) -> str:
-        body, const = self.rows.body, "" if fid in self.outputs else "const "
-        base = body.base(fid, [self.rows.row], self.rows.column.axes)
-        address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
-        return f"{const}{body.c_type(fid)}* r{fid} = {address};"
 
     def _along(self, indices: Sequence[int]) -> Sweep:
         """The reductions along the rows at hand that one sweep makes."""
@@ -179,11 +171,9 @@ class _Walk:
 
     def _loads(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
-        body = self.rows.body
-        declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
         if fid in self.heuristics.fetched:
-            return (f"{declaration} = fb::unpack(c{fid}[u][c]);",)
-        return (f"{declaration} = fb::load<kVec>(r{fid} + {body.offset(fid, [self.rows.column])});",)
+            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u][c]);",)
+        return global_loads(self.rows)(fid)
 
     def next_rows(self) -> Sweep:
         """The inputs of the next rows: what they are kept in, and how they get there and from there."""

@@ -135,12 +135,18 @@ def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -
     return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
 
 
-def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int) -> str:
-    """Put the element of an output where it belongs: into its vector, or into memory when that is strided."""
+def vector_load(body: Body, fid: int, groups: Sequence[Group]) -> str:
+    """The line that loads the current vector of input ``fid``."""
+    declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
+    return f"{declaration} = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});"
+
+
+def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int, vector: str = "v") -> str:
+    """Put the element of an output where it belongs: into its ``vector``, or into memory when that is strided."""
     text = body.operand(fid, body.value(fid).dtype)
     if strided:
         return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
-    return f"v{fid}[k] = {text};"
+    return f"{vector}{fid}[k] = {text};"
 
 
 def accumulate(body: Body, indices: Sequence[int], subscript: str = "") -> Sweep:

@@ -191,14 +191,10 @@ class Folding:
             f"{array}{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs)
         )
 
-    def partial(self, position: str, array: str = "P") -> str:
-        """A stored partial result."""
-        parts = [f"{array}{fid}[{position}]" for fid in self.expr.outputs]
-        return f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0]
-
     def combined_partials(self, position: str) -> str:
         """The statement that combines a stored partial result into the accumulator."""
-        return self.combined(self.accumulator, self.partial(position))
+        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
+        return self.combined(self.accumulator, f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0])
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:

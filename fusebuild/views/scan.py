@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fusebuild.body import Body, Group
+from fusebuild.body import Body
 from fusebuild.ir import Expr
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.kernel import KernelSpec
@@ -26,12 +26,13 @@ from fusebuild.views.kernel_view import (
     Lines,
     Sweep,
     element_coordinate,
+    element_store,
     iota_axes,
     is_vector,
     make_view,
     scalar_load,
-    strided_element,
     strided_load,
+    vector_load,
 )
 from fusebuild.views.lambdas import Folding, combined, folded, foldings
 from fusebuild.views.outer import column_epilogue, column_groups
@@ -145,10 +146,7 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     strided = [fid for fid in parts.wide if not is_vector(body, fid)]
     sweep = Sweep(
         coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *parts.wide], walked) | iota),
-        loads=tuple(
-            f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});"
-            for fid in vectors
-        ),
+        loads=tuple(vector_load(body, fid, groups) for fid in vectors),
         vector=(
             *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in (*hoisted, *hoisted_after)),
@@ -161,7 +159,7 @@ def scan_outer(spec: KernelSpec) -> KernelView:
             *(folding.combined(f"{folding.accumulator}[k]", folding.element) for folding in parts.foldings),
             *parts.scan_results(lambda folding: f"{folding.accumulator}[k]"),
             *(body.statement(expr, coordinate) for expr in late),
-            *(_element_store(body, fid, fid in strided, groups, last) for fid in parts.wide),
+            *(element_store(body, fid, fid in strided, groups, last, "o") for fid in parts.wide),
         ),
         stores=tuple(
             f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in parts.wide if fid not in strided
@@ -182,10 +180,3 @@ def scan_outer(spec: KernelSpec) -> KernelView:
 
 def _without_scans(exprs: Sequence[Expr]) -> list[Expr]:
     return [expr for expr in exprs if op_of(expr).kind is not Kind.SCAN]
-
-
-def _element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int) -> str:
-    text = body.operand(fid, body.value(fid).dtype)
-    if strided:
-        return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
-    return f"o{fid}[k] = {text};"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fusebuild.body import Body, Group
 from fusebuild.ir import Expr
 from fusebuild.ops import Kind, op_of
-from fusebuild.views.kernel_view import Lines, Sweep
+from fusebuild.views.kernel_view import Lines, Sweep, vector_load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +31,20 @@ class Steady:
 
     def arrays(self, body: Body, lifetime: int) -> Lines:
         """Declarations of what is kept for ``lifetime``."""
-        kept = [fid for fid in self.kept if self.lifetime[fid] == lifetime]
-        return tuple(f"fb::Vec<{body.c_type(fid)}, kVec> h{fid}[kChunks];" for fid in kept)
+        return tuple(f"fb::Vec<{body.c_type(fid)}, kVec> h{fid}[kChunks];" for fid in self._kept_for(lifetime))
+
+    def _kept_for(self, lifetime: int) -> list[int]:
+        return [fid for fid in self.kept if self.lifetime[fid] == lifetime]
 
     def sweep(self, body: Body, lifetime: int, outer: Group, column: Group) -> Sweep:
         """The walk over columns that computes the values of ``lifetime``, at one index of ``outer``."""
         reads = self.reads(lifetime)
         exprs = [expr for expr in self.exprs if self.lifetime[expr.outputs[0]] == lifetime]
-        kept = [fid for fid in self.kept if self.lifetime[fid] == lifetime]
-        earlier = {body.root(fid) for expr in exprs for fid in expr.inputs} & {*self.kept} - {*kept}
-        offsets = [(fid, body.c_type(fid), body.offset(fid, [outer, column])) for fid in reads]
+        kept = self._kept_for(lifetime)
+        earlier = body.roots(exprs, ()) & {*self.kept} - {*kept}
         return Sweep(
             coordinates=body.coordinates(column, body.needs_coordinates(reads, column)),
-            loads=tuple(
-                f"const fb::Vec<{c_type}, kVec> v{fid} = fb::load<kVec>(T{fid} + {offset});"
-                for fid, c_type, offset in offsets
-            ),
+            loads=tuple(vector_load(body, fid, [outer, column]) for fid in reads),
             element=(
                 *(f"const {body.c_type(fid)} t{fid} = h{fid}[c][k];" for fid in sorted(earlier)),
                 *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in reads),
@@ -57,8 +55,7 @@ class Steady:
 
     def taken(self, body: Body, targets: Iterable[int]) -> Lines:
         """The kept values that computing ``targets`` needs, one element each."""
-        exprs = body.closure(targets, self.kept)
-        needed = {body.root(fid) for expr in exprs for fid in expr.inputs} | {body.root(fid) for fid in targets}
+        needed = body.roots(body.closure(targets, self.kept), targets)
         return tuple(f"const {body.c_type(fid)} t{fid} = h{fid}[c][k];" for fid in self.kept if fid in needed)
 
 
