@@ -287,6 +287,7 @@ class TestBrowser:
     def test_the_keyboard_chooses_too(self, opened: Any) -> None:
         opened.locator('.box[data-for="segment-2"]').focus()
         opened.keyboard.press("Enter")
+        opened.locator("#segment-2").wait_for()  # the page answers to its new address, a moment after the key
         assert opened.locator("#segment-2").is_visible()
 
     def test_zooming(self, opened: Any) -> None:
