@@ -41,6 +41,7 @@ from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.alias import view_sources
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.library import library_call
+from fusebuild.schedule.specialization import specialized_variants
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.target import Target
@@ -84,10 +85,11 @@ def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Plan
 
 
 def _rendered(segmented: SegmentedFusion, segment: Segment, target: Target, recipe: str) -> tuple[_Rendered, ...]:
-    """The variants of one segment, each with its kernels."""
+    """The variants of one segment, each with its kernels: those for sizes that the recipe names come first."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    variants = scheduler.schedule(segment.fusion.whole(), target, sizes)
+    special = specialized_variants(segment.fusion, scheduler, target)
+    variants = (*special, *scheduler.schedule(segment.fusion.whole(), target, sizes))
     return tuple((variant, _render(segment, variant, recipe)) for variant in variants)
 
 
