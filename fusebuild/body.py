@@ -1,8 +1,9 @@
 """From exprs to CUDA statements: one statement an op, one variable a fid.
 
 ``T3`` is the address of tensor 3, ``v3`` a vector loaded from it, ``t3`` one element, ``s3`` a scalar, ``a3`` an
-accumulator, ``i1`` the coordinate on axis 1. Views (broadcast, squeeze, expand, set) produce no statement: their
-results are other names for what they view.
+accumulator, ``i1`` the coordinate on axis 1. An index op reads its result 3 from the address ``X3``, its vectors are
+``x3``. Views (broadcast, squeeze, expand, permute, set) produce no statement: their results are other names for what
+they view.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fusebuild.ir import DType, Expr, Fusion, Value
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import Access
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
+from fusebuild.schedule.storage import operands
 
 _RENAMES = frozenset({"set", "segment_set", "real"})
 COORDINATE = "i{}"
@@ -125,12 +127,12 @@ class Body(Statements):
             expr = self.fusion.exprs[index]
             if not wanted.isdisjoint(expr.outputs):
                 exprs.append(expr)
-                wanted |= {self.root(fid) for fid in expr.inputs} - known
+                wanted |= {self.root(fid) for fid in operands(expr)} - known
         return tuple(reversed(exprs))
 
     def roots(self, exprs: Iterable[Expr], targets: Iterable[int]) -> set[int]:
         """The roots of what ``exprs`` read and of ``targets``."""
-        return {self.root(fid) for fid in (*(fid for expr in exprs for fid in expr.inputs), *targets)}
+        return {self.root(fid) for fid in (*(fid for expr in exprs for fid in operands(expr)), *targets)}
 
     def depends_on(self, fid: int, sources: Iterable[int]) -> bool:
         """Whether ``fid`` is one of ``sources`` or computed from one."""
@@ -141,18 +143,23 @@ class Body(Statements):
         """The tensors of global memory that :meth:`closure` reads, in fid order."""
         roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
         for expr in self.closure(targets, available):
-            roots |= {self.root(fid) for fid in expr.inputs}
+            roots |= {self.root(fid) for fid in operands(expr)}
         taken = {self.root(fid) for fid in available}
         return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
 
     def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        if op_of(expr).kind is Kind.INDEX:
+            (fid,) = expr.outputs
+            return self.bounded(fid, coordinate, f"*({self.elsewhere(fid, coordinate)})", self.fill(fid))
         if expr.op != "iota":
             return super()._expression(expr, coordinate)
         result = self.value(expr.outputs[0])
         start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
         axes = self.domain.axes_of(result.fid, result.tensor)
-        position = coordinate(min(axes)) if axes else "0"
-        return f"{start} + {step} * {C_TYPES[result.dtype]}({position})"
+        position = f"{C_TYPES[result.dtype]}({coordinate(min(axes)) if axes else '0'})"
+        zero, one = (literal_text(number, result.dtype) for number in (0, 1))
+        scaled = position if step == one else f"{step} * {position}"
+        return scaled if start == zero else f"{start} + {scaled}"
 
     def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """``(those that change along none of axes, the others)``, scalars left out of both."""
@@ -242,13 +249,61 @@ class Body(Statements):
         return text
 
     def _strided_offset(self, access: Access, groups: Sequence[Group]) -> str:
-        terms = []
-        for group in groups:
-            for axis in (axis for axis in group.axes if axis in access.axes):
-                stride, coordinate = access.strides[axis], self.coordinate(group, axis)
-                name = str(stride) if isinstance(stride, int) else f"T{access.fid}_stride{axis}"
-                terms.append(coordinate if name == "1" else f"{coordinate} * {name}")
-        return " + ".join(terms) or "0"
+        axes = [(group, axis) for group in groups for axis in group.axes if axis in access.axes]
+        return " + ".join(self._term(access, axis, self.coordinate(group, axis)) for group, axis in axes) or "0"
+
+    def _term(self, access: Access, axis: int, coordinate: str) -> str:
+        stride = access.strides[axis]
+        name = str(stride) if isinstance(stride, int) else f"{access.pointer}_stride{axis}"
+        return coordinate if name == "1" else f"{_factor(coordinate)} * {name}"
+
+    def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
+        """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
+        the given coordinates on axes."""
+        access = self.domain.sources[fid]
+        names = _names(access)
+        terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
+        terms += [self._term(access, axis, coordinate(axis)) for axis in access.axes]
+        if access.position is not None:
+            index = self.operand(access.position.index, DType.INT64)
+            stride = names[f"{access.pointer}_stride"]
+            inside = f"fb::inside({index}, {names[f'{access.pointer}_size']})"
+            terms.append(inside if stride == "1" else f"{inside} * {stride}")
+        return " + ".join([access.pointer, *terms])
+
+    def bounded(self, fid: int, coordinate: Callable[[int], str], value: str, outside: str) -> str:
+        """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``; ``value`` where there are
+        no bounds."""
+        access = self.domain.sources[fid]
+        names = _names(access)
+        tests = []
+        for axis, _, _ in access.bounds:
+            first, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
+            tests += [f"{coordinate(axis)} >= {first}"] if first != "0" else []
+            tests += [f"{coordinate(axis)} < {end}"]
+        return f"{' && '.join(tests)} ? {value} : {outside}" if tests else value
+
+    def fill(self, fid: int) -> str:
+        """What ``fid`` is outside of its bounds: 0 where anything will do."""
+        fill, dtype = self.domain.sources[fid].fill, self.value(fid).dtype
+        return literal_text(0, dtype) if fill is None else self.operand(fill, dtype)
+
+    def coordinate_axes(self, exprs: Iterable[Expr]) -> set[int]:
+        """The axes whose coordinates ``exprs`` read: those of an iota, and where index ops read."""
+        axes: set[int] = set()
+        for expr in exprs:
+            fid = expr.outputs[0]
+            if expr.op == "iota":
+                axes |= self.axes_of(fid)
+            elif fid in self.domain.sources and op_of(expr).kind is Kind.INDEX:
+                access = self.domain.sources[fid]
+                axes |= {*access.axes, *(axis for axis, _, _ in access.bounds)}
+        return axes
+
+
+def _names(access: Access) -> dict[str, str]:
+    """How kernels write the sizes of ``access``: by their names, or as the numbers that they are."""
+    return {name: str(formula) if isinstance(formula, int) else name for name, formula in access.formulas}
 
 
 def _factor(text: str) -> str:

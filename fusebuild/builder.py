@@ -141,7 +141,8 @@ class FusionBuilder:
         op_def = OPS[op]
         given = {parameter.name: parameter.default for parameter in op_def.parameters if parameter.kind not in OPERANDS}
         given |= dict(named or {})
-        ranks = [operand.tensor.rank for operand in operands if operand.is_tensor]
+        indexed = any(parameter.name == "index" for parameter in op_def.parameters)
+        ranks = [operand.tensor.rank for operand in operands[: 1 if indexed else None] if operand.is_tensor]
         if "dims" in given and ranks:
             given["dims"] = _all_or_normalized(op, given["dims"], max(ranks))
         if isinstance(dim := given.get("dim"), int) and ranks:

@@ -109,6 +109,12 @@ def total(terms: Sequence[Formula]) -> Formula:
     return operands[0] if len(operands) == 1 else ("add", *operands)
 
 
+def difference(a: Formula, b: Formula) -> Formula:
+    """``a - b``, gathered as :func:`total` gathers sums."""
+    terms = b[1:] if isinstance(b, tuple) and b[0] == "add" else (b,)
+    return total([a, *(product([-1, term]) for term in terms)])  # type: ignore[list-item]
+
+
 def ceil_div(a: Formula, b: int) -> Formula:
     """``a / b`` rounded up, folded when ``a`` is a constant."""
     if isinstance(a, int):
@@ -137,7 +143,7 @@ def substitute(formula: Formula, sizes: Mapping[str, int]) -> Formula:
         return product(folded)
     if operator == "add":
         return total(folded)
-    rebuilt: Formula = (operator, *folded)  # type: ignore[arg-type]
+    rebuilt: Formula = (operator, *folded)
     return evaluate(rebuilt, {}) if all(isinstance(operand, int) for operand in folded) else rebuilt
 
 
@@ -146,11 +152,27 @@ def show(formula: Formula) -> str:
     if not isinstance(formula, tuple):
         return str(formula)
     operator, *operands = formula
+    if operator == "add":
+        return _show_sum(operands)  # type: ignore[arg-type]
     texts = [_show_operand(operand, divides=operator in ("floor_div", "mod")) for operand in operands]  # type: ignore[arg-type]
     if operator in _INFIX:
         separator = _INFIX[str(operator)]
         return (separator if operator == "mul" else f" {separator} ").join(texts)
     return f"{operator}({', '.join(show(operand) for operand in operands)})"  # type: ignore[arg-type]
+
+
+def _show_sum(terms: Sequence[Formula]) -> str:
+    """``terms`` joined by their signs."""
+    text = ""
+    for term in terms:
+        sign = " + "
+        if isinstance(term, tuple) and term[:2] == ("mul", -1):
+            sign, term = " - ", product(term[2:])  # type: ignore[arg-type]
+        elif isinstance(term, int) and term < 0:
+            sign, term = " - ", -term
+        shown = _show_operand(term, divides=False)
+        text += f"{sign}{shown}" if text else f"-{shown}" if sign == " - " else shown
+    return text
 
 
 def _show_operand(operand: Formula, *, divides: bool) -> str:

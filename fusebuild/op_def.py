@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     COMPOSITE = "composite"
     CREATION = "creation"
     LIBRARY = "library"
+    INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

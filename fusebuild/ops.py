@@ -15,6 +15,7 @@ from typing import Any
 
 from fusebuild.formula import Formula
 from fusebuild.generalized_ops import GENERALIZED
+from fusebuild.index_ops import INDEXING
 from fusebuild.ir import DType, Expr, ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.op_def import (
     DTYPE_PARAMETER,
@@ -412,8 +413,8 @@ _IMAG = OpDef(
 )
 
 OPS: dict[str, OpDef] = {
-    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *_REDUCTIONS, *GENERALIZED,
-                           *_CREATION, *_LIBRARY)
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *INDEXING, *_REDUCTIONS,
+                           *GENERALIZED, *_CREATION, *_LIBRARY)
 }  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""
 

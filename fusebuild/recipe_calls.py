@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import SourceLocation, nearest
-from fusebuild.formula import Formula
+from fusebuild.formula import Formula, difference, product, total
 from fusebuild.ir import Attribute, Fusion, Literal, Value
 from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
@@ -374,6 +374,8 @@ class Calls:
                 hint = nearest(node.id, self._symbols) or "an extent is a symbol of an input's shape, or an integer"
                 self._error(node, f"unknown extent '{node.id}'", hint)
             return node.id
+        if isinstance(node, ast.BinOp):
+            return self._extent_arithmetic(op, parameter, node)
         literal = _literal(node)
         if isinstance(literal, bool) or not isinstance(literal, int):
             self._wanted(op, parameter, node, "made of symbols and integers")
@@ -384,6 +386,22 @@ class Calls:
             self._error(node, f"the extent is {literal}, less than 0", hint)
         else:
             return literal
+        return None
+
+    def _extent_arithmetic(self, op: OpDef, parameter: Parameter, node: ast.BinOp) -> Formula | None:
+        """Sums, differences, products and quotients (rounded down) of extents."""
+        left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
+        if left is None or right is None:
+            return None
+        if isinstance(node.op, ast.Add):
+            return total([left, right])
+        if isinstance(node.op, ast.Sub):
+            return difference(left, right)
+        if isinstance(node.op, ast.Mult):
+            return product([left, right])
+        if isinstance(node.op, ast.FloorDiv) and isinstance(right, int) and right > 0:
+            return left // right if isinstance(left, int) else ("floor_div", left, right)
+        self._error(node, "extents are made with +, -, * and // by a number above 0")
         return None
 
     def _mask(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:

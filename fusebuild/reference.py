@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fusebuild.errors import UsageError
 from fusebuild.formula import Formula, show
 from fusebuild.formula import evaluate as evaluate_formula
+from fusebuild.index_reference import REFERENCES as INDEX_REFERENCES
 from fusebuild.ir import DType, Expr, Fusion, ScalarType, TensorType, Value
 from fusebuild.lambda_reference import Combination, built_in, dim_of, reduce_with, scan_with
 from fusebuild.ops import OPS, Kind
@@ -109,7 +110,9 @@ def _convert_held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
     return tensor.to(torch.float64 if dtype.is_floating else torch_dtype(dtype))
 
 
-_COPIES = frozenset({"set", "segment_set", "broadcast", "broadcast_in_dim", "expand", "squeeze"})
+_COPIES = frozenset(
+    {"set", "segment_set", "broadcast", "broadcast_in_dim", "expand", "squeeze", "permute", "slice", "reshape"}
+)
 """Ops that move values and round nothing."""
 
 
@@ -367,6 +370,10 @@ def _size(step: _Step) -> tuple[Tensor, ...]:
     return (torch.tensor(evaluate_formula(extent, step.extents), device=step.device),)
 
 
+def _moved(step: _Step) -> tuple[Tensor, ...]:
+    return (INDEX_REFERENCES[step.expr.op](step.expr, step.operands, step.extents),)
+
+
 _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
     "broadcast": _broadcast,
     "broadcast_in_dim": _broadcast_in_dim,
@@ -385,6 +392,7 @@ _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
         op: lambda step: built_in(step.expr, step.operands[0])
         for op in ("argmax", "argmin", "any", "all", "logsumexp", "online_softmax_statistics", "cumsum", "cumprod")
     },
+    **dict.fromkeys(INDEX_REFERENCES, _moved),
     "full": _full,
     "iota": _iota,
     "size": _size,

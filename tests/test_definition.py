@@ -383,7 +383,7 @@ def test_the_text_of_every_fusion_there_is_computes_the_same(path: Path) -> None
     wanted = evaluate(fusion, inputs)
     texts = [parse_recipe(str(RecipeText(fusion)), "again.yaml").fusion]
     names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    sized = any(isinstance(extent, str) for expr in fusion.exprs for extent in shape_of(expr))
+    sized = any(not isinstance(extent, int) for expr in fusion.exprs for extent in shape_of(expr))
     if not sized and not fusion.lambdas:
         exec(str(PythonText(fusion, {})), names)
         texts.append(recorded(names[fusion.name]).fusion)
@@ -394,11 +394,11 @@ def test_the_text_of_every_fusion_there_is_computes_the_same(path: Path) -> None
 
 
 def shape_of(expr: Expr) -> Sequence[object]:
-    """The symbols and numbers that ``expr`` is written with."""
+    """The extents that ``expr`` is written with."""
     named = dict(expr.attributes)
-    shape = named.get("shape", ())
-    assert isinstance(shape, tuple)
-    return [*shape, named.get("length", 0)]
+    shapes = [named[p.name] or () for p in OPS[expr.op].parameters if p.kind == "shape"]
+    extents = [named[p.name] for p in OPS[expr.op].parameters if p.kind == "extent"]
+    return [*extents, *(extent for shape in shapes if isinstance(shape, tuple) for extent in shape)]
 
 
 # Operators, ops and their arguments

@@ -43,7 +43,7 @@ def test_an_error_shows_the_call_in_the_authors_file() -> None:
 
 def test_mistakes_in_calls() -> None:
     signature = "the signature is add(lhs, rhs)"
-    assert mistake(lambda fd: fd.ops.ad(1, 2)) == ("unknown op 'ad'", "did you mean 'add'?")
+    assert mistake(lambda fd: fd.ops.addd(1, 2)) == ("unknown op 'addd'", "did you mean 'add'?")
     assert mistake(lambda fd: fd.ops.add(1)) == ("add needs the argument 'rhs'", signature)
     assert mistake(lambda fd: fd.ops.add(1, 2, 3)) == ("add takes 2 arguments, not 3", signature)
     assert mistake(lambda fd: fd.ops.add(1, 2, lhs=3)) == ("add: the argument 'lhs' is given twice", signature)

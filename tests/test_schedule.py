@@ -146,7 +146,7 @@ class TestOtherDims:
             "b = broadcast(column, is_broadcast_dim=[True, False])\ny = a + b"
         )
         task = whole({"x": "float[M, N]"}, body, {"y": "float"})
-        assert reason("inner_persistent", task) == "tensors hold the same dims in different orders"
+        assert reason("inner_persistent", task) == "x holds the same dims in another order"
 
 
 class TestAlias:

@@ -13,10 +13,11 @@ from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import Diagnostic, RecipeError, nearest
 from fusebuild.ir import Attribute, DType
-from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
+from fusebuild.ops import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.type_rules import TypeRuleError
 
-_OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape"}
+_OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
+                "dims": "permutation", "new_shape": "shape"}  # fmt: skip
 _STATISTICS_ORDER = ("x", "dims", "correction", "keepdim")
 _ORDER = {"var": _STATISTICS_ORDER, "var_mean": _STATISTICS_ORDER}
 """Where nvFuser's positional arguments come in another order than in ``OPS``."""
@@ -65,17 +66,18 @@ class Ops:
             named = {
                 parameter.name: self._attribute(op, parameter, bound[parameter.name])
                 for parameter in op.parameters
-                if parameter.kind != "value" and not _is_absent(bound.get(parameter.name))
+                if parameter.kind not in OPERANDS and not _is_absent(bound.get(parameter.name))
             }
             operands = [
-                self._recorder.operand(op.name, bound.get(parameter.name, parameter.default))
-                for parameter in op.operands
-                if parameter.default is not None or not _is_absent(bound.get(parameter.name))
+                self._recorder.operand(op.name, each)
+                for parameter in op.parameters
+                if parameter.kind in OPERANDS
+                for each in _operands(op, parameter, bound.get(parameter.name, parameter.default))
             ]
             values = self._recorder.call(op.name, operands, named)
-            for parameter in op.parameters:
-                if parameter.kind in ("shape", "extent"):
-                    self._recorder.note_written(values[0], bound[parameter.name])
+            shapes = [parameter.name for parameter in op.parameters if parameter.kind in ("shape", "extent")]
+            if len(shapes) == 1:
+                self._recorder.note_written(values[0], bound[shapes[0]])
             results = [self._recorder.handle(value) for value in values]
             return results[0] if len(results) == 1 else tuple(results)
 
@@ -129,6 +131,15 @@ def _own_name(op: OpDef, keyword: str, order: Sequence[str]) -> str:
     if keyword.startswith("arg") and number.isdecimal() and 1 <= int(number) <= len(operands):
         return operands[int(number) - 1]
     return _OTHER_NAMES.get(keyword, keyword)
+
+
+def _operands(op: OpDef, parameter: Parameter, given: object) -> Sequence[object]:
+    """The operands that ``given`` stands for: a list of them for some parameters, none where one is left out."""
+    if parameter.kind == "value":
+        return [] if parameter.default is None and _is_absent(given) else [given]
+    if not isinstance(given, Sequence) or not given:
+        raise TypeRuleError(f"{op.name}: {parameter.name} must be a list of tensors")
+    return given
 
 
 def _is_absent(argument: object) -> bool:

@@ -239,6 +239,8 @@ class DefinitionRecorder:
             return _aligned(tensors)
         if OPS[op].kind is Kind.LIBRARY:
             return _multiplied(op, tensors)
+        if op == "cat":
+            return _joined(tensors, named["dim"])
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
         shape, source = named["shape"], tensors[0].shape
@@ -321,6 +323,15 @@ def _aligned(tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:
         extents = [tensor.shape[-dim] for tensor in tensors if tensor.rank >= dim and tensor.shape[-dim] != 1]
         pairs += itertools.pairwise(extents)
     return pairs
+
+
+def _joined(tensors: Sequence[TensorType], dim: object) -> list[tuple[Formula, Formula]]:
+    """The extents of the dims along which ``cat`` does not join its operands, pairwise."""
+    rank = tensors[0].rank
+    if not isinstance(dim, int) or not -rank <= dim < rank or any(tensor.rank != rank for tensor in tensors):
+        return []  # the type rule says what is wrong
+    others = [other for other in range(rank) if other != dim % rank]
+    return [pair for other in others for pair in itertools.pairwise(tensor.shape[other] for tensor in tensors)]
 
 
 def _multiplied(op: str, tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:

@@ -112,8 +112,9 @@ class PythonText:
                 text = self._name(fid)
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
             elif parameter.kind == "values":
-                parts.append(f"{parameter.name}=[{', '.join(map(self._name, islice(operands, len(expr.outputs))))}]")
-            else:
+                count = len(expr.outputs) if OPS[expr.op].is_generalized else None
+                parts.append(f"{parameter.name}=[{', '.join(map(self._name, islice(operands, count)))}]")
+            elif parameter.kind == "dtype" or named[parameter.name] is not None:
                 parts.append(f"{parameter.name}={self._attribute(parameter, named[parameter.name], expr)}")
         return f"fd.ops.{expr.op}({', '.join(parts)})"
 
@@ -263,7 +264,8 @@ class RecipeText:
                 text = self._operand(self._fusion.value(fid))
                 parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
             elif parameter.kind == "values":
-                values = map(self._fusion.value, islice(operands, len(expr.outputs)))
+                count = len(expr.outputs) if OPS[expr.op].is_generalized else None
+                values = map(self._fusion.value, islice(operands, count))
                 parts.append(f"{parameter.name}=[{', '.join(map(self._operand, values))}]")
             elif named[parameter.name] is not None:
                 parts.append(f"{parameter.name}={_recipe_attribute(named[parameter.name])}")
@@ -328,5 +330,5 @@ def _recipe_attribute(value: Attribute) -> str:
     if isinstance(value, DType):
         return value.value
     if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
+        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"
     return str(value)

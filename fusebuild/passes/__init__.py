@@ -16,6 +16,7 @@ from fusebuild.passes.common_subexpressions import common_subexpressions
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
+from fusebuild.passes.index_reads import index_reads
 from fusebuild.passes.views import views
 
 
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(name="fold_constants", run=fold_constants),
     Pass(name="cast_chains", run=cast_chains),
     Pass(name="views", run=views),
+    Pass(name="index_reads", run=index_reads),
     Pass(name="common_subexpressions", run=common_subexpressions),
     Pass(name="dead_code", run=dead_code),
     Pass(name="alias_outputs", run=alias_outputs),

@@ -1,7 +1,8 @@
 """Say everything in primitives, so that schedulers see few forms.
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
-``expand``, ``squeeze``, ``full``, ``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without
+``expand``, ``squeeze``, ``permute``, ``slice``, ``pad``, ``reshape``, ``take``, ``take_along_axis``, ``full``,
+``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without
 ``keepdim`` or ``dtype``, each over one run of adjacent dims, ``scan``, and library calls whose operands have strides
 that are known now. Extents of 1 still broadcast implicitly.
 """
@@ -15,6 +16,8 @@ from fusebuild.formula import product
 from fusebuild.ir import Attribute, DType, Expr, Fusion, TensorType, Value
 from fusebuild.ops import OPS, Kind
 from fusebuild.passes.built_in_lambdas import BUILT_IN
+from fusebuild.passes.decompose_indexing import COMPOSITES as INDEXING_COMPOSITES
+from fusebuild.passes.decompose_indexing import indexing
 from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.type_rules import reduction_dtype
@@ -38,6 +41,8 @@ def decompose(fusion: Fusion) -> Fusion:
             _variance(rewriter, expr)
         elif expr.op in BUILT_IN:
             built_in(rewriter, expr)
+        elif expr.op in INDEXING_COMPOSITES:
+            indexing(rewriter, expr)
         elif OPS[expr.op].is_generalized:
             generalized(rewriter, expr)
         elif OPS[expr.op].kind is Kind.POINTWISE:

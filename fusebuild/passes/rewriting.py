@@ -8,7 +8,7 @@ from dataclasses import replace
 from fusebuild.builder import FusionBuilder
 from fusebuild.composites import carry_composites
 from fusebuild.errors import NOWHERE, SourceLocation
-from fusebuild.ir import Attribute, Expr, Fusion, Literal, Value
+from fusebuild.ir import Attribute, DType, Expr, Fusion, Literal, Value
 
 
 class Rewriter:
@@ -96,8 +96,10 @@ class Rewriter:
             name += "_"
         return name
 
-    def constant(self, literal: Literal, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:
-        return self.builder.constant(literal, name=name, location=location)
+    def constant(
+        self, literal: Literal, *, dtype: DType | None = None, name: str = "", location: SourceLocation = NOWHERE
+    ) -> Value:
+        return self.builder.constant(literal, dtype=dtype, name=name, location=location)
 
     def replace(self, fid: int, value: Value, *, location: SourceLocation = NOWHERE) -> None:
         """Let readers of ``fid`` read ``value``, which has its dtype and shape; an output becomes a copy of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.formula import Formula
+from fusebuild.index_ops import permutation_of
 from fusebuild.ir import Expr, Fusion, Value
 from fusebuild.passes.rewriting import Rewriter
 
@@ -24,6 +25,8 @@ def views(fusion: Fusion) -> Fusion:
     for expr in fusion.exprs:
         if expr.op in ("broadcast", "squeeze"):
             _rewrite_reshape(rewriter, expr)
+        elif expr.op == "permute":
+            _rewrite_permute(rewriter, expr)
         elif expr.op == "expand":
             _rewrite_expand(rewriter, expr)
         elif expr.op in _REDUCTIONS and not expr.attribute("keepdim"):
@@ -85,6 +88,20 @@ def _extra_ones(short: Sequence[Formula], long: Sequence[Formula]) -> tuple[int,
         else:
             return None
     return tuple(extra) if matched == len(short) else None
+
+
+def _rewrite_permute(rewriter: Rewriter, expr: Expr) -> None:
+    (operand,) = rewriter.operands(expr)
+    order = permutation_of(dict(expr.attributes), operand.tensor.rank)
+    definition = rewriter.definition(operand)
+    if definition is not None and definition.op == "permute":
+        before = permutation_of(dict(definition.attributes), len(order))
+        order, operand = tuple(before[dim] for dim in order), rewriter.operands(definition)[0]
+    if order == tuple(range(len(order))):
+        rewriter.replace(expr.outputs[0], operand, location=expr.location)
+    else:
+        named = {"permutation": order}
+        rewriter.emit("permute", [operand], named, result=expr.outputs[0], location=expr.location)
 
 
 def _rewrite_expand(rewriter: Rewriter, expr: Expr) -> None:

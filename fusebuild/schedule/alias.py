@@ -24,6 +24,8 @@ class AliasScheduler:
             expr = task.fusion.exprs[index]
             if op_of(expr).kind is not Kind.VIEW and expr.op not in ("set", "segment_set"):
                 return rejection(self.name, task, f"{expr.op} computes", expr.outputs[0])
+            if expr.op == "permute":
+                return rejection(self.name, task, "permute moves elements", expr.outputs[0])
         overwritten = {output.alias for output in task.fusion.outputs}
         for fid in task.inputs:
             value = task.fusion.value(fid)

@@ -7,13 +7,16 @@ through them as through one dim. Schedulers then see ``rows x cols`` whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 from fusebuild.formula import Formula, product
+from fusebuild.index_ops import permutation_of
 from fusebuild.ir import Expr, Task, TensorType
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.storage import Position, Storage, hidden, operands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +34,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """Loops in order, and for each tensor value the loop of each of its dims (None where the dim has size 1)."""
+    """Loops in order, and for each tensor value the loop of each of its dims (None where the dim has size 1).
+
+    ``reordered`` are values whose dims come in another order than the loops.
+    """
 
     loops: tuple[Loop, ...]
     dims: dict[int, tuple[int | None, ...]]
+    reordered: frozenset[int] = frozenset()
 
     def varying(self, fid: int, type_: TensorType) -> frozenset[int]:
         """The loops along which the value ``fid`` changes: its dims that are no broadcast."""
@@ -67,7 +74,8 @@ class _Loops:
 def domain_of(task: Task) -> Domain:
     """The iteration domain of ``task``, whose exprs must be primitive (after the ``decompose`` pass).
 
-    Raises :class:`DomainError` when tensors order the same loops differently or a loop cannot be placed.
+    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`DomainError`
+    when a loop cannot be placed.
     """
     loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
     fids = _tensor_fids(task)
@@ -83,9 +91,9 @@ def domain_of(task: Task) -> Domain:
     walkers: dict[tuple[int, int], set[int]] = {}
     for key, indices in walked.items():
         walkers.setdefault(loops.find(key), set()).update(indices)
-    chains = [[loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in walked]
-              for fid, shape in shapes.items()]  # fmt: skip
-    order = _common_order(chains, {*walkers})
+    chains = {fid: [loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in walked]
+              for fid, shape in shapes.items()}  # fmt: skip
+    order, reordered = _common_order(chains, task.outputs, {*walkers})
     position = {loop: index for index, loop in enumerate(order)}
     extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)}
     return Domain(
@@ -96,6 +104,7 @@ def domain_of(task: Task) -> Domain:
             )
             for fid, shape in shapes.items()
         },
+        reordered=reordered,
     )
 
 
@@ -116,8 +125,9 @@ def _tensor_fids(task: Task) -> tuple[int, ...]:
     seen: dict[int, None] = {}
     for index in task.exprs:
         expr = task.fusion.exprs[index]
-        seen.update((fid, None) for fid in (*expr.inputs, *expr.outputs) if task.fusion.value(fid).is_tensor)
-    return tuple(seen)
+        seen.update((fid, None) for fid in (*operands(expr), *expr.outputs) if task.fusion.value(fid).is_tensor)
+    unseen = hidden(task)
+    return tuple(fid for fid in seen if fid not in unseen)
 
 
 def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
@@ -125,16 +135,16 @@ def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[
     op = op_of(expr)
     if not task.fusion.value(expr.outputs[0]).is_tensor or op.kind is Kind.CREATION:
         return
-    shapes = {fid: value.tensor.shape for fid in (*expr.inputs, *expr.outputs)
+    shapes = {fid: value.tensor.shape for fid in (*operands(expr), *expr.outputs)
               if (value := task.fusion.value(fid)).is_tensor}  # fmt: skip
-    operands = [fid for fid in expr.inputs if fid in shapes]
-    for index, fid in enumerate(operands):
+    tensors = [fid for fid in operands(expr) if fid in shapes]
+    for index, fid in enumerate(tensors):
         own = shapes[fid]
         for source, target in _dim_pairs(expr, op.kind, len(own)):
             for result in expr.outputs:
                 if own[source] == shapes[result][target]:
                     yield (fid, source), (result, target)
-        for other in operands[:index] if op.kind is Kind.REDUCTION else ():
+        for other in tensors[:index] if op.kind is Kind.REDUCTION else ():
             yield from (((other, dim), (fid, dim)) for dim in expr.dims if own[dim] == shapes[other][dim] != 1)
 
 
@@ -145,6 +155,12 @@ def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
         assert isinstance(mask, tuple)
         kept = [position for position, is_new in enumerate(mask) if not is_new]
         return enumerate(kept)
+    if expr.op == "permute":
+        return ((source, target) for target, source in enumerate(permutation_of(dict(expr.attributes), rank)))
+    if expr.op == "take":
+        dim = expr.attribute("dim")
+        assert isinstance(dim, int)
+        return ((source, source + dim) for source in range(rank))
     if expr.op == "squeeze" or kind is Kind.REDUCTION:
         kept = [dim for dim in range(rank) if dim not in expr.dims]
         return ((dim, position) for position, dim in enumerate(kept))
@@ -180,15 +196,41 @@ def _join_parallel_loops(task: Task, fids: Sequence[int], loops: _Loops) -> None
                 break
 
 
+_Key: TypeAlias = tuple[int, int]
+
+
 def _common_order(
-    chains: Iterable[Sequence[tuple[int, int]]], reduced: set[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
-    """One order of all loops that every chain agrees with, earliest fid first among equals."""
-    after: dict[tuple[int, int], set[tuple[int, int]]] = {}
-    waiting: dict[tuple[int, int], int] = {}
-    for chain in chains:
+    chains: Mapping[int, Sequence[_Key]], first: Sequence[int], reduced: set[_Key]
+) -> tuple[tuple[_Key, ...], frozenset[int]]:
+    """One order of all loops, earliest fid first among equals, and the fids whose chains disagree with it.
+
+    Where chains contradict each other, those of the fids ``first`` count, and then the earlier ones.
+    """
+    for chain in chains.values():
         if len(set(chain)) < len(chain):
             raise DomainError("a tensor walks one loop with two of its dims")
+    order = _sorted_loops(chains.values(), reduced)
+    if order is not None:
+        return order, frozenset()
+    agreed: dict[int, Sequence[_Key]] = {fid: [] for fid in chains}
+    disagree: set[int] = set()
+    for fid in (*first, *(fid for fid in chains if fid not in first)):
+        tried = agreed | {fid: chains[fid]}
+        if _sorted_loops(tried.values(), reduced) is None:
+            disagree.add(fid)
+        else:
+            agreed = tried
+    alone = [[loop] for chain in chains.values() for loop in chain]
+    order = _sorted_loops([*agreed.values(), *alone], reduced)
+    assert order is not None
+    return order, frozenset(disagree)
+
+
+def _sorted_loops(chains: Iterable[Sequence[_Key]], reduced: set[_Key]) -> tuple[_Key, ...] | None:
+    """The loops of ``chains`` in an order that all agree with; None when there is none."""
+    after: dict[_Key, set[_Key]] = {}
+    waiting: dict[_Key, int] = {}
+    for chain in chains:
         for loop in chain:
             after.setdefault(loop, set())
             waiting.setdefault(loop, 0)
@@ -196,7 +238,7 @@ def _common_order(
             if second not in after[first]:
                 after[first].add(second)
                 waiting[second] += 1
-    order: list[tuple[int, int]] = []
+    order: list[_Key] = []
     ready = sorted(loop for loop, count in waiting.items() if not count)
     while ready:
         loop = min(ready, key=lambda candidate: (candidate in reduced, candidate))
@@ -206,9 +248,7 @@ def _common_order(
             waiting[follower] -= 1
             if not waiting[follower]:
                 ready.append(follower)
-    if len(order) < len(waiting):
-        raise DomainError("tensors hold the same dims in different orders")
-    return tuple(order)
+    return tuple(order) if len(order) == len(waiting) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,26 +265,46 @@ class Access:
     """How a tensor in global memory is stepped through: one stride per axis, in elements.
 
     0 where the tensor does not change along the axis, None where the stride is known only at run time. ``dims`` is the
-    tensor's dim whose stride an axis has, for the axes it changes along.
+    tensor's dim whose stride an axis has, for the axes it changes along. The rest is as in :class:`Storage`, with
+    ``bounds`` by axes. ``pointer`` is what kernels call the tensor's address.
     """
 
     fid: int
     strides: tuple[Formula | None, ...]
     dims: tuple[int | None, ...]
+    tensor: int
+    pointer: str
+    offset: Formula = 0
+    bounds: tuple[tuple[int, Formula, Formula], ...] = ()
+    fill: int | None = None
+    position: Position | None = None
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes along which the tensor changes."""
         return tuple(axis for axis, stride in enumerate(self.strides) if stride != 0)
 
+    @property
+    def formulas(self) -> tuple[tuple[str, Formula], ...]:
+        """The sizes that its address is computed from beside the extents of axes and the strides, as kernels name
+        them."""
+        found: list[tuple[str, Formula]] = [(f"{self.pointer}_offset", self.offset)]
+        for axis, first, end in self.bounds:
+            found += [(f"{self.pointer}_first{axis}", first), (f"{self.pointer}_end{axis}", end)]
+        if self.position is not None:
+            found += [(f"{self.pointer}_size", self.position.size), (f"{self.pointer}_stride", self.position.stride)]
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisDomain:
-    """A domain with merged axes and the access of every tensor of global memory."""
+    """A domain with merged axes, the access of every tensor of global memory that is read as it is or written, and
+    where the results of index ops are read from."""
 
     domain: Domain
     axes: tuple[Axis, ...]
     accesses: dict[int, Access]
+    sources: dict[int, Access]
 
     def axes_of(self, fid: int, type_: TensorType) -> frozenset[int]:
         """The axes along which a value changes."""
@@ -252,23 +312,59 @@ class AxisDomain:
         return frozenset(index for index, axis in enumerate(self.axes) if varying & {*axis.loops})
 
     def is_contiguous(self, access: Access) -> bool:
-        """True when the tensor is dense over the axes along which it changes, in their order."""
+        """True when the tensor is dense over the axes along which it changes, in their order, from its first element
+        on."""
         running: Formula = 1
         for axis in reversed(access.axes):
             if access.strides[axis] != running:
                 return False
             running = product([self.axes[axis].extent, running])
-        return True
+        return access.offset == 0 and not access.bounds and access.position is None
+
+    def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
+        """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
+        vector's length, beside the extent of ``axis``; None for any other tensor."""
+        if access.strides[axis] != 1 or None in access.strides:
+            return None
+        if self.is_contiguous(access):
+            return ()
+        strides = [stride for other in access.axes if other != axis and (stride := access.strides[other]) is not None]
+        bounds = [bound for bounded, *both in access.bounds if bounded == axis for bound in both]
+        taken = [access.position.stride] if access.position is not None else []
+        distances = dict.fromkeys([*strides, *bounds, *taken, *_magnitudes(access.offset)])
+        return tuple(distance for distance in distances if not self._has_factor(distance, axis))
+
+    def _has_factor(self, distance: Formula, axis: int) -> bool:
+        """Whether ``distance`` is a multiple of the extent of ``axis``."""
+        extent = self.axes[axis].extent
+        factors = distance[1:] if isinstance(distance, tuple) and distance[0] == "mul" else (distance,)
+        return distance == 0 or extent in factors
 
 
-def merge_axes(task: Task, domain: Domain, memory: dict[int, TensorType]) -> AxisDomain:
-    """``domain`` with loops merged into axes wherever every tensor of ``memory`` (fid to layout) allows it.
+def _magnitudes(offset: Formula) -> list[Formula]:
+    """The terms of ``offset`` without their signs."""
+    terms = offset[1:] if isinstance(offset, tuple) and offset[0] == "add" else (offset,)
+    return [
+        abs(term)
+        if isinstance(term, int)
+        else product(term[2:])  # type: ignore[arg-type]
+        if isinstance(term, tuple) and term[:2] == ("mul", -1)
+        else term  # type: ignore[misc]
+        for term in terms
+    ]
 
-    A reduced loop merges only with one that the same reductions run over. The loop of an ``iota`` stays alone, since
-    its coordinate is read. Loops along which no tensor of ``memory`` changes (those of an expand that is stored
-    compactly) are dropped.
+
+def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere: Mapping[int, Storage]) -> AxisDomain:
+    """``domain`` with loops merged into axes wherever every value in memory, its ``own`` or ``elsewhere``, allows it.
+
+    A reduced loop merges only with one that the same reductions run over. The loops of an ``iota`` and of what has
+    bounds stay alone, since their coordinates are read. Loops along which nothing in memory changes (those of an expand
+    that is stored compactly) are dropped.
     """
-    strides = {fid: _loop_strides(domain, fid, type_) for fid, type_ in memory.items()}
+    memory = [("T", fid, storage) for fid, storage in own.items()] + [
+        ("X", fid, each) for fid, each in elsewhere.items()
+    ]
+    strides = {(kind, fid): _loop_strides(domain, fid, storage) for kind, fid, storage in memory}
     alone = {
         loop
         for index in task.exprs
@@ -276,6 +372,8 @@ def merge_axes(task: Task, domain: Domain, memory: dict[int, TensorType]) -> Axi
         for loop in domain.dims[task.fusion.exprs[index].outputs[0]]
         if loop is not None
     }
+    alone |= {loop for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds
+              if (loop := domain.dims[fid][dim]) is not None}  # fmt: skip
     groups: list[list[int]] = []
     for loop in range(len(domain.loops)):
         if not domain.loops[loop].reduced and all(own.get(loop, (0, None))[0] == 0 for own in strides.values()):
@@ -294,28 +392,53 @@ def merge_axes(task: Task, domain: Domain, memory: dict[int, TensorType]) -> Axi
         for group in groups
     )
     accesses = {
-        fid: Access(
-            fid=fid,
-            strides=tuple(strides[fid].get(group[-1], (0, None))[0] for group in groups),
-            dims=tuple(strides[fid].get(group[-1], (0, None))[1] for group in groups),
-        )
-        for fid in memory
+        (kind, fid): _access(domain, fid, storage, strides[kind, fid], groups, f"{kind}{fid}")
+        for kind, fid, storage in memory
     }
-    return AxisDomain(domain=domain, axes=axes, accesses=accesses)
+    return AxisDomain(
+        domain=domain,
+        axes=axes,
+        accesses={fid: accesses["T", fid] for fid in own},
+        sources={fid: accesses["X", fid] for fid in elsewhere},
+    )
 
 
-def _loop_strides(domain: Domain, fid: int, type_: TensorType) -> dict[int, tuple[Formula | None, int | None]]:
-    """Loop to ``(stride, dim)`` of one tensor; loops it does not have are left out."""
+_LoopStrides: TypeAlias = "dict[int, tuple[Formula | None, int | None]]"
+
+
+def _access(
+    domain: Domain,
+    fid: int,
+    storage: Storage,
+    strides: _LoopStrides,
+    groups: Sequence[Sequence[int]],
+    pointer: str,
+) -> Access:
+    axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
+    bounded = ((domain.dims[fid][dim], first, end) for dim, first, end in storage.bounds)
+    return Access(
+        fid=fid,
+        strides=tuple(strides.get(group[-1], (0, None))[0] for group in groups),
+        dims=tuple(strides.get(group[-1], (0, None))[1] for group in groups),
+        tensor=storage.tensor,
+        pointer=pointer,
+        offset=storage.offset,
+        bounds=tuple((axis_of[loop], first, end) for loop, first, end in bounded if loop is not None),
+        fill=storage.fill,
+        position=storage.position,
+    )
+
+
+def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
+    """Loop to ``(stride, dim)`` of one value; loops it does not have are left out."""
     return {
         loop: (stride, dim)
-        for dim, (loop, stride) in enumerate(zip(domain.dims[fid], type_.strides, strict=True))
+        for dim, (loop, stride) in enumerate(zip(domain.dims[fid], storage.strides, strict=True))
         if loop is not None
     }
 
 
-def _merges(
-    domain: Domain, strides: dict[int, dict[int, tuple[Formula | None, int | None]]], outer: int, inner: int
-) -> bool:
+def _merges(domain: Domain, strides: Mapping[tuple[str, int], _LoopStrides], outer: int, inner: int) -> bool:
     if domain.loops[outer].walkers != domain.loops[inner].walkers:
         return False
     for own in strides.values():

@@ -12,10 +12,11 @@ from typing import Protocol
 
 from fusebuild.errors import SourceLocation
 from fusebuild.formula import Formula, evaluate, product, show
-from fusebuild.ir import DType, Task, TensorType
+from fusebuild.ir import DType, Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg
-from fusebuild.schedule.domain import AxisDomain, DomainError, domain_of, merge_axes
+from fusebuild.schedule.domain import Access, AxisDomain, DomainError, domain_of, merge_axes
+from fusebuild.schedule.storage import StorageError, own_storages, sources
 from fusebuild.target import Target
 
 C_TYPES = {
@@ -101,17 +102,6 @@ class Scheduler(Protocol):
         """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case."""
 
 
-def memory_types(task: Task) -> dict[int, TensorType]:
-    """The layout of every tensor of ``task`` that lives in device memory; an aliasing output has its target's."""
-    fusion = task.fusion
-    alias = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
-    fids = [fid for fid in task.inputs if fusion.value(fid).is_tensor and not fusion.value(fid).tensor.cpu]
-    types = {fid: fusion.value(fid).tensor for fid in fids}
-    for fid in task.outputs:
-        types[fid] = fusion.value(alias.get(fid, fid)).tensor
-    return types
-
-
 def axis_domain(task: Task) -> AxisDomain:
     """The merged iteration domain of ``task``.
 
@@ -126,7 +116,7 @@ def axis_domain(task: Task) -> AxisDomain:
         if domain.dims[output.alias] != domain.dims[output.fid]:
             name = task.fusion.value(output.alias).name
             raise DomainError(f"{name} is overwritten by {output.name} but read with other dims")
-    return merge_axes(task, domain, memory_types(task))
+    return merge_axes(task, domain, own_storages(task), sources(task))
 
 
 def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -> Rejection:
@@ -137,7 +127,22 @@ def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -
 
 
 def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
-    """The domain, or the rejection that its absence means. No kernel computes what a library does."""
+    """The domain, or the rejection that its absence means. No kernel computes what a library does.
+
+    All families but pointwise ones walk their tensors in one order.
+    """
+    found = any_domain(scheduler, task)
+    if isinstance(found, Rejection):
+        return found
+    if found.domain.reordered:
+        fid = min(found.domain.reordered)
+        name = task.fusion.value(fid).name
+        return rejection(scheduler, task, f"{name} holds the same dims in another order", fid)
+    return found
+
+
+def any_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
+    """As :func:`try_domain`, for families that read in any order."""
     for index in task.exprs:
         expr = task.fusion.exprs[index]
         if op_of(expr).kind is Kind.LIBRARY:
@@ -145,10 +150,12 @@ def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
     if "axis_domain" not in task.analyses:
         try:
             task.analyses["axis_domain"] = axis_domain(task)
-        except DomainError as error:
+        except (DomainError, StorageError) as error:
             task.analyses["axis_domain"] = error
     found = task.analyses["axis_domain"]
-    return found if isinstance(found, AxisDomain) else rejection(scheduler, task, str(found))
+    if isinstance(found, AxisDomain):
+        return found
+    return rejection(scheduler, task, str(found), found.fid if isinstance(found, StorageError) else None)
 
 
 def reductions(task: Task) -> tuple[int, ...]:
@@ -169,9 +176,8 @@ def extent_names(domain: AxisDomain) -> tuple[str, ...]:
 
 
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
-    """Pointers of the task's tensors, inputs first. ``__restrict__`` unless an output overwrites an input."""
-    fusion = task.fusion
-    restrict = "" if any(output.alias is not None for output in fusion.outputs) else " __restrict__"
+    """Pointers of the task's tensors, inputs first."""
+    fusion, restrict = task.fusion, _restrict(task)
     outputs = set(task.outputs)
     names = {output.fid: output.name for output in fusion.outputs}
     parameters = []
@@ -186,6 +192,23 @@ def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
                 comment=f"{names.get(fid, value.name)}: {value.type}",
             )
         )
+    return parameters
+
+
+def _restrict(task: Task) -> str:
+    """``__restrict__``, unless an output overwrites an input."""
+    return "" if any(output.alias is not None for output in task.fusion.outputs) else " __restrict__"
+
+
+def source_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+    """Pointers that index ops read from, one each."""
+    parameters = []
+    for fid, access in domain.sources.items():
+        value = task.fusion.value(access.tensor)
+        comment = f"{value.name}: {value.type}, for {task.fusion.value(fid).name}"
+        declaration = f"const {C_TYPES[value.dtype]}*{_restrict(task)} {access.pointer}"
+        arg = TensorArg(fid=access.tensor)
+        parameters.append(Parameter(declaration=declaration, name=access.pointer, arg=arg, comment=comment))
     return parameters
 
 
@@ -226,17 +249,22 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
         for index, axis in enumerate(domain.axes)
         if not isinstance(axis.extent, int)
     ]
-    for access in domain.accesses.values():
+    for access in (*domain.accesses.values(), *domain.sources.values()):
         if domain.is_contiguous(access):
             continue
         for axis in access.axes:
             stride, dim = access.strides[axis], access.dims[axis]
             if isinstance(stride, int) or dim is None:
                 continue
-            name = f"T{access.fid}_stride{axis}"
+            name = f"{access.pointer}_stride{axis}"
             arg = StrideArg(fid=access.fid, dim=dim) if stride is None else FormulaArg(formula=stride)
             comment = f"stride of dim {dim}, in elements"
             parameters.append(Parameter(declaration=f"int64_t {name}", name=name, arg=arg, comment=comment))
+        parameters += [
+            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula))
+            for name, formula in access.formulas
+            if not isinstance(formula, int)
+        ]
     return parameters
 
 
@@ -244,7 +272,7 @@ def kernel_parameters(task: Task, domain: AxisDomain, partials: Sequence[Paramet
     """All that a kernel of ``task`` may read or write, with ``partials`` after its tensors; rendering leaves out what
     the kernel does not use."""
     tensors, scalars = tensor_parameters(task, domain), scalar_parameters(task)
-    return (*tensors, *partials, *scalars, *extent_parameters(domain))
+    return (*tensors, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
 
 
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
@@ -259,8 +287,8 @@ def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comm
 
 
 def vector_fids(domain: AxisDomain, axis: int) -> tuple[int, ...]:
-    """Tensors that can be accessed by vectors along ``axis``: dense where they change along it."""
-    return tuple(fid for fid, access in domain.accesses.items() if axis in access.axes and domain.is_contiguous(access))
+    """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
+    return tuple(fid for fid, access in domain.accesses.items() if domain.unit_stride(access, axis) is not None)
 
 
 def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
@@ -270,18 +298,19 @@ def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
 
 
 def vector_guards(
-    task: Task, domain: AxisDomain, axis: int, vec: int, one_by_one: Container[int] = ()
+    task: Task, domain: AxisDomain, axis: int, vec: int, one_by_one: Container[int] = (), also: Sequence[Access] = ()
 ) -> tuple[Formula, ...]:
-    """The innermost extent is a multiple of ``vec`` and every vector access is aligned; tensors ``one_by_one`` are
-    accessed so."""
+    """The innermost extent is a multiple of ``vec`` and every vector access is aligned, ``also`` those to sources;
+    tensors ``one_by_one`` are accessed so."""
     if vec == 1:
         return ()
+    accesses = [*(domain.accesses[fid] for fid in vector_fids(domain, axis) if fid not in one_by_one), *also]
     aligned: list[Formula] = [
-        ("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes))
-        for fid in vector_fids(domain, axis)
-        if fid not in one_by_one
+        ("aligned", access.tensor, min(16, vec * task.fusion.value(access.fid).dtype.bytes)) for access in accesses
     ]
-    return (("eq", ("mod", domain.axes[axis].extent, vec), 0), *aligned)
+    distances = [distance for access in accesses for distance in domain.unit_stride(access, axis) or ()]
+    multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in (domain.axes[axis].extent, *distances)]
+    return tuple(dict.fromkeys([*multiples, *aligned]))
 
 
 Width = tuple[str, tuple[Formula, ...], int, str]

@@ -14,7 +14,8 @@ from fusebuild.formula import Formula, product
 from fusebuild.ir import Expr, Task, TensorType
 from fusebuild.ops import Kind, op_of
 from fusebuild.plan import BatchDim, LibraryCall
-from fusebuild.schedule.kernel import Rejection, VariantSpec, memory_types, rejection
+from fusebuild.schedule.kernel import Rejection, VariantSpec, rejection
+from fusebuild.schedule.storage import stored_types
 from fusebuild.target import Target
 
 
@@ -33,7 +34,7 @@ class LibraryScheduler:
             if problem := _operand_problem(call, task.fusion.value(fid).tensor, fid):
                 name = task.fusion.value(fid).name
                 return rejection(self.name, task, f"{name} {problem}", result)
-        memory = memory_types(task)
+        memory = stored_types(task)
         if not _is_dense(memory[result]):
             name = task.fusion.value(result).name
             return rejection(self.name, task, f"{name} overwrites a tensor that is not contiguous", result)

@@ -18,12 +18,12 @@ from fusebuild.schedule.kernel import (
     LaunchSpec,
     Rejection,
     VariantSpec,
+    any_domain,
     axis_product,
     fits_int32,
     hint,
     kernel_parameters,
     rejection,
-    try_domain,
     usable,
     vector_guards,
     vector_width,
@@ -49,7 +49,7 @@ class PointwiseScheduler:
             expr = task.fusion.exprs[index]
             if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
                 return rejection(self.name, task, f"{expr.op} is a {kind.value}", expr.outputs[0])
-        domain = try_domain(self.name, task)
+        domain = any_domain(self.name, task)
         if isinstance(domain, Rejection):
             return domain
         for fid in task.outputs:
@@ -59,12 +59,13 @@ class PointwiseScheduler:
         return None
 
     def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
-        domain = try_domain(self.name, task)
+        domain = any_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         total = axis_product(domain, range(len(domain.axes)))
         inner = len(domain.axes) - 1
         vec = vector_width(task, domain, inner) if domain.axes else 1
-        vector = vector_guards(task, domain, inner, vec) if domain.axes else ()
+        sources = [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
+        vector = vector_guards(task, domain, inner, vec, also=sources) if domain.axes else ()
         small = fits_int32(total)
         variants = [
             (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),

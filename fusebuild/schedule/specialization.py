@@ -20,7 +20,9 @@ from fusebuild.target import Target
 
 def specialized_variants(fusion: Fusion, scheduler: Scheduler, target: Target) -> tuple[VariantSpec, ...]:
     """One variant of the segment ``fusion`` for each combination of sizes that the recipe names for its symbols."""
-    return tuple(variant for sizes in named_sizes(fusion) for variant in _first_choice(fusion, scheduler, target, sizes))
+    return tuple(
+        variant for sizes in named_sizes(fusion) for variant in _first_choice(fusion, scheduler, target, sizes)
+    )
 
 
 def named_sizes(fusion: Fusion) -> Iterator[Mapping[str, int]]:

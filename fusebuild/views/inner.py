@@ -18,7 +18,6 @@ from fusebuild.views.kernel_view import (
     accumulate,
     accumulators,
     element_coordinate,
-    iota_axes,
     is_vector,
     join,
     make_view,
@@ -66,7 +65,7 @@ def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tupl
     """``(coordinates and statistics of the row, base addresses)`` before the first sweep."""
     body = rows.body
     touched = [*rows.reads, *outputs]
-    needed = body.needs_coordinates(touched, rows.row) | (iota_axes(body, rows.exprs) & {*rows.row.axes})
+    needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
     loads = [fid for fid in rows.reads if not rows.has_columns(fid)]
     still, _ = body.split(rows.exprs, rows.column.axes)
     lines = (
@@ -98,7 +97,7 @@ def row_sweep(
     moving = [fid for fid in reads if rows.inner in body.domain.accesses[fid].axes]
     hoisted, inside = body.split(exprs, [rows.inner])
     coordinate = element_coordinate(body, [rows.row, rows.column], rows.inner, body.spec.vec)
-    needed = body.needs_coordinates(reads, rows.column) | (iota_axes(body, exprs) & {*rows.column.axes})
+    needed = body.needs_coordinates(reads, rows.column) | (body.coordinate_axes(exprs) & {*rows.column.axes})
     needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
     return Sweep(
         coordinates=body.coordinates(rows.column, needed),
@@ -145,7 +144,9 @@ def row_epilogue(rows: Rows, done: Iterable[int], level: dict[int, int], at: int
     still, _ = rows.body.split(rows.exprs, rows.column.axes)
     finished = set(done)
     return tuple(
-        rows.body.statement(expr) for expr in still if level[expr.outputs[0]] == at and expr.outputs[0] not in finished
+        rows.body.statement(expr, lambda axis: rows.body.coordinate(rows.row, axis))
+        for expr in still
+        if level[expr.outputs[0]] == at and expr.outputs[0] not in finished
     )
 
 

@@ -16,7 +16,6 @@ from fusebuild.views.kernel_view import (
     Lines,
     Sweep,
     accumulators,
-    iota_axes,
     join,
     make_view,
     scalar_load,
@@ -119,7 +118,7 @@ class _Walk:
         known = body.roots(exprs, needed)
         totals = [folding for folding in foldings(body, self.parts.along) if known.intersection(folding.expr.outputs)]
         coordinates = body.needs_coordinates([*loads, *based, *narrow], rows.row)
-        coordinates |= iota_axes(body, (*exprs, *columns)) & {*rows.row.axes}
+        coordinates |= body.coordinate_axes((*exprs, *columns)) & {*rows.row.axes}
         return Sweep(
             row=(
                 *body.coordinates(rows.row, coordinates),

@@ -91,21 +91,11 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
 def is_vector(body: Body, fid: int) -> bool:
     """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
     domain = body.domain
-    return (
-        bool(domain.axes)
-        and len(domain.axes) - 1 in domain.accesses[fid].axes
-        and domain.is_contiguous(domain.accesses[fid])
-    )
+    return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], len(domain.axes) - 1) is not None
 
 
 def scalar_load(body: Body, fid: int, address: str) -> str:
     return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
-
-
-def iota_axes(body: Body, exprs: Iterable[Expr]) -> set[int]:
-    """Axes whose coordinate an iota among ``exprs`` reads."""
-    iotas = [expr.outputs[0] for expr in exprs if expr.op == "iota"]
-    return {axis for fid in iotas for axis in body.axes_of(fid)}
 
 
 def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Callable[[int], str]:

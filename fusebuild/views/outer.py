@@ -16,7 +16,6 @@ from fusebuild.views.kernel_view import (
     accumulate,
     accumulators,
     element_coordinate,
-    iota_axes,
     is_vector,
     make_view,
     scalar_load,
@@ -51,7 +50,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
     coordinate = element_coordinate(body, groups, last, spec.vec)
     hoisted, inside = body.split(exprs, [last])
-    iota = iota_axes(body, exprs)
+    iota = body.coordinate_axes(exprs)
     totals = accumulate(body, indices, "[k]")
     sweep = Sweep(
         load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
@@ -140,7 +139,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     outputs = [fid for fid in spec.task.outputs if body.depends_on(fid, results)]
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
-    needed = body.needs_coordinates([*reads, *outputs], kept) | iota_axes(body, exprs)
+    needed = body.needs_coordinates([*reads, *outputs], kept) | body.coordinate_axes(exprs)
     epilogue = column_epilogue(body, indices, [kept], totals.results, outputs)
     sweep = Sweep(
         accumulators=totals.accumulators,

@@ -27,7 +27,6 @@ from fusebuild.views.kernel_view import (
     Sweep,
     element_coordinate,
     element_store,
-    iota_axes,
     is_vector,
     make_view,
     scalar_load,
@@ -74,7 +73,7 @@ def scan(spec: KernelSpec) -> KernelView:
     reads = tuple(sorted({*before.reads, *after.reads}))
     loads = global_loads(rows)
     needed = body.needs_coordinates([*reads, *parts.wide], rows.column)
-    needed |= iota_axes(body, [*before.exprs, *after.exprs]) & {*rows.column.axes}
+    needed |= body.coordinate_axes([*before.exprs, *after.exprs]) & {*rows.column.axes}
     first = Sweep(
         coordinates=body.coordinates(rows.column, needed),
         loads=tuple(line for fid in reads if is_vector(body, fid) for line in loads(fid)),
@@ -142,7 +141,7 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     coordinate = element_coordinate(body, groups, last, spec.vec)
     hoisted, early = body.split(before, [last])
     hoisted_after, late = body.split(_without_scans(after), [last])
-    iota = iota_axes(body, [*before, *after])
+    iota = body.coordinate_axes([*before, *after])
     strided = [fid for fid in parts.wide if not is_vector(body, fid)]
     sweep = Sweep(
         coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *parts.wide], walked) | iota),

@@ -1,0 +1,99 @@
+"""``cat``, ``triu``, ``tril``, ``index_select``, ``embedding`` and ``gather``, written in ``place``, ``take`` and
+comparisons of coordinates."""
+
+from __future__ import annotations
+
+from fusebuild.formula import Formula, total
+from fusebuild.ir import DType, Expr, Value
+from fusebuild.passes.rewriting import Rewriter
+
+_TAKES = {"index_select": "take", "embedding": "take", "gather": "take_along_axis"}
+
+COMPOSITES = frozenset({"cat", "triu", "tril", *_TAKES})
+
+
+def indexing(rewriter: Rewriter, expr: Expr) -> None:
+    """Write ``expr``, one of :data:`COMPOSITES`, in primitives."""
+    if expr.op == "cat":
+        _cat(rewriter, expr)
+    elif expr.op in ("triu", "tril"):
+        _triangle(rewriter, expr)
+    else:
+        named = {"dim": dict(expr.attributes).get("dim", 0)}
+        rewriter.emit(_TAKES[expr.op], rewriter.operands(expr), named, result=expr.outputs[0], location=expr.location)
+
+
+def _cat(rewriter: Rewriter, expr: Expr) -> None:
+    """Each operand, put in its place in the result, where the coordinate is in that place."""
+    operands, (fid,) = rewriter.operands(expr), expr.outputs
+    dtype, dim = rewriter.value(fid).dtype, expr.attribute("dim")
+    assert isinstance(dim, int)
+    extents = [operand.tensor.shape[dim] for operand in operands]
+    ends = [total(extents[: index + 1]) for index in range(len(operands))]
+    parts: list[Value] = []
+    for index, operand in enumerate(operands):
+        if operand.dtype is not dtype:
+            named = {"dtype": dtype}
+            operand = rewriter.emit("cast", [operand], named, name=f"{operand.name}_cast", location=expr.location)
+        before, after = total(extents[:index]), total(extents[index + 1 :])
+        parts.append(_placed(rewriter, expr, operand, dim, before, after))
+    result = parts[-1]
+    for index in reversed(range(len(parts) - 1)):
+        inside = _before(rewriter, expr, result, dim, ends[index])
+        is_last = index == 0
+        result = rewriter.emit(
+            "where", [inside, parts[index], result],
+            name="" if is_last else f"{rewriter.value(fid).name}_tail", location=expr.location,
+        )  # fmt: skip
+        if result.dtype is not dtype:
+            result = rewriter.emit("cast", [result], {"dtype": dtype}, location=expr.location)
+    rewriter.replace(fid, result, location=expr.location)
+
+
+def _placed(rewriter: Rewriter, expr: Expr, operand: Value, dim: int, before: Formula, after: Formula) -> Value:
+    if before == 0 and after == 0:
+        return operand
+    inner_dims = operand.tensor.rank - 1 - dim
+    widths = (*(0,) * (2 * inner_dims), before, after)
+    name = f"{operand.name}_placed"
+    return rewriter.emit("place", [operand], {"pad_widths": widths}, name=name, location=expr.location)
+
+
+def _before(rewriter: Rewriter, expr: Expr, like: Value, dim: int, end: Formula) -> Value:
+    """Where the coordinate on ``dim`` of the tensor ``like`` is below ``end``."""
+    coordinate = _coordinate(rewriter, expr, like, dim)
+    bound = _number(rewriter, expr, end)
+    return rewriter.emit("lt", [coordinate, bound], location=expr.location)
+
+
+def _number(rewriter: Rewriter, expr: Expr, formula: Formula) -> Value:
+    if isinstance(formula, int):
+        return rewriter.constant(formula, location=expr.location)
+    return rewriter.emit("size", [], {"extent": formula}, location=expr.location)
+
+
+def _coordinate(rewriter: Rewriter, expr: Expr, like: Value, dim: int) -> Value:
+    """The coordinate on ``dim`` of the tensor ``like``, an integer for each of its elements or for those of one row."""
+    zero, one = (rewriter.constant(literal, location=expr.location) for literal in (0, 1))
+    named = {"length": like.tensor.shape[dim], "dtype": DType.INT64}
+    indices = rewriter.emit("iota", [zero, one], named, location=expr.location)
+    mask = tuple(other != dim for other in range(like.tensor.rank))
+    if not any(mask):
+        return indices
+    return rewriter.emit("broadcast", [indices], {"is_broadcast_dim": mask}, location=expr.location)
+
+
+def _triangle(rewriter: Rewriter, expr: Expr) -> None:
+    """The operand where the column is not before (not after) the diagonal, 0 elsewhere."""
+    (operand,), (fid,) = rewriter.operands(expr), expr.outputs
+    rank = operand.tensor.rank
+    row, column = (_coordinate(rewriter, expr, operand, dim) for dim in (rank - 2, rank - 1))
+    diagonal = rewriter.constant(int(str(expr.attribute("diagonal"))), location=expr.location)
+    shifted = rewriter.emit("add", [row, diagonal], location=expr.location)
+    test = "ge" if expr.op == "triu" else "le"
+    kept = rewriter.emit(test, [column, shifted], location=expr.location)
+    zero = rewriter.constant(0, dtype=operand.dtype, location=expr.location)
+    result = rewriter.emit("where", [kept, operand, zero], location=expr.location)
+    if result.dtype is not operand.dtype:
+        result = rewriter.emit("cast", [result], {"dtype": operand.dtype}, location=expr.location)
+    rewriter.replace(fid, result, location=expr.location)

@@ -1,0 +1,309 @@
+"""Bring index ops to memory: ``slice``, ``pad`` and ``reshape`` move up through what is computed element by element.
+
+``slice(a * b)`` is ``slice(a) * slice(b)``: what is left reads inputs and results of reductions directly, which kernels
+do while they load. Values are computed again where several places read them; arithmetic is free beside memory. What
+``pad`` puts around a computed value is chosen by coordinates, since zero around ``a`` is not zero around ``exp(a)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusebuild.errors import SourceLocation
+from fusebuild.formula import Formula, total
+from fusebuild.index_ops import pad_widths, permutation_of, reshape_groups
+from fusebuild.ir import Attribute, DType, Expr, Fusion, Value
+from fusebuild.ops import OPS, Kind
+from fusebuild.passes.rewriting import Rewriter
+
+
+def index_reads(fusion: Fusion) -> Fusion:
+    """``fusion`` with index ops next to what is in memory, as far as that goes."""
+    rewriter = Rewriter(fusion)
+    if not any(OPS[expr.op].kind is Kind.INDEX for expr in fusion.exprs):
+        return fusion
+    copies = _Copies(rewriter=rewriter, made={})
+    movers: dict[object, _Mover] = {}
+    for expr in fusion.exprs:
+        if OPS[expr.op].kind is not Kind.INDEX:
+            rewriter.keep(expr)
+            continue
+        move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
+        mover = None if move is None else movers.setdefault(move, _Mover(move=move, copies=copies, done={}))
+        if mover is None or not mover.passes(source):
+            _keep(copies, expr)
+            continue
+        moved = mover.moved(source, expr.location)
+        if expr.op == "pad":
+            assert isinstance(move, _Pad)
+            moved = _chosen(rewriter, expr, move, moved)
+        rewriter.replace(expr.outputs[0], moved, location=expr.location)
+    return rewriter.finish()
+
+
+def _keep(copies: _Copies, expr: Expr) -> None:
+    """``expr`` as it is, but for a copy of a tensor that it cannot read where it is."""
+    rewriter = copies.rewriter
+    source, *others = rewriter.operands(expr)
+    readable = copies.readable(source, expr.location)
+    if readable is source:
+        rewriter.keep(expr)
+    else:
+        named = dict(expr.attributes)
+        rewriter.emit(expr.op, [readable, *others], named, result=expr.outputs[0], location=expr.location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copies:
+    """Copies of inputs whose strides only the caller knows: what lies elsewhere is found by strides that are known.
+
+    A ``segment_set``, because a ``set`` is no copy to later passes."""
+
+    rewriter: Rewriter
+    made: dict[int, Value]
+
+    def readable(self, value: Value, location: SourceLocation) -> Value:
+        """``value``, or a copy of it."""
+        if None not in value.tensor.strides:
+            return value
+        if value.fid not in self.made:
+            name = f"{value.name}_contiguous"
+            self.made[value.fid] = self.rewriter.emit("segment_set", [value], name=name, location=location)
+        return self.made[value.fid]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slice:
+    """``(start, end, stride)`` for each dim."""
+
+    dims: tuple[tuple[Formula, Formula, Formula], ...]
+
+    op = "slice"
+
+    def attributes(self) -> dict[str, Attribute]:
+        starts, ends, steps = (tuple(each[position] for each in self.dims) for position in range(3))
+        return {"start_indices": starts, "end_indices": ends, "strides": steps}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return all(each == (0, extent, 1) for each, extent in zip(self.dims, shape, strict=True))
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Slice | None:
+        """The same move on an operand of ``shape`` that broadcasts to ``whole``."""
+        pairs = zip(self.dims, shape, whole, strict=True)
+        return _Slice(dims=tuple((0, 1, 1) if own == 1 and size != 1 else each for each, own, size in pairs))
+
+    def permuted(self, order: Sequence[int]) -> _Slice:
+        """The same move before dims are put in ``order``."""
+        dims = dict(zip(order, self.dims, strict=True))
+        return _Slice(dims=tuple(dims[dim] for dim in range(len(dims))))
+
+    def with_ones(self, kept: Sequence[int], rank: int) -> _Slice:
+        """The same move on a tensor of ``rank`` dims, whose dims ``kept`` are these and whose others have size 1."""
+        dims = dict(zip(kept, self.dims, strict=True))
+        return _Slice(dims=tuple(dims.get(dim, (0, 1, 1)) for dim in range(rank)))
+
+    def without(self, dims: Sequence[int]) -> _Slice:
+        """The same move without ``dims``, which have size 1."""
+        return _Slice(dims=tuple(each for dim, each in enumerate(self.dims) if dim not in dims))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pad:
+    """``(before, after)`` for each dim."""
+
+    dims: tuple[tuple[Formula, Formula], ...]
+
+    op = "place"
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"pad_widths": tuple(width for pair in reversed(self.dims) for width in pair)}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return all(each == (0, 0) for each in self.dims)
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Pad | None:
+        pairs = zip(self.dims, shape, whole, strict=True)
+        return _Pad(dims=tuple((0, 0) if own == 1 and size != 1 else each for each, own, size in pairs))
+
+    def permuted(self, order: Sequence[int]) -> _Pad:
+        dims = dict(zip(order, self.dims, strict=True))
+        return _Pad(dims=tuple(dims[dim] for dim in range(len(dims))))
+
+    def with_ones(self, kept: Sequence[int], rank: int) -> _Pad:
+        dims = dict(zip(kept, self.dims, strict=True))
+        return _Pad(dims=tuple(dims.get(dim, (0, 0)) for dim in range(rank)))
+
+    def without(self, dims: Sequence[int]) -> _Pad:
+        return _Pad(dims=tuple(each for dim, each in enumerate(self.dims) if dim not in dims))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reshape:
+    """From the shape ``old`` to ``new``."""
+
+    old: tuple[Formula, ...]
+    new: tuple[Formula, ...]
+
+    op = "reshape"
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"shape": self.new}
+
+    def is_idle(self, shape: Sequence[Formula]) -> bool:
+        return self.old == self.new
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Reshape | None:
+        """None where the operand broadcasts along some dims of a run that is reshaped as one, and not along others."""
+        new: list[Formula] = []
+        for old_run, new_run in reshape_groups(self.old, self.new) or ():
+            own = [shape[dim] for dim in old_run]
+            if own == [self.old[dim] for dim in old_run]:
+                new += [self.new[dim] for dim in new_run]
+            elif all(extent == 1 for extent in own):
+                new += [1 for _ in new_run]
+            else:
+                return None
+        return _Reshape(old=tuple(shape), new=tuple(new))
+
+
+_Move = _Slice | _Pad | _Reshape
+
+
+def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
+    """What ``expr`` does; None for what stays where it is."""
+    if expr.op not in ("slice", "pad", "place", "reshape"):
+        return None
+    tensor, named = rewriter.operands(expr)[0].tensor, dict(expr.attributes)
+    if expr.op in ("pad", "place"):
+        return _Pad(dims=tuple(pad_widths(tensor.rank, named)))
+    if expr.op == "reshape":
+        return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
+    starts, ends = named["start_indices"], named["end_indices"]
+    steps = named["strides"] or (1,) * tensor.rank
+    return _Slice(dims=tuple(zip(starts, ends, steps, strict=True)))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mover:
+    """One move, done to whatever it passes through, once each."""
+
+    move: _Move
+    copies: _Copies
+    done: dict[int, Value]
+
+    @property
+    def rewriter(self) -> Rewriter:
+        return self.copies.rewriter
+
+    def passes(self, value: Value) -> bool:
+        """Whether the move can go on to the operands of what defines ``value``."""
+        definition = self.rewriter.definition(value)
+        if definition is None or definition.op == "segment_set":
+            return False
+        if OPS[definition.op].kind is Kind.POINTWISE:
+            operands = [each for each in self.rewriter.operands(definition) if each.is_tensor]
+            return all(self.move.on(each.tensor.shape, value.tensor.shape) is not None for each in operands)
+        if isinstance(self.move, _Reshape):
+            if definition.op == "expand":
+                (operand,) = self.rewriter.operands(definition)
+                return self.move.on(operand.tensor.shape, value.tensor.shape) is not None
+            return definition.op == "full"
+        return definition.op in ("permute", "broadcast", "squeeze", "expand", "full")
+
+    def moved(self, value: Value, location: SourceLocation) -> Value:
+        """``value`` after the move, whose own expr is the last to be recorded."""
+        if value.fid not in self.done:
+            self.done[value.fid] = self._moved(value, location)
+        return self.done[value.fid]
+
+    def _moved(self, value: Value, location: SourceLocation) -> Value:
+        if self.move.is_idle(value.tensor.shape):
+            return value
+        definition = self.rewriter.definition(value)
+        if definition is None or not self.passes(value):
+            return self._read(value, location)
+        if OPS[definition.op].kind is Kind.POINTWISE:
+            return self._pointwise(value, definition)
+        return self._view(value, definition)
+
+    def _read(self, value: Value, location: SourceLocation) -> Value:
+        name = f"{value.name}_{self.move.op}"
+        value = self.copies.readable(value, location)
+        return self.rewriter.emit(self.move.op, [value], self.move.attributes(), name=name, location=location)
+
+    def _other(self, move: _Move) -> _Mover:
+        return self if move == self.move else _Mover(move=move, copies=self.copies, done={})
+
+    def _pointwise(self, value: Value, definition: Expr) -> Value:
+        operands: list[Value] = []
+        for operand in self.rewriter.operands(definition):
+            if operand.is_tensor:
+                move = self.move.on(operand.tensor.shape, value.tensor.shape)
+                assert move is not None
+                operand = self._other(move).moved(operand, definition.location)
+            operands.append(operand)
+        named = dict(definition.attributes)
+        return self.rewriter.emit(definition.op, operands, named, name=value.name, location=definition.location)
+
+    def _view(self, value: Value, definition: Expr) -> Value:
+        (operand, *_), named = self.rewriter.operands(definition), dict(definition.attributes)
+        move, rank = self.move, value.tensor.rank
+        if definition.op == "full":
+            named["shape"] = self._result_shape(value)
+            return self.rewriter.emit("full", [operand], named, name=value.name, location=definition.location)
+        if definition.op == "expand":
+            on = move.on(operand.tensor.shape, value.tensor.shape)
+            assert on is not None
+            source = self._other(on).moved(operand, definition.location)
+            named["shape"] = self._result_shape(value)
+            return self.rewriter.emit("expand", [source], named, name=value.name, location=definition.location)
+        assert not isinstance(move, _Reshape)
+        if definition.op == "permute":
+            before: _Move = move.permuted(permutation_of(named, rank))
+        elif definition.op == "broadcast":
+            new = [dim for dim, is_new in enumerate(named["is_broadcast_dim"]) if is_new]  # type: ignore[arg-type]
+            if not all(_is_idle_dim(move, dim) for dim in new):
+                return self._read(value, definition.location)
+            before = move.without(new)
+        else:
+            kept = [dim for dim in range(operand.tensor.rank) if dim not in definition.dims]
+            before = move.with_ones(kept, operand.tensor.rank)
+        source = self._other(before).moved(operand, definition.location)
+        return self.rewriter.emit(definition.op, [source], named, name=value.name, location=definition.location)
+
+    def _result_shape(self, value: Value) -> tuple[Formula, ...]:
+        (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
+        return result.shape  # type: ignore[union-attr]
+
+
+def _is_idle_dim(move: _Slice | _Pad, dim: int) -> bool:
+    return move.dims[dim] in ((0, 1, 1), (0, 0))
+
+
+def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
+    """``inside`` within the bounds of the padded tensor, the value that ``expr`` pads with elsewhere."""
+    source, fill = rewriter.operands(expr)
+    rank, location = source.tensor.rank, expr.location
+    shape = rewriter.value(expr.outputs[0]).tensor.shape
+    for dim, (before, after) in enumerate(move.dims):
+        zero, one = (rewriter.constant(literal, location=location) for literal in (0, 1))
+        named: dict[str, Attribute] = {"length": shape[dim], "dtype": DType.INT64}
+        bounds = [("ge", before)] if before != 0 else []
+        bounds += [("lt", total([before, source.tensor.shape[dim]]))] if after != 0 else []
+        for test, bound in bounds:
+            position = rewriter.emit("iota", [zero, one], named, location=location)
+            mask = tuple(other != dim for other in range(rank))
+            if any(mask):
+                position = rewriter.emit("broadcast", [position], {"is_broadcast_dim": mask}, location=location)
+            limit = (
+                rewriter.constant(bound, location=location)
+                if isinstance(bound, int)
+                else rewriter.emit("size", [], {"extent": bound}, location=location)
+            )
+            is_inside = rewriter.emit(test, [position, limit], location=location)
+            inside = rewriter.emit("where", [is_inside, inside, fill], location=location)
+    dtype = rewriter.value(expr.outputs[0]).dtype
+    if inside.dtype is not dtype:
+        inside = rewriter.emit("cast", [inside], {"dtype": dtype}, location=location)
+    return inside
