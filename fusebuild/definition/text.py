@@ -330,5 +330,5 @@ def _recipe_attribute(value: Attribute) -> str:
     if isinstance(value, DType):
         return value.value
     if isinstance(value, tuple):
-        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"
+        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"  # type: ignore[arg-type]
     return str(value)
