@@ -13,10 +13,12 @@ from fusebuild.schedule.library import LibraryScheduler, has_library_call
 from fusebuild.schedule.pointwise import PointwiseScheduler
 from fusebuild.schedule.reduction import ReductionScheduler
 from fusebuild.schedule.scan import ScanScheduler, ordered
+from fusebuild.schedule.transpose import TransposeScheduler
 from fusebuild.target import Target
 
 SCHEDULERS: tuple[Scheduler, ...] = (
     AliasScheduler(),
+    TransposeScheduler(),
     PointwiseScheduler(),
     ReductionScheduler(),
     InnerPersistentScheduler(),

@@ -14,9 +14,11 @@ from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_finish, reduction_outer
 from fusebuild.views.pointwise import pointwise
 from fusebuild.views.scan import scan, scan_outer
+from fusebuild.views.transpose import transpose
 
 _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise": pointwise,
+    "transpose": transpose,
     "inner_persistent": inner_persistent,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,

@@ -1,7 +1,8 @@
-"""The view of pointwise kernels."""
+"""The view of pointwise kernels, and the walk over elements that transposing kernels share with them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fusebuild.body import Body, Group
@@ -22,51 +23,81 @@ from fusebuild.views.kernel_view import (
 
 def pointwise(spec: KernelSpec) -> KernelView:
     body = Body(spec)
-    inner = len(spec.domain.axes) - 1
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
-    outputs = spec.task.outputs
+    sweep = elements(body, [group])
+    exprs = body.closure(spec.task.outputs)
+    return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+
+
+def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -> Sweep:
+    """The walk over vectors of neighbouring elements: everything of a vector is loaded before any of it is computed.
+
+    Tensors ``tiled`` are found in, and left in, tiles of shared memory that other lines fill and empty; the last two
+    groups are then the tile's rows ``o`` and columns ``i``.
+    """
+    spec, outputs = body.spec, body.task.outputs
+    inner = len(spec.domain.axes) - 1
     exprs = body.closure(outputs)
-    reads = body.reads(outputs)
+    reads = [fid for fid in body.reads(outputs) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
     vectors = [fid for fid in moving if is_vector(body, fid)]
-    strided = [fid for fid in (*moving, *outputs) if fid not in vectors and not is_vector(body, fid)]
-    sources = _sources(body, exprs, group, inner)
+    stored = [fid for fid in outputs if fid not in tiled]
+    strided = [fid for fid in (*moving, *stored) if fid not in vectors and not is_vector(body, fid)]
+    sources = _sources(body, exprs, groups)
     hoisted, element = body.split(exprs, [inner])
-    unloaded = [fid for fid in (*reads, *outputs) if fid not in vectors]
-    needed = body.needs_coordinates(unloaded, group)
-    needed |= body.coordinate_axes(expr for expr in exprs if expr not in sources.early)
-    coordinate = element_coordinate(body, [group], inner, spec.vec)
-    early = body.needs_coordinates(vectors, group) | body.coordinate_axes(sources.early)
-    sweep = Sweep(
-        load_coordinates=body.coordinates(group, early),
-        coordinates=body.coordinates(group, needed),
+    unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
+    late = [expr for expr in exprs if expr not in sources.early]
+    coordinate = element_coordinate(body, groups, inner, spec.vec)
+    return Sweep(
+        load_coordinates=_coordinates(body, groups, vectors, sources.early),
+        coordinates=_coordinates(body, groups, unloaded, late),
         arrays=(
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid}[kUnroll];" for fid in vectors),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> x{fid}[kUnroll];" for fid in sources.loaded),
         ),
         loads=(
-            *(f"v{fid}[u] = fb::load<kVec>(T{fid} + {body.offset(fid, [group])});" for fid in vectors),
+            *(f"v{fid}[u] = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
             *(f"x{fid}[u] = {sources.load(fid)};" for fid in sources.loaded),
         ),
         vector=(
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [group])}]") for fid in reads if fid not in moving),
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = {sources.load(fid)};" for fid in sources.found),
-            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in outputs if fid not in strided),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[u][k];" for fid in vectors),
             *(f"const {body.c_type(fid)} t{fid} = x{fid}[u][k];" for fid in sources.loaded),
-            *(strided_load(body, fid, [group], inner) for fid in moving if fid in strided),
-            *(sources.statement(expr) or body.statement(expr, coordinate) for expr in element
-              if expr not in sources.early),
-            *(element_store(body, fid, fid in strided, [group], inner) for fid in outputs),
+            *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
+            *(strided_load(body, fid, groups, inner) for fid in moving if fid in strided),
+            *(sources.statement(expr) or body.statement(expr, coordinate)
+              for expr in element if expr not in sources.early),
+            *(f"{tile_element(body, fid)} = {body.operand(fid, body.value(fid).dtype)};"
+              for fid in outputs if fid in tiled),
+            *(element_store(body, fid, fid in strided, groups, inner) for fid in stored),
         ),
         stores=tuple(
-            f"fb::store(T{fid} + {body.offset(fid, [group])}, v{fid});" for fid in outputs if fid not in strided
+            f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
         ),
     )  # fmt: skip
-    return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+
+
+def tile_element(body: Body, fid: int) -> str:
+    """The element of a tile of ``fid`` at the current row and column."""
+    column = "column + k" if body.spec.vec > 1 else "column"
+    return f"tile{fid}[fb::tile_index<kTile, kVec>({column}, row)]"
+
+
+def _coordinates(
+    body: Body, groups: Sequence[Group], accessed: Collection[int], exprs: Sequence[Expr]
+) -> tuple[str, ...]:
+    """Lines that take the groups' indices apart as far as the accesses and index ops among ``exprs`` need it."""
+    read = body.coordinate_axes(exprs)
+    return tuple(
+        line
+        for group in groups
+        for line in body.coordinates(group, body.needs_coordinates(accessed, group) | (read & {*group.axes}))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +106,7 @@ class _Sources:
     wait until the position is ``found``, which is the same for all elements of a vector."""
 
     body: Body
-    group: Group
+    groups: tuple[Group, ...]
     early: tuple[Expr, ...]
     late: tuple[Expr, ...]
 
@@ -89,10 +120,7 @@ class _Sources:
 
     def load(self, fid: int) -> str:
         """The vector that the index op with the result ``fid`` reads."""
-
-        def coordinate(axis: int) -> str:
-            return self.body.coordinate(self.group, axis)
-
+        coordinate = element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
         load = f"fb::load<kVec>({self.body.elsewhere(fid, coordinate)})"
         return self.body.bounded(fid, coordinate, load, f"fb::splat<kVec>({self.body.fill(fid)})")
 
@@ -102,7 +130,8 @@ class _Sources:
         return f"const {self.body.c_type(fid)} t{fid} = x{fid}[k];" if expr in self.late else ""
 
 
-def _sources(body: Body, exprs: tuple[Expr, ...], group: Group, inner: int) -> _Sources:
+def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:
+    inner = len(body.domain.axes) - 1
     early, late = list[Expr](), list[Expr]()
     for expr in exprs:
         access = body.domain.sources.get(expr.outputs[0])
@@ -112,4 +141,4 @@ def _sources(body: Body, exprs: tuple[Expr, ...], group: Group, inner: int) -> _
             early.append(expr)
         elif inner not in body.axes_of(access.position.index):
             late.append(expr)
-    return _Sources(body=body, group=group, early=tuple(early), late=tuple(late))
+    return _Sources(body=body, groups=tuple(groups), early=tuple(early), late=tuple(late))

@@ -16,6 +16,7 @@
 #include "fusebuild/math.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/scan.cuh"
+#include "fusebuild/tile.cuh"
 #include "fusebuild/vec.cuh"
 
 // The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.

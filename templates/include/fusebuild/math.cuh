@@ -325,7 +325,8 @@ FUSEBUILD_DEVICE T addcmul(T x, T a, T b, T value) {
   return add(x, mul(mul(value, a), b));
 }
 
-// The index itself, or the nearest one of a dim with `size` elements: what an index tensor says never leads outside.
+// The index itself, or the nearest one of a dim with `size` elements: what an index tensor says never leads
+// outside.
 FUSEBUILD_DEVICE int64_t inside(int64_t index, int64_t size) {
   return index < 0 || size == 0 ? 0 : index < size ? index : size - 1;
 }

@@ -92,6 +92,14 @@ FUSEBUILD_DEVICE Packed<T, N> load_packed(const T* address) {
   return load_packed_with_hint<Hint::kNone, N>(address);
 }
 
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_packed(T* address, const Packed<T, N>& packed) {
+  using Word = typename Packed<T, N>::Word;
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < Packed<T, N>::kWords; ++w)
+    store_word<Hint::kNone>(reinterpret_cast<Word*>(address) + w, packed.words[w]);
+}
+
 // The same for memory that is read once: its lines are the first to leave the caches.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_streaming(const T* address) {

@@ -1,0 +1,144 @@
+"""Elementwise tasks whose tensors are dense along different dims: tiles in shared memory turn the others around.
+
+One axis is the innermost of the output; **across** it, along another axis, lie the neighbours of some other tensors. A
+block owns a square tile of the two axes. Tensors of the first kind are accessed by vectors along rows of the tile,
+those of the second kind along its columns; they meet in shared memory, whose words are swizzled so that neither way of
+walking a tile finds two threads at one bank (nvFuser's transpose scheduler has the same two groups).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusebuild.formula import Formula, ceil_div, product
+from fusebuild.ir import Task
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import (
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    VariantSpec,
+    any_domain,
+    axis_product,
+    fits_int32,
+    kernel_parameters,
+    rejection,
+    usable,
+    vector_guards,
+    vector_width,
+)
+from fusebuild.schedule.pointwise import PointwiseScheduler
+from fusebuild.target import Target
+
+THREADS = 256
+TILE_BYTES = 48 * 1024
+"""Static shared memory that the tiles of a block may take together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeHeuristics:
+    """A block's tile has ``tile`` rows and columns; a thread has ``unroll`` vectors of it. ``tiled`` are the tensors
+    that are dense along the axis ``across``."""
+
+    threads: int
+    tile: int
+    unroll: int
+    min_blocks: int
+    across: int
+    tiled: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeScheduler:
+    name: str = "transpose"
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        if rejected := PointwiseScheduler(name=self.name).accepts(task, target):
+            return rejected
+        domain = any_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        if _across(domain) is None:
+            return rejection(self.name, task, "all tensors are dense along one dim")
+        return None
+
+    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        domain = any_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        across, inner = _across(domain), len(domain.axes) - 1
+        assert across is not None
+        vec = min(vector_width(task, domain, inner), vector_width(task, domain, across))
+        also = [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
+        small = fits_int32(axis_product(domain, range(len(domain.axes))))
+        turned = [fid for fid in domain.accesses if fid not in _tiled(domain, across)]
+        vector = dict.fromkeys([
+            small,
+            *vector_guards(task, domain, inner, vec, also=also),
+            *vector_guards(task, domain, across, vec, one_by_one=turned),
+        ])  # fmt: skip
+        variants = [
+            (f"vec{vec}_int32", tuple(vector), vec, "int32_t"),
+            ("scalar_int32", (small,), 1, "int32_t"),
+            ("scalar_int64", (), 1, "int64_t"),
+        ]
+        return usable(
+            [
+                VariantSpec(name=name, guard=guard, launches=(_launch(task, domain, across, width, index),))
+                for name, guard, width, index in (variants if vec > 1 else variants[1:])
+            ]
+        )
+
+
+def _across(domain: AxisDomain) -> int | None:
+    """The axis along which most tensors are dense that are not dense along the innermost one, though they change along
+    it; None where there are none."""
+    inner = len(domain.axes) - 1
+    found = Counter(
+        axis
+        for access in domain.accesses.values()
+        if inner in access.axes and domain.unit_stride(access, inner) is None
+        for axis in range(inner)
+        if domain.unit_stride(access, axis) is not None
+    )
+    return max(found, key=lambda axis: (found[axis], axis)) if found else None
+
+
+def _tiled(domain: AxisDomain, across: int) -> tuple[int, ...]:
+    """The tensors that are read or written along ``across``."""
+    inner = len(domain.axes) - 1
+    return tuple(
+        fid
+        for fid, access in domain.accesses.items()
+        if inner in access.axes and domain.unit_stride(access, across) is not None
+        and domain.unit_stride(access, inner) is None
+    )  # fmt: skip
+
+
+def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str) -> LaunchSpec:
+    tiled, inner = _tiled(domain, across), len(domain.axes) - 1
+    tile = 8 * vec if vec > 1 else 32
+    bytes_per_element = sum(task.fusion.value(fid).dtype.bytes for fid in tiled)
+    while tile * tile * bytes_per_element > TILE_BYTES:
+        tile //= 2
+    threads = min(THREADS, tile * tile // vec)
+    heuristics = TransposeHeuristics(
+        threads=threads,
+        tile=tile,
+        unroll=tile * tile // (threads * vec),
+        min_blocks=1024 // threads,
+        across=across,
+        tiled=tiled,
+    )
+    kernel = KernelSpec(
+        template="transpose",
+        task=task,
+        domain=domain,
+        parameters=kernel_parameters(task, domain),
+        index=index,
+        vec=vec,
+        heuristics=heuristics,
+    )
+    tiles: list[Formula] = [ceil_div(domain.axes[axis].extent, tile) for axis in (inner, across)]
+    others = axis_product(domain, [axis for axis in range(inner) if axis != across])
+    return LaunchSpec(kernel=kernel, grid=(product([*tiles, others]), 1, 1), block=(threads, 1, 1))
