@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion, Value
+from fusebuild.recipe_bench import BenchSpec, read_reference
 from fusebuild.recipe_body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
 from fusebuild.recipe_composites import Composites, called
 from fusebuild.recipe_lambdas import record_lambda
@@ -31,12 +31,13 @@ MAX_ELEMENTS = 2**60 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders."""
+    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders. ``bench`` is not
+    part of the fusion: no plan and no digest depends on it."""
 
     path: str
     text: str
     fusion: Fusion
-    bench: Mapping[str, str] = field(default_factory=dict)
+    bench: BenchSpec = field(default_factory=BenchSpec)
 
 
 def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
@@ -79,10 +80,11 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     recorder.record_composites(statements)
     recorder.record_body(body, statements)
     recorder.record_outputs()
+    bench = recorder.bench_spec()
     problems.raise_if_any()
     fusion = recorder.finish()
     problems.raise_if_any()
-    return Recipe(path=path_name, text=text, fusion=fusion, bench=sections.bench)
+    return Recipe(path=path_name, text=text, fusion=fusion, bench=bench)
 
 
 class _Recorder:
@@ -214,6 +216,16 @@ class _Recorder:
         self._aliased.setdefault(name, output.name)
         return inputs.get(name)
 
+    def bench_spec(self) -> BenchSpec:
+        """How to measure the recipe; the names of its reference are those that a caller of the fusion sees."""
+        sections = self._sections
+        cases = tuple(case.sizes for case in sections.bench_cases)
+        if sections.bench_reference is None:
+            return BenchSpec(cases=cases)
+        given = [tensor.name for tensor in sections.inputs] + [scalar.name for scalar in sections.scalars]
+        reference = read_reference(self._source, sections.bench_reference, [*given, *sections.symbols], self._problems)
+        return BenchSpec(reference=reference, cases=cases)
+
     def finish(self) -> Fusion:
         """The verified Fusion, once the tensors of every case are known to be of a possible size."""
         fusion = self._builder.finish(
@@ -224,7 +236,7 @@ class _Recorder:
 
             places = {name: found.place for name, found in self._scope.lambdas.items() if found is not None}
             check_lambdas(fusion, places, self._problems.add)
-        for case in self._sections.cases:
+        for case in (*self._sections.cases, *self._sections.bench_cases):
             for value in fusion.values.values():
                 count = evaluate(value.tensor.numel, case.sizes) if value.is_tensor else 0
                 if count > MAX_ELEMENTS:

@@ -3,7 +3,8 @@
 ```
 fusion (a name)   doc   extents {symbol: facts}   inputs {name: type}   scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
-body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]   bench {name: expression}
+body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
+bench {reference: a torch expression, cases}
 ```
 """
 
@@ -17,7 +18,7 @@ from fusebuild.ops import OPS
 from fusebuild.recipe_composites import CompositeSection, read_composite
 from fusebuild.recipe_fields import MAX_EXTENT, Fields, TensorText
 from fusebuild.recipe_lambdas import LambdaSection, read_lambda
-from fusebuild.recipe_text import Mapping, Node, Problems, Scalar, Sequence
+from fusebuild.recipe_text import Mapping, Node, Problems, Scalar
 
 SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
@@ -80,7 +81,8 @@ class Sections:
     body: Scalar | None = None
     outputs: list[OutputSection] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
-    bench: dict[str, str] = field(default_factory=dict)
+    bench_reference: Scalar | None = None
+    bench_cases: list[Case] = field(default_factory=list)
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -291,11 +293,16 @@ class _SectionReader:
         return OutputSection(name=name, place=place, dtype=None if as_it_is else self._fields.dtype(node))
 
     def _read_cases(self, node: Node) -> None:
+        self._sections.cases = self._cases(node)
+
+    def _cases(self, node: Node) -> list[Case]:
+        cases = []
         for item in self._fields.items(node, "a list of cases, such as '- {M: 16, N: 8}'") or ():
             if not isinstance(item, Mapping):
                 self._fields.expected(item, "a case, such as {M: 16, N: 8}")
                 continue
-            self._sections.cases.append(self._read_case(item))
+            cases.append(self._read_case(item))
+        return cases
 
     def _read_case(self, node: Mapping) -> Case:
         symbols, sizes = self._sections.symbols, dict[str, int]()
@@ -314,14 +321,11 @@ class _SectionReader:
         return Case(place=node.location, sizes=sizes)
 
     def _read_bench(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to expressions").values():
-            name = self._fields.name(key, "a name")
-            if isinstance(value, Sequence | Mapping):
-                self._fields.expected(value, "an expression, as text")
-                continue
-            expression = self._fields.text(value, "an expression")
-            if name and expression:
-                self._sections.bench[name] = expression.text
+        entries = self._fields.mapping(node, "a mapping with reference and cases", ("reference", "cases"))
+        if "reference" in entries:
+            self._sections.bench_reference = self._fields.text(entries["reference"][1], "an expression, as text")
+        if "cases" in entries:
+            self._sections.bench_cases = self._cases(entries["cases"][1])
 
     def _check_names(self) -> None:
         """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite

@@ -195,11 +195,15 @@ def test_facts_cases_and_bench_are_kept() -> None:
     result = recipe(
         "y = exp(x)",
         more="extents:\n  N: {multiple_of: 8, min: 8, max: 64, values: [16, 32]}\n"
-        "cases:\n  - {M: 0, N: 16}\n  - {N: 24, M: 7}\nbench:\n  eager: torch.exp(x)\n",
+        "cases:\n  - {M: 0, N: 16}\n  - {N: 24, M: 7}\nbench:\n  reference: torch.exp(x)\n"
+        "  cases:\n    - {M: 1, N: 32}\n",
     )
     assert result.fusion.facts == (ExtentFact(symbol="N", multiple_of=8, min=8, max=64, values=(16, 32)),)
     assert result.fusion.cases == ({"M": 0, "N": 16}, {"M": 7, "N": 24})
-    assert result.bench == {"eager": "torch.exp(x)"}
+    assert result.bench.reference is not None
+    assert result.bench.reference.text == "torch.exp(x)"
+    assert result.bench.reference.place.text == "  reference: torch.exp(x)"
+    assert result.bench.cases == ({"M": 1, "N": 32},)
 
 
 def test_numbers_are_read_as_people_mean_them_not_as_yaml_1_1_does() -> None:
