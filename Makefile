@@ -30,7 +30,7 @@ lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 
-bench: $(READY)  ## measure every recipe's first case on this machine's GPU
+bench: $(READY)  ## measure every recipe on this machine's GPU, beside torch and copies
 	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
 	  $(BIN)/fusebuild compile recipes --out build --arch $(ARCH) && \
 	  $(BIN)/fusebuild bench build --json build/bench.json; \

@@ -306,16 +306,52 @@ def _verdict_text(verdict: Any) -> str:
     )
 
 
+def _sizes(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[dict[str, int], ...]:
+    """The cases written ``M=1024,N=4096``."""
+    cases = []
+    for value in values:
+        pairs = [piece.partition("=") for piece in value.split(",")]
+        sizes = {name.strip(): int(size) for name, _, size in pairs if size.strip().isdecimal() and name.strip()}
+        if len(sizes) < len(pairs):
+            raise click.BadParameter(f"'{value}' is not written like M=1024,N=4096")
+        cases.append(sizes)
+    return tuple(cases)
+
+
 @cli.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--case", "cases", multiple=True, metavar="SIZES", callback=_sizes,
+              help="Sizes to measure instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
+@click.option("--no-compare", is_flag=True, help="Measure the artifacts and copies only, not torch.")
+@click.option("--ncu", is_flag=True, help="Count the DRAM bytes of each case with NVIDIA's ncu, which must be on PATH.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here too.")
-def bench(paths: Sequence[Path], json_file: Path | None) -> None:
-    """Measure the artifacts in PATHS on the current CUDA device: the first case of each recipe. Needs torch."""
-    from fusebuild.bench import bench_artifacts, markdown_table, write_report
+@click.option("--plot", "plot_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="Draw the rates as bars here, as .png or .svg; needs matplotlib.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+def bench(
+    paths: Sequence[Path],
+    cases: tuple[dict[str, int], ...],
+    no_compare: bool,
+    ncu: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
+    seed: int,
+) -> None:
+    """Measure the artifacts in PATHS (files or folders) on the current CUDA device. Needs torch.
 
-    report = bench_artifacts(_artifacts(paths))
+    Beside each artifact, in the same process, run eager torch and torch.compile: the reference in the recipe's bench
+    section, or the fusion op by op; and copies, the large one that sets the roof and one of the same bytes. The sizes
+    are those of the bench section, or the recipe's first case. Results are checked before anything is timed.
+    """
+    from fusebuild.bench import Options, bench_artifacts, markdown_table, require_plot, write_plot, write_report
+
+    if plot_file is not None:
+        require_plot(plot_file)
+    report = bench_artifacts(_artifacts(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
     if json_file is not None:
         write_report(report, json_file)
+    if plot_file is not None:
+        write_plot(report, plot_file)
     click.echo(markdown_table(report), nl=False)
 
 

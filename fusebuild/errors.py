@@ -94,6 +94,10 @@ class ScheduleError(LocatedError):
     """No scheduler accepts some expression, even alone; the message lists every scheduler's reason."""
 
 
+class NoReferenceError(LocatedError):
+    """A fusion, or the reference that a recipe gives, cannot be said in torch."""
+
+
 class InvalidFusionError(FusebuildError):
     """The verifier found a Fusion that breaks an invariant: a bug in fusebuild, or in code that builds one by hand."""
 

@@ -1,14 +1,37 @@
-"""Bench reports: what is counted, and that the README's table is the committed measurement and nothing else."""
+"""Measuring and its reports: what is counted, what is said where something is missing, and that the README's table is
+the committed measurement and nothing else. The device of these tests is the CPU with a clock of its own."""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from small_recipes import text_of
 
-from fusebuild.bench import Measurement, Report, bench_artifacts, least_bytes, markdown_table, read_report, write_report
+from fusebuild.bench import (
+    Measurement,
+    Options,
+    Report,
+    bench_artifacts,
+    least_bytes,
+    markdown_table,
+    read_report,
+    require_plot,
+    write_plot,
+    write_report,
+)
+from fusebuild.bench.device import Run
+from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
+from fusebuild.cli import cli
 from fusebuild.errors import UsageError
+from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe import load_recipe
+from fusebuild.target import TARGETS
 
 torch = pytest.importorskip("torch")
 
@@ -16,10 +39,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "recipes" / "bench.json"
 
 
-def a_report() -> Report:
+def a_report(**more: Any) -> Report:
     measurement = Measurement(
         fusion="f", case={"M": 2, "N": 3}, segments=1, milliseconds=0.5, spread=0.01, least_bytes=10**9,
-        plan_bytes=15 * 10**8, gigabytes_per_second=2000.0, roof=4000.0, error=1e-3,
+        plan_bytes=15 * 10**8, gigabytes_per_second=2000.0, roof=4000.0, error=1e-3, **more,
     )  # fmt: skip
     return Report(device="D", driver="1.2", torch="3", date="2026-01-02", measurements=(measurement,))
 
@@ -32,8 +55,39 @@ def test_a_report_survives_its_file(tmp_path: Path) -> None:
 def test_the_table_names_what_was_measured_where_and_when() -> None:
     first, _, header, _, row = markdown_table(a_report()).splitlines()
     assert first.startswith("D, driver 1.2, torch 3, 2026-01-02. ")
-    assert header.split(" | ")[2:6] == ["segments", "ms", "GB/s", "of the copy roof"]
-    assert row == "| f | M=2 N=3 | 1 | 0.5000 | 2000 | 0.50 | 1.50 | 1.0e-03 |"
+    assert header == (
+        "| recipe | case | segments | ms | eager ms | compile ms | GB/s | of the copy roof | of an equal copy "
+        "| times compile | call µs | plan bytes / least bytes | DRAM bytes / least bytes | error |"
+    )
+    assert row == "| f | M=2 N=3 | 1 | 0.5000 | – | – | 2000 | 0.50 | – | – | – | 1.50 | – | 1.0e-03 |"
+
+
+def test_the_table_shows_everything_that_was_measured_and_why_the_rest_was_not() -> None:
+    more = {
+        "eager_milliseconds": 2.0, "compile_milliseconds": 0.75, "copy_milliseconds": 0.45, "call_microseconds": 1.25,
+        "eager_call_microseconds": 30.0, "dram_bytes_read": 6 * 10**8, "dram_bytes_written": 5 * 10**8,
+        "missing": {"reference": "no such op", "eager": "E", "compile": "C", "ncu": "ncu is not on PATH"},
+    }  # fmt: skip
+    *_, row, empty, first, second, third, fourth = markdown_table(a_report(**more)).splitlines()
+    assert row == (
+        "| f | M=2 N=3 | 1 | 0.5000 | 2.0000 | 0.7500 | 2000 | 0.50 | 0.90 | 1.50 | 1.2 / 30.0 / – | 1.50 | 1.10 "
+        "| 1.0e-03 |"
+    )
+    assert empty == ""
+    assert first == "- f M=2 N=3: no torch reference: no such op"
+    assert second == "- f M=2 N=3: no eager torch: E"
+    assert third == "- f M=2 N=3: no torch.compile: C"
+    assert fourth == "- f M=2 N=3: no DRAM bytes: ncu is not on PATH"
+
+
+def test_a_report_of_a_version_that_measured_less_is_read(tmp_path: Path) -> None:
+    write_report(a_report(), tmp_path / "report.json")
+    data = json.loads((tmp_path / "report.json").read_text())
+    known = ("fusion", "case", "segments", "milliseconds", "spread", "least_bytes", "plan_bytes",
+             "gigabytes_per_second", "roof", "error")  # fmt: skip
+    data["measurements"] = [{name: item[name] for name in known} for item in data["measurements"]]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    assert read_report(tmp_path / "old.json") == a_report()
 
 
 def test_least_bytes_counts_each_distinct_element_once() -> None:
@@ -57,3 +111,278 @@ def test_the_readme_shows_the_committed_measurement() -> None:
 def test_without_a_gpu_there_is_nothing_to_measure() -> None:
     with pytest.raises(UsageError, match=r"^bench needs a CUDA device, and torch sees none$"):
         bench_artifacts([])
+
+
+class FakeDevice:
+    """The CPU, with ``host`` artifacts. Every run takes the milliseconds that its place in the turn says, and every
+    look at the clock is one microsecond after the last."""
+
+    torch_name = "cpu"
+    target: str | None = "host"
+    cache_bytes = 1000
+    roof_bytes = 4000
+    description = ("a CPU", "0.1")
+
+    def __init__(self, taken: Sequence[float], backend: str = "eager") -> None:
+        self._taken, self._backend = taken, backend
+        self._turn = self._ticks = 0
+        self.captured_calls: list[int] = []
+        self.released = 0
+
+    def compiled(self, module: Any) -> Callable[..., Any]:
+        made: Callable[..., Any] = torch.compile(module, backend=self._backend, fullgraph=True, dynamic=False)
+        return made
+
+    def captured(self, calls: Sequence[Run]) -> Run:
+        self.captured_calls.append(len(calls))
+        for call in calls:
+            call()
+        return lambda: [call() for call in calls]
+
+    def milliseconds(self, run: Run) -> float:
+        run()
+        self._turn += 1
+        return self._taken[(self._turn - 1) % len(self._taken)]
+
+    def seconds(self) -> float:
+        self._ticks += 1
+        return self._ticks * 1e-6
+
+    def wait(self) -> None:
+        pass
+
+    def release(self) -> None:
+        self.released += 1
+
+
+class TestTiming:
+    def test_runs_take_turns_and_the_first_ones_are_not_counted(self) -> None:
+        order: list[str] = []
+        times = side_by_side({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, FakeDevice([1.0, 2.0]))
+        assert "".join(order) == "ab" * (WARM_UP + REPLAYS)
+        assert times == {"a": [1.0] * REPLAYS, "b": [2.0] * REPLAYS}
+
+    def test_the_time_of_a_call_is_its_share_of_the_median(self) -> None:
+        found = timing([1.0, 2.0, 3.0, 4.0, 100.0], 2)
+        assert found.milliseconds == 1.5
+        assert found.spread == (52.0 - 1.5) / 3.0
+
+    def test_host_time_is_the_batchs_share(self) -> None:
+        called: list[int] = []
+        assert call_microseconds(lambda: called.append(1), FakeDevice([1.0])) == pytest.approx(1.0 / BATCH)
+        assert len(called) % BATCH == 0
+
+
+SCALED = text_of(
+    {"x": "float[M, N]"}, "y = x * s\nz = sum(x, dims=[1])", {"y": "float", "z": "float"}, name="scaled",
+    scalars={"s": "double"}, cases="M: 4, N: 8",
+)  # fmt: skip
+IN_PLACE = text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "{dtype: float, alias: x}"}, name="in_place", cases="M: 64")
+REDUCED = """\
+fusion: reduced
+inputs:
+  x: float[M, N]
+lambdas:
+  added:
+    left: {a: float}
+    right: {b: float}
+    body: c = a + b
+    results: [c]
+body: |
+  y = reduce([x], init=[0.0], combine=added, dims=[1])
+outputs:
+  y: float
+cases:
+  - {M: 4, N: 8}
+"""
+REFERENCES = {
+    "right": "x * s",
+    "wrong": "x + s",
+    "other_dtype": "(x * s).half()",
+    "other_shape": "x.sum(dim=1)",
+    "too_many": "(x * s, x.sum(dim=1), x)",
+    "unknown": "F.scale_all(x)",
+    "raising": "torch.sum(x, dim=7)",
+}
+
+
+@pytest.fixture(scope="module")
+def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Artifacts for the CPU: each of these recipes, and ``scaled`` with each of the references."""
+    folder = tmp_path_factory.mktemp("bench")
+    texts = {"scaled": SCALED, "in_place": IN_PLACE, "reduced": REDUCED}
+    texts |= {
+        name: f"{SCALED.replace('scaled', name)}bench:\n  reference: {reference}\n"
+        for name, reference in REFERENCES.items()
+    }
+    texts["sized"] = (
+        f"{SCALED.replace('scaled', 'sized')}bench:\n  cases:\n    - {{M: 3, N: 5}}\n    - {{M: 0, N: 5}}\n"
+    )
+    texts["even"] = SCALED.replace("scaled", "even").replace("inputs:", "extents:\n  N: {multiple_of: 2}\ninputs:")
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    compile_recipes([folder], [TARGETS["host"]], folder / "build", jobs=2)
+    return folder / "build"
+
+
+def measured(artifacts: Path, name: str, device: FakeDevice | None = None, **options: Any) -> Measurement:
+    device = device or FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
+    (found,) = bench_artifacts([artifacts / f"{name}.fuse"], Options(**options), device=device).measurements
+    return found
+
+
+class TestMeasuring:
+    def test_each_is_timed_in_its_turn_on_sets_that_exceed_the_cache(self, artifacts: Path) -> None:
+        device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
+        report = bench_artifacts([artifacts / "scaled.fuse"], device=device)
+        (found,) = report.measurements
+        assert (report.device, report.driver) == ("a CPU", "0.1")
+        assert found.least_bytes == 2 * 4 * 8 * 4 + 4 * 4
+        sets = 12  # 3000 bytes in tensors of 272
+        assert device.captured_calls == [sets] * 4
+        assert (found.milliseconds, found.eager_milliseconds) == (2.0 / sets, 30.0 / sets)
+        assert (found.compile_milliseconds, found.copy_milliseconds) == (4.0 / sets, 1.0 / sets)
+        assert (found.copy_ratio, found.compile_ratio) == (0.5, 2.0)
+        assert found.roof == 4000 / 0.5 / 1e6
+        assert found.spread == found.eager_spread == found.compile_spread == found.copy_spread == 0.0
+        calls = (found.call_microseconds, found.eager_call_microseconds, found.compile_call_microseconds)
+        assert calls == pytest.approx((1.0 / BATCH,) * 3)
+        assert found.reference == "fusion"
+        assert found.missing == {}
+        assert found.dram_bytes_read is None
+        assert device.released >= 2
+
+    def test_without_comparison_only_the_artifact_and_copies_run(self, artifacts: Path) -> None:
+        device = FakeDevice([2.0, 1.0, 0.5])
+        found = measured(artifacts, "scaled", device, compare=False)
+        assert len(device.captured_calls) == 2
+        assert (found.eager_milliseconds, found.compile_milliseconds, found.reference) == (None, None, "")
+        assert found.copy_ratio == 0.5
+        assert found.missing == {}
+
+    def test_outputs_in_place_are_measured_too(self, artifacts: Path) -> None:
+        assert measured(artifacts, "in_place").compile_ratio == 2.0
+
+    def test_a_lambda_leaves_torch_out_and_the_report_says_so(self, artifacts: Path) -> None:
+        found = measured(artifacts, "reduced", FakeDevice([2.0, 1.0, 0.5]))
+        assert found.missing == {"reference": "reduce with a lambda has no torch function"}
+        assert (found.eager_milliseconds, found.reference, found.copy_ratio) == (None, "", 0.5)
+
+    def test_the_reference_of_the_recipe_is_what_torch_runs(self, artifacts: Path) -> None:
+        found = measured(artifacts, "right")
+        assert (found.reference, found.missing, found.compile_ratio) == ("x * s", {}, 2.0)
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("other_dtype", "the reference gives torch.float16 for y, which is float"),
+            ("other_shape", "the reference gives (4,) for y, which is (4, 8)"),
+            ("too_many", "the reference has 3 results, the fusion 2 outputs"),
+        ],
+    )
+    def test_a_reference_that_computes_something_else_is_not_measured(
+        self, artifacts: Path, name: str, why: str
+    ) -> None:
+        found = measured(artifacts, name, FakeDevice([2.0, 1.0, 0.5]))
+        assert found.missing == {"eager": why, "compile": why}
+        assert found.copy_ratio == 0.5
+
+    def test_a_reference_with_other_numbers_is_not_measured(self, artifacts: Path) -> None:
+        found = measured(artifacts, "wrong", FakeDevice([2.0, 1.0, 0.5]))
+        assert set(found.missing) == {"eager", "compile"}
+        assert found.missing["eager"].startswith("the reference is another y: error ")
+
+    def test_a_reference_that_raises_is_reported_with_its_reason(self, artifacts: Path) -> None:
+        found = measured(artifacts, "raising", FakeDevice([2.0, 1.0, 0.5]))
+        assert found.missing["eager"].startswith("IndexError: Dimension out of range")
+        assert found.missing["compile"]
+
+    def test_a_function_that_torch_does_not_have_is_reported(self, artifacts: Path) -> None:
+        found = measured(artifacts, "unknown", FakeDevice([2.0, 1.0, 0.5]))
+        assert found.missing == {"reference": f"torch.nn.functional {torch.__version__} has no function 'scale_all'"}
+
+    def test_a_compiler_that_is_not_there_leaves_eager_measured(self, artifacts: Path) -> None:
+        found = measured(artifacts, "scaled", FakeDevice([2.0, 30.0, 1.0, 0.5], backend="no_such_backend"))
+        assert list(found.missing) == ["compile"]
+        assert found.missing["compile"].startswith("InvalidBackend: ")
+        assert found.eager_milliseconds == 30.0 / 12
+
+    def test_the_cases_of_the_bench_section_replace_the_first(self, artifacts: Path) -> None:
+        device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
+        report = bench_artifacts([artifacts / "sized.fuse"], device=device)
+        assert [each.case for each in report.measurements] == [{"M": 3, "N": 5}, {"M": 0, "N": 5}]
+
+    def test_given_cases_replace_all_others(self, artifacts: Path) -> None:
+        assert measured(artifacts, "sized", cases=({"M": 2, "N": 9},)).case == {"M": 2, "N": 9}
+
+    @pytest.mark.parametrize(
+        ("case", "message"),
+        [
+            ({"M": 2}, "case M=2: even needs a size for N"),
+            ({"M": 2, "N": 4, "K": 1}, "case M=2,N=4,K=1: even has no symbol K; its symbols are M, N"),
+            ({"M": 2, "N": 3}, "case M=2,N=3: N is 3, but extents says multiple_of: 2"),
+        ],
+    )
+    def test_a_case_that_does_not_fit_is_refused_before_anything_runs(
+        self, artifacts: Path, case: Mapping[str, int], message: str
+    ) -> None:
+        device = FakeDevice([1.0])
+        with pytest.raises(UsageError) as caught:
+            bench_artifacts([artifacts / "even.fuse"], Options(cases=(case,)), device=device)
+        assert str(caught.value) == message
+        assert device.captured_calls == []
+
+    def test_ncu_that_is_not_there_is_reported(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", "")
+        assert measured(artifacts, "scaled", ncu=True).missing == {"ncu": "ncu is not on PATH"}
+
+
+class TestPlot:
+    @pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+    def test_a_report_is_drawn(self, tmp_path: Path, ending: str, start: bytes) -> None:
+        paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+        for path in paths:
+            write_plot(a_report(eager_milliseconds=2.0), path)
+        first, second = (path.read_bytes() for path in paths)
+        assert first.startswith(start)
+        assert first == second
+        if ending == ".svg":
+            assert b"M=2 N=3" in first
+            assert b"copy roof" in first
+
+    def test_other_formats_are_refused(self) -> None:
+        with pytest.raises(UsageError, match=r"^--plot writes \.png or \.svg, not 'roof\.pdf'$"):
+            require_plot(Path("out/roof.pdf"))
+
+    def test_without_matplotlib_the_message_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        with pytest.raises(UsageError, match=r"^--plot needs matplotlib: pip install 'fusebuild\[plot\]'$"):
+            require_plot(Path("roof.svg"))
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize("text", ["M", "M=", "M=x", "M=1,,N=2", "=3", "M=-1", "M=1,M=2"])
+    def test_a_case_is_written_as_sizes(self, text: str, tmp_path: Path) -> None:
+        done = CliRunner().invoke(cli, ["bench", str(tmp_path), "--case", text])
+        assert done.exit_code == 2
+        assert f"Invalid value for '--case': '{text}' is not written like M=1024,N=4096" in done.output
+
+    def test_options_reach_the_measuring_and_files_are_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[Any] = []
+
+        def measured(paths: Sequence[Path], options: Options) -> Report:
+            given.extend([*paths, options])
+            return a_report()
+
+        monkeypatch.setattr("fusebuild.bench.bench_artifacts", measured)
+        (tmp_path / "a.fuse").write_text("")
+        arguments = ["bench", str(tmp_path), "--case", "M=1,N=2", "--case", "M = 3, N=4", "--no-compare", "--ncu",
+                     "--seed", "5", "--json", str(tmp_path / "r.json"), "--plot", str(tmp_path / "r.svg")]  # fmt: skip
+        done = CliRunner().invoke(cli, arguments)
+        assert done.output == markdown_table(a_report())
+        cases = ({"M": 1, "N": 2}, {"M": 3, "N": 4})
+        assert given == [tmp_path / "a.fuse", Options(cases=cases, compare=False, ncu=True, seed=5)]
+        assert read_report(tmp_path / "r.json") == a_report()
+        assert (tmp_path / "r.svg").is_file()

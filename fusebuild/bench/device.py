@@ -1,0 +1,135 @@
+"""What measuring asks of a device, and the current CUDA device, which is the only one that ships."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from fusebuild.errors import UsageError
+
+Run = Callable[[], object]
+
+
+class Device(Protocol):
+    """A device to measure on; tests bring one that has no GPU."""
+
+    torch_name: str
+    """What torch calls it."""
+    target: str | None
+    """The target to load; None for what fits best."""
+    cache_bytes: int
+    """The size of its last cache."""
+    roof_bytes: int
+    """What the copy that sets the roof reads and writes in all."""
+
+    @property
+    def description(self) -> tuple[str, str]:
+        """Its name and its driver's version."""
+        ...
+
+    def compiled(self, module: Any) -> Callable[..., Any]:
+        """``module`` under ``torch.compile``."""
+        ...
+
+    def captured(self, calls: Sequence[Run]) -> Run:
+        """All of ``calls`` in a row as one thing to run. Their results live as long as it does, so that no call writes
+        where another did."""
+        ...
+
+    def milliseconds(self, run: Run) -> float:
+        """How long the device takes for what ``run`` enqueues."""
+        ...
+
+    def seconds(self) -> float:
+        """The host's clock."""
+        ...
+
+    def wait(self) -> None:
+        """Until everything that was enqueued is done."""
+        ...
+
+    def release(self) -> None:
+        """Give memory back that nothing refers to, and forget what was compiled."""
+        ...
+
+
+class CudaDevice:
+    """The current CUDA device. Raises :class:`UsageError` where torch sees none."""
+
+    torch_name = "cuda"
+    target: str | None = None
+    roof_bytes = 2 * 2**30
+
+    def __init__(self) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError("bench needs a CUDA device, and torch sees none")
+        self._cuda: Any = torch.cuda
+        self.cache_bytes = int(self._cuda.get_device_properties(self._cuda.current_device()).L2_cache_size)
+
+    @property
+    def description(self) -> tuple[str, str]:
+        return self._cuda.get_device_name(), _driver_version()
+
+    def compiled(self, module: Any) -> Callable[..., Any]:
+        import torch
+
+        made: Callable[..., Any] = torch.compile(module, dynamic=False)
+        return made
+
+    def captured(self, calls: Sequence[Run]) -> Run:
+        """A CUDA graph, after each call ran once on the stream beside: compilers and allocators do their work there."""
+        cuda = self._cuda
+        side = cuda.Stream()
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            for call in calls:
+                call()
+        cuda.current_stream().wait_stream(side)
+        cuda.synchronize()
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph, capture_error_mode="thread_local"):
+            results = [call() for call in calls]
+        return _Captured(graph, results)
+
+    def milliseconds(self, run: Run) -> float:
+        start, end = (self._cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))
+
+    def seconds(self) -> float:
+        return time.perf_counter()
+
+    def wait(self) -> None:
+        self._cuda.synchronize()
+
+    def release(self) -> None:
+        import torch
+
+        torch.compiler.reset()
+        gc.collect()
+        self._cuda.empty_cache()
+
+
+class _Captured:
+    """A graph, with the results whose memory it writes."""
+
+    def __init__(self, graph: Any, results: Sequence[object]) -> None:
+        self._graph, self._results = graph, results
+
+    def __call__(self) -> None:
+        self._graph.replay()
+
+
+def _driver_version() -> str:
+    """The kernel driver's version, from the file it shows; empty where there is none."""
+    path = Path("/proc/driver/nvidia/version")
+    words = path.read_text().split() if path.is_file() else []
+    return next((word for word in words if word[0].isdigit() and word.count(".") >= 1), "")

@@ -1,0 +1,182 @@
+"""Measuring artifacts: kernel time and bytes per second, beside torch and beside copies, in one process.
+
+Method: outputs are checked against the fp64 oracle first, and whatever is compared with must compute the same. Inputs
+and outputs rotate over sets that together exceed three times the L2 cache, so that nothing is warm (64 sets at most:
+the tensors of tiny cases stay in it). For each contender one CUDA graph holds one call a set. The graphs, a copy of the
+same bytes and the large copy that sets the roof are timed in turns with events. Reported are medians, and the spread
+between the quartiles. Host time is that of calls outside of graphs, which allocate their results.
+``least_bytes`` counts each distinct element of every input and output once; ``plan_bytes`` what the plan's segments
+read and write.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from fusebuild.bench.contenders import COMPILE, EAGER, OURS, Contender, Field, add_torch, input_sets, our_contender
+from fusebuild.bench.copies import equal_copies, roof_copy
+from fusebuild.bench.device import CudaDevice, Device, Run
+from fusebuild.bench.report import Measurement, Report
+from fusebuild.bench.timing import call_microseconds, side_by_side, timing
+from fusebuild.bench.traffic import Traffic, TrafficError, measured_traffic
+from fusebuild.errors import UsageError, VerificationError, nearest
+from fusebuild.formula import evaluate, total
+from fusebuild.ir import Fusion
+from fusebuild.plan import as_formula
+from fusebuild.recipe import Recipe
+from fusebuild.recipe_sections import broken_fact
+from fusebuild.runtime.loader import LoadedPlan, load
+from fusebuild.verification import read_recipe, verify_case
+
+MOST_SETS = 64
+_COPY, _ROOF = "copy", "roof"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to measure. ``cases`` replace those of the recipes; ``compare`` with torch; ``ncu`` counts DRAM bytes."""
+
+    cases: tuple[Mapping[str, int], ...] = ()
+    compare: bool = True
+    ncu: bool = False
+    seed: int = 0
+
+
+def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, device: Device | None = None) -> Report:
+    """Measure every artifact in ``paths`` on ``device``, the current CUDA device where there is none given: the cases
+    of ``options``, else those of the recipe's ``bench`` section, else its first case.
+
+    Raises :class:`VerificationError` when a result is wrong, before anything of that case is timed, and
+    :class:`UsageError` when there is no device or a case does not fit a recipe, before anything is measured at all.
+    """
+    import torch
+
+    options = options or Options()
+    chosen: Device = device if device is not None else CudaDevice()
+    work = []
+    for path in paths:
+        recipe = read_recipe(path)
+        work += [(path, recipe, case) for case in _cases(recipe, options)]
+    roof = roof_copy(chosen)
+    measurements = tuple(_bench_case(path, recipe, case, options, chosen, roof) for path, recipe, case in work)
+    name, driver = chosen.description
+    return Report(
+        device=name,
+        driver=driver,
+        torch=torch.__version__,
+        date=date.today().isoformat(),
+        measurements=measurements,
+    )
+
+
+def _cases(recipe: Recipe, options: Options) -> tuple[Mapping[str, int], ...]:
+    for case in options.cases:
+        _require_fitting(recipe.fusion, case)
+    return options.cases or recipe.bench.cases or recipe.fusion.cases[:1]
+
+
+def _require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
+    """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
+    symbols = list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
+    shown = ",".join(f"{name}={size}" for name, size in case.items())
+    for name in case:
+        if name not in symbols:
+            hint = nearest(name, symbols) or f"its symbols are {', '.join(symbols) or 'none'}"
+            raise UsageError(f"case {shown}: {fusion.name} has no symbol {name}; {hint}")
+    if absent := [symbol for symbol in symbols if symbol not in case]:
+        raise UsageError(f"case {shown}: {fusion.name} needs a size for {', '.join(absent)}")
+    for fact in fusion.facts:
+        if broken := broken_fact(fact, case[fact.symbol]):
+            raise UsageError(f"case {shown}: {fact.symbol} is {case[fact.symbol]}, but {broken}")
+
+
+def _bench_case(
+    path: Path, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device, roof: Run
+) -> Measurement:
+    plan, fusion = load(path, target=device.target), recipe.fusion
+    verdict = next(verify_case(plan, fusion, case, device.torch_name, options.seed))
+    if not verdict.ok:
+        raise VerificationError(
+            f"{fusion.name} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}"
+        )
+    device.release()
+    least = least_bytes(fusion, case)
+    target = plan.plan.target(plan.target)
+    assert target is not None
+    timed = _timed(plan, recipe, case, options, device, roof)
+    device.release()
+    return Measurement(
+        fusion=fusion.name,
+        case=dict(case),
+        segments=len(target.segments),
+        least_bytes=least,
+        plan_bytes=evaluate(total([as_formula(segment.hbm_bytes) for segment in target.segments]), case),
+        gigabytes_per_second=least / timed["milliseconds"] / 1e6,
+        error=verdict.error,
+        **_with_traffic(timed, path, case, options),
+    )
+
+
+def _timed(
+    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device, roof: Run
+) -> dict[str, Any]:
+    """The fields of a :class:`Measurement` that are measured here. Everything allocated is free again afterwards."""
+    fusion, least = recipe.fusion, least_bytes(recipe.fusion, case)
+    count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
+    sets = input_sets(fusion, case, count, options.seed, device)
+    found = Field(contenders=[our_contender(plan, fusion, sets, device)])
+    if options.compare:
+        add_torch(found, plan, recipe, sets, device)
+    runs = {contender.name: contender.run for contender in found.contenders}
+    runs[_COPY] = device.captured(equal_copies(least, count, device))
+    times = side_by_side({**runs, _ROOF: roof}, device)
+    own, copy = timing(times[OURS], count), timing(times[_COPY], count)
+    fields: dict[str, Any] = {
+        "milliseconds": own.milliseconds,
+        "spread": own.spread,
+        "copy_milliseconds": copy.milliseconds,
+        "copy_spread": copy.spread,
+        "roof": device.roof_bytes / statistics.median(times[_ROOF]) / 1e6,
+        "missing": found.missing,
+    }
+    if options.compare and "reference" not in found.missing:
+        fields["reference"] = recipe.bench.reference.text if recipe.bench.reference else "fusion"
+    for contender in found.contenders:
+        fields |= _contender_fields(contender, times[contender.name], count, device)
+    return fields
+
+
+def _contender_fields(contender: Contender, times: Sequence[float], count: int, device: Device) -> dict[str, float]:
+    called = call_microseconds(contender.call, device)
+    if contender.name == OURS:
+        return {"call_microseconds": called}
+    assert contender.name in (EAGER, COMPILE)
+    own = timing(times, count)
+    return {
+        f"{contender.name}_milliseconds": own.milliseconds,
+        f"{contender.name}_spread": own.spread,
+        f"{contender.name}_call_microseconds": called,
+    }
+
+
+def _with_traffic(timed: dict[str, Any], path: Path, case: Mapping[str, int], options: Options) -> dict[str, Any]:
+    """``timed``, with what ncu counted or why it did not."""
+    if not options.ncu:
+        return timed
+    try:
+        traffic: Traffic = measured_traffic(path, case, options.seed)
+    except TrafficError as error:
+        return {**timed, "missing": {**timed["missing"], "ncu": str(error)}}
+    return {**timed, "dram_bytes_read": traffic.bytes_read, "dram_bytes_written": traffic.bytes_written}
+
+
+def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:
+    """Bytes that any implementation must move: each distinct element of every input and output once."""
+    inputs = [value.tensor.nbytes for value in fusion.tensor_inputs]
+    outputs = [fusion.value(fid).tensor for fid in fusion.output_fids]
+    return evaluate(total([*inputs, *(output.nbytes for output in outputs)]), case)

@@ -1,0 +1,54 @@
+"""Timing things side by side on the device, and one thing on the host."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusebuild.bench.device import Device, Run
+
+REPLAYS = 20
+WARM_UP = 3
+BATCHES, BATCH = 15, 16
+"""Host time is taken over batches of so few calls that the launch queue, about a thousand kernels, never fills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The median of some times, in milliseconds, and the distance between their quartiles over the median."""
+
+    milliseconds: float
+    spread: float
+
+
+def side_by_side(runs: Mapping[str, Run], device: Device) -> dict[str, list[float]]:
+    """Milliseconds of each execution of each of ``runs``, taken in turns, A B C A B C: what drifts, drifts for all. The
+    first turns are not counted."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(WARM_UP + REPLAYS):
+        for name, run in runs.items():
+            taken = device.milliseconds(run)
+            if turn >= WARM_UP:
+                times[name].append(taken)
+    return times
+
+
+def timing(times: Sequence[float], calls: int) -> Timing:
+    """``times`` of runs of ``calls`` calls each, as the time of one call."""
+    median = statistics.median(times)
+    quartiles = statistics.quantiles(times, n=4)
+    return Timing(milliseconds=median / calls, spread=(quartiles[2] - quartiles[0]) / median if median else 0.0)
+
+
+def call_microseconds(call: Run, device: Device) -> float:
+    """Host time of one call in steady state: the median over batches of calls that nobody waits for."""
+    taken = []
+    for _ in range(BATCHES + 1):
+        device.wait()
+        start = device.seconds()
+        for _ in range(BATCH):
+            call()
+        taken.append((device.seconds() - start) / BATCH * 1e6)
+    device.wait()
+    return statistics.median(taken[1:])
