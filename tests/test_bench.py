@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fusebuild.bench import (
     bench_artifacts,
     least_bytes,
     markdown_table,
+    profiled_call,
     read_report,
     require_plot,
     write_plot,
@@ -27,10 +29,12 @@ from fusebuild.bench import (
 )
 from fusebuild.bench.device import Run
 from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
+from fusebuild.bench.traffic import Traffic
 from fusebuild.cli import cli
 from fusebuild.errors import UsageError
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe import load_recipe
+from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target import TARGETS
 
 torch = pytest.importorskip("torch")
@@ -115,7 +119,7 @@ def test_without_a_gpu_there_is_nothing_to_measure() -> None:
 
 class FakeDevice:
     """The CPU, with ``host`` artifacts. Every run takes the milliseconds that its place in the turn says, and every
-    look at the clock is one microsecond after the last."""
+    look at the clock is one microsecond after the last. ``fails`` is which capture raises, counted from 0."""
 
     torch_name = "cpu"
     target: str | None = "host"
@@ -123,9 +127,9 @@ class FakeDevice:
     roof_bytes = 4000
     description = ("a CPU", "0.1")
 
-    def __init__(self, taken: Sequence[float], backend: str = "eager") -> None:
-        self._taken, self._backend = taken, backend
-        self._turn = self._ticks = 0
+    def __init__(self, taken: Sequence[float], backend: str = "eager", fails: int = -1) -> None:
+        self._taken, self._backend, self._fails = taken, backend, fails
+        self._ticks = 0
         self.captured_calls: list[int] = []
         self.released = 0
 
@@ -135,14 +139,16 @@ class FakeDevice:
 
     def captured(self, calls: Sequence[Run]) -> Run:
         self.captured_calls.append(len(calls))
+        if len(self.captured_calls) - 1 == self._fails:
+            raise MemoryError("out of memory\nand more of it")
         for call in calls:
             call()
         return lambda: [call() for call in calls]
 
-    def milliseconds(self, run: Run) -> float:
-        run()
-        self._turn += 1
-        return self._taken[(self._turn - 1) % len(self._taken)]
+    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+        for run in (lead, *runs):
+            run()
+        return [taken for taken, _ in zip(self._taken, runs, strict=True)]
 
     def seconds(self) -> float:
         self._ticks += 1
@@ -158,8 +164,9 @@ class FakeDevice:
 class TestTiming:
     def test_runs_take_turns_and_the_first_ones_are_not_counted(self) -> None:
         order: list[str] = []
-        times = side_by_side({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, FakeDevice([1.0, 2.0]))
-        assert "".join(order) == "ab" * (WARM_UP + REPLAYS)
+        runs: dict[str, Run] = {name: partial(order.append, name) for name in "ab"}
+        times = side_by_side(runs, partial(order.append, "-"), FakeDevice([1.0, 2.0]))
+        assert "".join(order) == "-ab" * (WARM_UP + REPLAYS)
         assert times == {"a": [1.0] * REPLAYS, "b": [2.0] * REPLAYS}
 
     def test_the_time_of_a_call_is_its_share_of_the_median(self) -> None:
@@ -307,6 +314,16 @@ class TestMeasuring:
         assert found.missing["compile"].startswith("InvalidBackend: ")
         assert found.eager_milliseconds == 30.0 / 12
 
+    @pytest.mark.parametrize(("fails", "name"), [(1, "eager"), (2, "compile"), (3, "copy")])
+    def test_what_cannot_be_captured_is_reported_and_the_others_are_measured(
+        self, artifacts: Path, fails: int, name: str
+    ) -> None:
+        found = measured(artifacts, "scaled", FakeDevice([2.0, 30.0, 1.0, 0.5], fails=fails))
+        assert found.missing == {name: "MemoryError: out of memory"}
+        times = {"eager": found.eager_milliseconds, "compile": found.compile_milliseconds}
+        times["copy"] = found.copy_milliseconds
+        assert [each for each, time in times.items() if time is None] == [name]
+
     def test_the_cases_of_the_bench_section_replace_the_first(self, artifacts: Path) -> None:
         device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
         report = bench_artifacts([artifacts / "sized.fuse"], device=device)
@@ -335,6 +352,29 @@ class TestMeasuring:
     def test_ncu_that_is_not_there_is_reported(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "")
         assert measured(artifacts, "scaled", ncu=True).missing == {"ncu": "ncu is not on PATH"}
+
+    def test_what_ncu_counts_is_kept(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        traffic = Traffic(bytes_read=136, bytes_written=272, kernels=1)
+        monkeypatch.setattr("fusebuild.bench.measure.measured_traffic", lambda path, case, seed: traffic)
+        found = measured(artifacts, "scaled", ncu=True)
+        assert (found.dram_bytes_read, found.dram_bytes_written, found.dram_ratio) == (136, 272, 1.5)
+
+    def test_one_call_is_profiled_after_those_that_warm_up(
+        self, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        order: list[str] = []
+        for name in ("synchronize", "profiler.start", "profiler.stop"):
+            monkeypatch.setattr(f"torch.cuda.{name}", partial(order.append, name))
+        run = LoadedPlan.__call__
+
+        def called(plan: LoadedPlan, *inputs: Any) -> Any:
+            order.append("call")
+            return run(plan, *inputs)
+
+        monkeypatch.setattr(LoadedPlan, "__call__", called)
+        profiled_call.main(str(artifacts / "scaled.fuse"), '{"M": 2, "N": 3}', "0", "host")
+        warm_up = ["call"] * profiled_call.WARM_UP
+        assert order == [*warm_up, "synchronize", "profiler.start", "call", "synchronize", "profiler.stop"]
 
 
 class TestPlot:

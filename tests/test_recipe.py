@@ -206,6 +206,12 @@ def test_facts_cases_and_bench_are_kept() -> None:
     assert result.bench.cases == ({"M": 1, "N": 32},)
 
 
+def test_no_fusion_depends_on_how_it_is_measured() -> None:
+    more = "cases:\n  - {M: 2, N: 16}\n"
+    bench = "bench:\n  reference: torch.exp(x)\n  cases:\n    - {M: 1, N: 32}\n"
+    assert recipe("y = exp(x)", more=more + bench).fusion == recipe("y = exp(x)", more=more).fusion
+
+
 def test_numbers_are_read_as_people_mean_them_not_as_yaml_1_1_does() -> None:
     for text, value in (("1e-5", 1e-5), ("1", 1.0), (".5", 0.5), ("-.inf", float("-inf"))):
         fusion = recipe("y = x + eps", more=f"scalars:\n  eps: {{dtype: double, value: {text}}}\n").fusion

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fusebuild.bench.copies import equal_copies
 from fusebuild.bench.device import Device, Run
 from fusebuild.errors import FusebuildError, NoReferenceError, VerificationError
 from fusebuild.ir import Fusion
@@ -13,7 +14,7 @@ from fusebuild.recipe import Recipe
 from fusebuild.reference import bound_for, compare, random_inputs, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan
 
-OURS, EAGER, COMPILE = "ours", "eager", "compile"
+OURS, EAGER, COMPILE, COPY = "ours", "eager", "compile", "copy"
 LENIENCE = 16
 """How far a contender's results may be from ours, in bounds of the oracle's comparison: it must compute the same thing,
 but may round every intermediate."""
@@ -23,11 +24,12 @@ Inputs = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """Something to time. ``run`` does one call a set of inputs on the device; ``call`` is what a user would write."""
+    """Something to time. ``run`` does one call a set of inputs on the device; ``call`` is what a user would write, and
+    what is timed on the host where there is one."""
 
     name: str
     run: Run
-    call: Run
+    call: Run | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,13 +71,28 @@ def add_torch(found: Field, plan: LoadedPlan, recipe: Recipe, sets: Sequence[Inp
     except NoReferenceError as error:
         found.missing["reference"] = error.diagnostics[0].message
         return
+
+    def contender(name: str, function: Callable[..., Any]) -> Contender:
+        return _torch_contender(name, function, plan, recipe.fusion, sets, device)
+
     # Plain functions: a module's own call costs microseconds that users can do without.
-    for name, made in ((EAGER, lambda: module.forward), (COMPILE, lambda: device.compiled(module.forward))):
-        try:
-            found.contenders.append(_torch_contender(name, made(), plan, recipe.fusion, sets, device))
-        except Exception as error:  # whatever torch raises: it did not run, and the report says why
-            found.missing[name] = reason(error)
-            device.release()
+    add(found, EAGER, lambda: contender(EAGER, module.forward), device)
+    add(found, COMPILE, lambda: contender(COMPILE, device.compiled(module.forward)), device)
+
+
+def add(found: Field, name: str, make: Callable[[], Contender], device: Device) -> None:
+    """Add what ``make`` makes to ``found``, or the reason why it cannot be measured."""
+    try:
+        found.contenders.append(make())
+    except Exception as error:  # whatever torch raises: it did not run, and the report says why
+        found.missing[name] = reason(error)
+    if name in found.missing:
+        device.release()  # what it allocated is free only now that nobody holds the error
+
+
+def equal_copy(least: int, count: int, device: Device) -> Contender:
+    """``count`` copies of ``least`` bytes each."""
+    return Contender(name=COPY, run=device.captured(equal_copies(least, count, device)))
 
 
 def reference_module(recipe: Recipe) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,8 +40,9 @@ class Device(Protocol):
         where another did."""
         ...
 
-    def milliseconds(self, run: Run) -> float:
-        """How long the device takes for what ``run`` enqueues."""
+    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+        """How long the device takes for what each of ``runs`` enqueues, one after the other. ``lead`` goes before, not
+        timed: while the device is busy with it the host gets ahead, so that no time is spent waiting for launches."""
         ...
 
     def seconds(self) -> float:
@@ -96,13 +98,15 @@ class CudaDevice:
             results = [call() for call in calls]
         return _Captured(graph, results)
 
-    def milliseconds(self, run: Run) -> float:
-        start, end = (self._cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end))
+    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+        events = [self._cuda.Event(enable_timing=True) for _ in range(len(runs) + 1)]
+        lead()
+        events[0].record()
+        for run, after in zip(runs, events[1:], strict=True):
+            run()
+            after.record()
+        events[-1].synchronize()
+        return [float(before.elapsed_time(after)) for before, after in pairwise(events)]
 
     def seconds(self) -> float:
         return time.perf_counter()

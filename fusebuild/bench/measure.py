@@ -3,7 +3,8 @@
 Method: outputs are checked against the fp64 oracle first, and whatever is compared with must compute the same. Inputs
 and outputs rotate over sets that together exceed three times the L2 cache, so that nothing is warm (64 sets at most:
 the tensors of tiny cases stay in it). For each contender one CUDA graph holds one call a set. The graphs, a copy of the
-same bytes and the large copy that sets the roof are timed in turns with events. Reported are medians, and the spread
+same bytes and the large copy that sets the roof are timed in turns with events, each turn behind a large copy that is
+not timed and hides the host's launches. Reported are medians, and the spread
 between the quartiles. Host time is that of calls outside of graphs, which allocate their results.
 ``least_bytes`` counts each distinct element of every input and output once; ``plan_bytes`` what the plan's segments
 read and write.
@@ -18,8 +19,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from fusebuild.bench.contenders import COMPILE, EAGER, OURS, Contender, Field, add_torch, input_sets, our_contender
-from fusebuild.bench.copies import equal_copies, roof_copy
+from fusebuild.bench.contenders import COPY, OURS, Field, add, add_torch, equal_copy, input_sets, our_contender
+from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import CudaDevice, Device, Run
 from fusebuild.bench.report import Measurement, Report
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
@@ -34,7 +35,7 @@ from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.verification import read_recipe, verify_case
 
 MOST_SETS = 64
-_COPY, _ROOF = "copy", "roof"
+_ROOF = "roof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,36 +133,22 @@ def _timed(
     found = Field(contenders=[our_contender(plan, fusion, sets, device)])
     if options.compare:
         add_torch(found, plan, recipe, sets, device)
+    add(found, COPY, lambda: equal_copy(least, count, device), device)
     runs = {contender.name: contender.run for contender in found.contenders}
-    runs[_COPY] = device.captured(equal_copies(least, count, device))
-    times = side_by_side({**runs, _ROOF: roof}, device)
-    own, copy = timing(times[OURS], count), timing(times[_COPY], count)
+    times = side_by_side({**runs, _ROOF: roof}, roof, device)
     fields: dict[str, Any] = {
-        "milliseconds": own.milliseconds,
-        "spread": own.spread,
-        "copy_milliseconds": copy.milliseconds,
-        "copy_spread": copy.spread,
         "roof": device.roof_bytes / statistics.median(times[_ROOF]) / 1e6,
         "missing": found.missing,
     }
     if options.compare and "reference" not in found.missing:
         fields["reference"] = recipe.bench.reference.text if recipe.bench.reference else "fusion"
     for contender in found.contenders:
-        fields |= _contender_fields(contender, times[contender.name], count, device)
+        prefix = "" if contender.name == OURS else f"{contender.name}_"
+        own = timing(times[contender.name], count)
+        fields |= {f"{prefix}milliseconds": own.milliseconds, f"{prefix}spread": own.spread}
+        if contender.call is not None:
+            fields[f"{prefix}call_microseconds"] = call_microseconds(contender.call, device)
     return fields
-
-
-def _contender_fields(contender: Contender, times: Sequence[float], count: int, device: Device) -> dict[str, float]:
-    called = call_microseconds(contender.call, device)
-    if contender.name == OURS:
-        return {"call_microseconds": called}
-    assert contender.name in (EAGER, COMPILE)
-    own = timing(times, count)
-    return {
-        f"{contender.name}_milliseconds": own.milliseconds,
-        f"{contender.name}_spread": own.spread,
-        f"{contender.name}_call_microseconds": called,
-    }
 
 
 def _with_traffic(timed: dict[str, Any], path: Path, case: Mapping[str, int], options: Options) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def write_plot(report: Report, path: Path) -> None:
         label = "copy roof" if row == 0 else None
         axes.plot([each.roof, each.roof], [row - 0.45, row + 0.45], color="#222222", linewidth=1.2, label=label)
     axes.set_yticks(range(len(rows)), [f"{each.fusion}\n{each.label}" for each in rows], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.4, -0.6)  # the first on top
     axes.set_xlabel("GB/s of the least bytes")
     axes.set_title(report.origin, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

@@ -17,13 +17,14 @@ from fusebuild.verification import read_recipe
 WARM_UP = 3
 
 
-def main(artifact: str, case: str, seed: str) -> None:
-    """Run the artifact on random inputs of the sizes in ``case``."""
+def main(artifact: str, case: str, seed: str, target: str | None = None) -> None:
+    """Run the artifact on random inputs of the sizes in ``case``; ``target`` as for :func:`load`."""
     import torch
 
     path = Path(artifact)
-    plan, fusion = load(path), read_recipe(path).fusion
-    inputs = random_inputs(fusion, json.loads(case), seed=int(seed), device="cuda")
+    plan, fusion = load(path, target=target), read_recipe(path).fusion
+    device = "cpu" if plan.target.startswith("host") else "cuda"
+    inputs = random_inputs(fusion, json.loads(case), seed=int(seed), device=device)
     cuda: Any = torch.cuda
     for _ in range(WARM_UP):
         plan(*inputs)

@@ -15,7 +15,8 @@ ABSENT = "–"
 class Measurement:
     """One case of one artifact. Times are per call: milliseconds on the device, microseconds on the host, and spreads
     the distance between the quartiles over the median. Rates are GB/s of ``least_bytes``. What was not measured is
-    None; where it should have been, ``missing`` has the reason, under ``reference``, ``eager``, ``compile`` or ``ncu``.
+    None; where it should have been, ``missing`` has the reason, under ``reference``, ``eager``, ``compile``, ``copy``
+    or ``ncu``.
 
     ``reference`` says what eager torch and torch.compile ran: the recipe's expression, or ``fusion``, op by op.
     ``copy_milliseconds`` is a copy that moves ``least_bytes``, half read and half written. ``dram_*`` are ncu's counts.
@@ -101,7 +102,8 @@ def read_report(path: Path) -> Report:
     return Report(measurements=measurements, **data)
 
 
-_SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile", "ncu": "DRAM bytes"}
+_SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
+            "copy": "equal copy", "ncu": "DRAM bytes"}  # fmt: skip
 _HEAD = (
     "recipe", "case", "segments", "ms", "eager ms", "compile ms", "GB/s", "of the copy roof", "of an equal copy",
     "times compile", "call µs", "plan bytes / least bytes", "DRAM bytes / least bytes", "error",

@@ -10,7 +10,7 @@ from fusebuild.bench.device import Device, Run
 
 REPLAYS = 20
 WARM_UP = 3
-BATCHES, BATCH = 15, 16
+BATCHES, BATCH = 31, 8
 """Host time is taken over batches of so few calls that the launch queue, about a thousand kernels, never fills."""
 
 
@@ -22,16 +22,11 @@ class Timing:
     spread: float
 
 
-def side_by_side(runs: Mapping[str, Run], device: Device) -> dict[str, list[float]]:
+def side_by_side(runs: Mapping[str, Run], lead: Run, device: Device) -> dict[str, list[float]]:
     """Milliseconds of each execution of each of ``runs``, taken in turns, A B C A B C: what drifts, drifts for all. The
-    first turns are not counted."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(WARM_UP + REPLAYS):
-        for name, run in runs.items():
-            taken = device.milliseconds(run)
-            if turn >= WARM_UP:
-                times[name].append(taken)
-    return times
+    first turns are not counted. ``lead`` begins each turn; see :meth:`Device.milliseconds`."""
+    turns = [device.milliseconds(lead, list(runs.values())) for _ in range(WARM_UP + REPLAYS)][WARM_UP:]
+    return {name: [turn[place] for turn in turns] for place, name in enumerate(runs)}
 
 
 def timing(times: Sequence[float], calls: int) -> Timing:
