@@ -235,6 +235,13 @@ def test_outputs_in_place_are_written_after_everything_was_read() -> None:
     assert (y == 1).all()
 
 
+def test_no_two_outputs_are_one_tensor() -> None:
+    text = text_of({"x": "float[M]"}, "a = cast(x, half)\nb = cast(x, half)\nc = set(b)\nd = exp(x)",
+                   {"a": "half", "b": "half", "c": "half", "d": "float"})  # fmt: skip
+    results = torch_module(recipe_of(text).fusion)(torch.ones(4))
+    assert len({result.data_ptr() for result in results}) == 4
+
+
 def referenced(reference: str) -> Recipe:
     text = text_of({"x": "float[M, N]", "w": "float[N]"}, "y = x * w * eps * s", {"y": "float"},
                    scalars={"eps": "{dtype: double, value: 0.5}", "s": "double"})  # fmt: skip

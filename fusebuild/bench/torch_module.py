@@ -123,9 +123,10 @@ class _Writer:
 
     def outputs(self) -> tuple[Argument, ...]:
         """The outputs in order, no two of them one tensor and none an input but where it overwrites it."""
-        results, seen = [], set(self._fusion.inputs)
+        results, seen = [], set(self.graph.inputs.values())
         for output in self._fusion.outputs:
-            result, origin = self._read(output.fid), self._origin(output.fid)
+            result, origin = self._read(output.fid), self._read(self._origin(output.fid))
+            assert isinstance(origin, fx.Node), f"output {output.name} is no tensor"
             if origin in seen:
                 result = self.graph.method("clone", result, memory_format=torch.contiguous_format)
             seen.add(origin)
@@ -136,7 +137,7 @@ class _Writer:
         )
 
     def _origin(self, fid: int) -> int:
-        """The value whose memory ``fid`` is a view of."""
+        """The value that ``fid`` is a view or another name of."""
         index = self._fusion.definition(fid)
         while index is not None and self._fusion.exprs[index].op in _COPIES | _VIEWS:
             fid = self._fusion.exprs[index].inputs[0]
@@ -173,7 +174,8 @@ class _Writer:
         if special is None and OPS[expr.op].kind is not Kind.POINTWISE:
             raise NoReferenceError.at(expr.location, f"{expr.op} with a lambda has no torch function")
         if special is not None:
-            self._tensors.update(value.fid for value in values if value.is_tensor or self._is_torchs(expr))
+            is_torchs = any(fid in self._tensors for fid in expr.inputs)
+            self._tensors.update(value.fid for value in values if value.is_tensor or is_torchs)
             return special(self, expr, values)
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         (value,) = values
@@ -182,10 +184,6 @@ class _Writer:
             return [self.graph.call(_OF_NUMBERS[expr.op], *operands)]
         self._tensors.add(value.fid)
         return [self._pointwise(expr, operands, dtypes, are_numbers)]
-
-    def _is_torchs(self, expr: Expr) -> bool:
-        """Whether a scalar is made of one that torch computes."""
-        return any(fid in self._tensors for fid in expr.inputs)
 
     def _pointwise(
         self, expr: Expr, operands: list[Argument], dtypes: Sequence[DType], are_numbers: list[bool]
@@ -196,9 +194,7 @@ class _Writer:
         if has_tensor and op in _EXTREMES and any(are_numbers) and dtypes[0] is not DType.BOOL:
             tensor, number = operands if are_numbers[1] else reversed(operands)
             return self.graph.call(torch.clamp, tensor, **{_EXTREMES[op]: number})
-        accepted = _NUMBERS_ACCEPTED.get(op, frozenset())
-        if not self._leaves_a_tensor(op, are_numbers):
-            accepted = frozenset()
+        accepted = _NUMBERS_ACCEPTED.get(op, frozenset()) if _shows_its_dtype(op, are_numbers) else frozenset()
         arguments: list[Any] = []
         for position, (operand, dtype, is_number) in enumerate(zip(operands, dtypes, are_numbers, strict=True)):
             if is_number and position in accepted:
@@ -209,14 +205,6 @@ class _Writer:
             arguments.append(_Typed(self.graph.proxy(node), dtype))
         result: fx.Proxy = OPS[op].reference(torch, *arguments)
         return result.node
-
-    def _leaves_a_tensor(self, op: str, are_numbers: list[bool]) -> bool:
-        """Whether ``op`` finds out from its operands which dtype to compute in."""
-        if op == "where":
-            return not all(are_numbers[1:])
-        if op == "clamp":
-            return not are_numbers[0] and all(are_numbers[1:])
-        return not are_numbers[0]
 
     # What the functions below, an op each, are written with.
 
@@ -254,6 +242,15 @@ class _Writer:
         """How many elements of ``fid`` a reduction over ``dims`` combines."""
         shape = self._fusion.value(fid).tensor.shape
         return self.graph.extent(product([shape[dim] for dim in dims]))
+
+
+def _shows_its_dtype(op: str, are_numbers: Sequence[bool]) -> bool:
+    """Whether torch can tell from the operands that are tensors in which dtype to compute ``op``."""
+    if op == "where":
+        return not all(are_numbers[1:])
+    if op == "clamp":  # all bounds are numbers, or none is
+        return not are_numbers[0] and all(are_numbers[1:])
+    return not are_numbers[0]
 
 
 def _cast(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
