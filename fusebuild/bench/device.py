@@ -84,13 +84,19 @@ class CudaDevice:
         return made
 
     def captured(self, calls: Sequence[Run]) -> Run:
-        """A CUDA graph, after each call ran once on the stream beside: compilers and allocators do their work there."""
+        """A CUDA graph, after each call ran once on the stream beside: compilers and allocators do their work there. A
+        call that waits for the device is found out before the capture, which would not survive it."""
         cuda = self._cuda
         side = cuda.Stream()
         side.wait_stream(cuda.current_stream())
         with cuda.stream(side):
             for call in calls:
                 call()
+            cuda.set_sync_debug_mode("error")
+            try:
+                calls[0]()
+            finally:
+                cuda.set_sync_debug_mode("default")
         cuda.current_stream().wait_stream(side)
         cuda.synchronize()
         graph = cuda.CUDAGraph()

@@ -12,6 +12,7 @@ read and write.
 
 from __future__ import annotations
 
+import logging
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from fusebuild.recipe import Recipe
 from fusebuild.recipe_sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.verification import read_recipe, verify_case
+
+logger = logging.getLogger(__name__)
 
 MOST_SETS = 64
 _ROOF = "roof"
@@ -99,6 +102,7 @@ def _require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
 def _bench_case(
     path: Path, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device, roof: Run
 ) -> Measurement:
+    logger.info("%s %s", path, dict(case))
     plan, fusion = load(path, target=device.target), recipe.fusion
     verdict = next(verify_case(plan, fusion, case, device.torch_name, options.seed))
     if not verdict.ok:
