@@ -226,6 +226,8 @@ def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path
         f"{SCALED.replace('scaled', 'sized')}bench:\n  cases:\n    - {{M: 3, N: 5}}\n    - {{M: 0, N: 5}}\n"
     )
     texts["even"] = SCALED.replace("scaled", "even").replace("inputs:", "extents:\n  N: {multiple_of: 2}\ninputs:")
+    texts["uncased"] = SCALED.replace("scaled", "uncased").partition("cases:")[0]
+    texts["constant"] = text_of({"x": "float[3]"}, "y = exp(x)", {"y": "float"}, name="constant")
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
     compile_recipes([folder], [TARGETS["host"]], folder / "build", jobs=2)
@@ -348,6 +350,11 @@ class TestMeasuring:
             bench_artifacts([artifacts / "even.fuse"], Options(cases=(case,)), device=device)
         assert str(caught.value) == message
         assert device.captured_calls == []
+
+    def test_a_recipe_without_cases_is_not_passed_over(self, artifacts: Path) -> None:
+        with pytest.raises(UsageError, match=r"^uncased has no cases; say with --case how large M, N are$"):
+            bench_artifacts([artifacts / "uncased.fuse"], device=FakeDevice([1.0]))
+        assert measured(artifacts, "constant").case == {}
 
     def test_ncu_that_is_not_there_is_reported(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "")

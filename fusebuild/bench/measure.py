@@ -79,14 +79,23 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
 
 
 def _cases(recipe: Recipe, options: Options) -> tuple[Mapping[str, int], ...]:
+    fusion = recipe.fusion
     for case in options.cases:
-        _require_fitting(recipe.fusion, case)
-    return options.cases or recipe.bench.cases or recipe.fusion.cases[:1]
+        _require_fitting(fusion, case)
+    if cases := options.cases or recipe.bench.cases or fusion.cases[:1]:
+        return cases
+    if symbols := _symbols(fusion):
+        raise UsageError(f"{fusion.name} has no cases; say with --case how large {', '.join(symbols)} are")
+    return ({},)
+
+
+def _symbols(fusion: Fusion) -> list[str]:
+    return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
 
 
 def _require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
     """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
-    symbols = list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
+    symbols = _symbols(fusion)
     shown = ",".join(f"{name}={size}" for name, size in case.items())
     for name in case:
         if name not in symbols:
