@@ -32,7 +32,8 @@ def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, 
     """The first scheduler that takes ``task``, or every scheduler's reason not to.
 
     No kernel computes what a library does and the library nothing else, and only one family combines in order, so the
-    others' reasons would say only that.
+    others' reasons would say only that. Transposing kernels take what pointwise ones take or less, so that their
+    reasons would be said twice.
     """
     special = LibraryScheduler if has_library_call(task) else ScanScheduler if ordered(task) else None
     rejections: list[Rejection] = []
@@ -43,5 +44,6 @@ def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, 
         rejected = scheduler.accepts(task, target)
         if rejected is None:
             return scheduler
-        rejections.append(rejected)
+        if not isinstance(scheduler, TransposeScheduler):
+            rejections.append(rejected)
     return tuple(rejections)
