@@ -131,22 +131,6 @@ def symbols(formula: Formula) -> Iterator[str]:
             yield from symbols(operand)  # type: ignore[arg-type]
 
 
-def substitute(formula: Formula, sizes: Mapping[str, int]) -> Formula:
-    """``formula`` with the symbols in ``sizes`` replaced by their sizes, and folded as far as that allows."""
-    if isinstance(formula, str):
-        return sizes.get(formula, formula)
-    if isinstance(formula, int) or formula[0] == "aligned":
-        return formula
-    operator, *operands = formula
-    folded = [substitute(operand, sizes) for operand in operands]  # type: ignore[arg-type]
-    if operator == "mul":
-        return product(folded)
-    if operator == "add":
-        return total(folded)
-    rebuilt: Formula = (operator, *folded)
-    return evaluate(rebuilt, {}) if all(isinstance(operand, int) for operand in folded) else rebuilt
-
-
 def show(formula: Formula) -> str:
     """``formula`` as a person writes it: ``("mul", 2, "M", "N")`` as ``2*M*N``."""
     if not isinstance(formula, tuple):

@@ -88,9 +88,9 @@ def _rendered(segmented: SegmentedFusion, segment: Segment, target: Target, reci
     """The variants of one segment, each with its kernels: those for sizes that the recipe names come first."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    special = specialized_variants(segment.fusion, scheduler, target)
-    variants = (*special, *scheduler.schedule(segment.fusion.whole(), target, sizes))
-    return tuple((variant, _render(segment, variant, recipe)) for variant in variants)
+    general = scheduler.schedule(segment.fusion.whole(), target, sizes)
+    special = specialized_variants(segment.fusion, scheduler, target, general) if general else ()
+    return tuple((variant, _render(segment, variant, recipe)) for variant in (*special, *general))
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:

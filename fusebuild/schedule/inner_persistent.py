@@ -182,10 +182,10 @@ def _registers(
     most = max(1, REGISTER_BYTES // (bytes_per_element * vec)) if cached else max(1, 16 // vec)
     size = hint(columns, sizes)
     wanted = min(4 if vec > 1 else 16, most)
-    threads, chunks = _layout(columns, size, vec, wanted, most)
+    threads, chunks = _layout(size, vec, wanted, most)
     kept = tuple(kept_values(task, domain))
     if kept and not _lasts(task, target, threads, chunks * vec, cached, kept):
-        fewer = _layout(columns, size, vec, -(-wanted // 2), most)
+        fewer = _layout(size, vec, -(-wanted // 2), most)
         if _lasts(task, target, fewer[0], fewer[1] * vec, cached, kept):
             threads, chunks = fewer
         else:
@@ -196,12 +196,10 @@ def _registers(
     return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics)
 
 
-def _layout(columns: Formula, size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, int]:
-    """Threads with about ``vectors`` vectors each of a row of about ``size`` elements, and how many they have: ``most``
-    at most, and no more than a row whose number of ``columns`` is known needs."""
+def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, int]:
+    """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most."""
     threads = row_threads(size, vec, vectors)
-    needed = -(-size // (threads.per_row * vec))
-    return threads, min(most, needed if isinstance(columns, int) else next_power_of_two(needed))
+    return threads, min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
 
 
 def _lasts(

@@ -52,22 +52,24 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -
         load_coordinates=_coordinates(body, groups, vectors, sources.early),
         coordinates=_coordinates(body, groups, unloaded, late),
         arrays=(
-            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid}[kUnroll];" for fid in vectors),
-            *(f"fb::Vec<{body.c_type(fid)}, kVec> x{fid}[kUnroll];" for fid in sources.loaded),
+            *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
+            *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.loaded),
         ),
         loads=(
-            *(f"v{fid}[u] = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
-            *(f"x{fid}[u] = {sources.load(fid)};" for fid in sources.loaded),
+            *(f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+            *(f"q{fid}[u] = {sources.load(fid, packed=True)};" for fid in sources.loaded),
         ),
         vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
             *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = {sources.load(fid)};" for fid in sources.found),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
         ),
         element=(
-            *(f"const {body.c_type(fid)} t{fid} = v{fid}[u][k];" for fid in vectors),
-            *(f"const {body.c_type(fid)} t{fid} = x{fid}[u][k];" for fid in sources.loaded),
+            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
+            *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
             *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
             *(strided_load(body, fid, groups, inner) for fid in moving if fid in strided),
             *(sources.statement(expr) or body.statement(expr, coordinate)
@@ -118,11 +120,13 @@ class _Sources:
     def found(self) -> tuple[int, ...]:
         return tuple(expr.outputs[0] for expr in self.late)
 
-    def load(self, fid: int) -> str:
+    def load(self, fid: int, *, packed: bool = False) -> str:
         """The vector that the index op with the result ``fid`` reads."""
         coordinate = element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
-        load = f"fb::load<kVec>({self.body.elsewhere(fid, coordinate)})"
-        return self.body.bounded(fid, coordinate, load, f"fb::splat<kVec>({self.body.fill(fid)})")
+        address, fill = self.body.elsewhere(fid, coordinate), f"fb::splat<kVec>({self.body.fill(fid)})"
+        if packed:
+            return self.body.bounded(fid, coordinate, f"fb::load_packed<kVec>({address})", f"fb::pack({fill})")
+        return self.body.bounded(fid, coordinate, f"fb::load<kVec>({address})", fill)
 
     def statement(self, expr: Expr) -> str:
         """An element of a vector that is there already; empty for any other expr."""

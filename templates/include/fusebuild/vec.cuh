@@ -64,6 +64,13 @@ FUSEBUILD_DEVICE Vec<T, N> unpack(const Packed<T, N>& packed) {
   return result;
 }
 
+template <typename T, int N>
+FUSEBUILD_DEVICE Packed<T, N> pack(const Vec<T, N>& values) {
+  Packed<T, N> result;
+  memcpy(result.words, &values, sizeof(values));
+  return result;
+}
+
 template <Hint kHint, int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_with_hint(const T* address) {
   return unpack(load_packed_with_hint<kHint, N>(address));
