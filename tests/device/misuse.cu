@@ -57,6 +57,79 @@ FUSEBUILD_KERNEL(64, 1) needs_a_huge_stack(int32_t* out) {
 }
 FUSEBUILD_ENTRY(needs_a_huge_stack)
 
+// A cluster of two blocks whose threads do not all come to its barrier.
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) returns_before_its_cluster_meets(int32_t* out) {
+  if (block_x() == 1 && thread_x() >= 60) return;
+  sync_cluster();
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(returns_before_its_cluster_meets, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) arrives_twice(int32_t* out) {
+  join_cluster();
+  sync_cluster();
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(arrives_twice, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) waits_without_arriving(int32_t* out) {
+  wait_cluster();
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(waits_without_arriving, 2)
+
+// As a reduction by a kernel that forgot join_cluster, but for the barrier.
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) sends_through_no_barrier(int32_t* out) {
+  ClusterPhase phase;
+  sync_cluster();
+  phase.has_met = true;
+  reduce_row_in_cluster<64, 2>(phase, accumulator<Sum>(out[thread_x()]));
+}
+FUSEBUILD_CLUSTER_ENTRY(sends_through_no_barrier, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) sends_to_blocks_that_may_not_have_started(int32_t* out) {
+  ClusterPhase phase = join_cluster();
+  phase.has_met = true;
+  reduce_row_in_cluster<64, 2>(phase, accumulator<Sum>(out[thread_x()]));
+}
+FUSEBUILD_CLUSTER_ENTRY(sends_to_blocks_that_may_not_have_started, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) sends_to_a_block_that_has_returned(int32_t* out) {
+  FUSEBUILD_SHARED(int32_t, values, 64);
+  join_cluster();
+  wait_cluster();
+  if (block_x() == 1) return;
+  send_word(in_peer(values, 1), 7, in_peer(transfer_barriers(), 1));
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(sends_to_a_block_that_has_returned, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) sends_beyond_its_cluster(int32_t* out) {
+  FUSEBUILD_SHARED(int32_t, values, 64);
+  join_cluster();
+  wait_cluster();
+  send_word(in_peer(values, 2), 7, in_peer(transfer_barriers(), 2));
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(sends_beyond_its_cluster, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) expects_twice(int32_t* out) {
+  join_cluster();
+  wait_cluster();
+  expect_transfers(transfer_barriers()[0], 4);
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(expects_twice, 2)
+
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) waits_for_what_none_sends(int32_t* out) {
+  join_cluster();
+  wait_cluster();
+  if (thread_x() == 0) expect_transfers(transfer_barriers()[0], 4);
+  if (block_x() == 0 && thread_x() < 63) wait_transfers(transfer_barriers()[0], 0);
+  out[thread_x()] = 1;
+}
+FUSEBUILD_CLUSTER_ENTRY(waits_for_what_none_sends, 2)
+
 // The rest are wrong in a way that only the sanitizers see.
 FUSEBUILD_KERNEL(64, 1) leaves_static_shared(int32_t* out) {
   FUSEBUILD_SHARED(int32_t, values, 64);

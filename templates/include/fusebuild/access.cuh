@@ -20,6 +20,8 @@ enum class Shuffle { kXor, kDown, kIndex };
 
 constexpr int kWarpThreads = 32;
 
+constexpr int kMaxClusterBlocks = 8;  // what every GPU with clusters has
+
 // The type of one memory access of kBytes.
 template <int kBytes>
 struct WordOf;

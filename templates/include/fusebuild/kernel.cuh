@@ -13,6 +13,7 @@
 #endif
 
 #include "fusebuild/cast.cuh"
+#include "fusebuild/cluster.cuh"
 #include "fusebuild/math.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/scan.cuh"

@@ -13,8 +13,11 @@
 #define FUSEBUILD_UNROLL_BY(n) FUSEBUILD_PRAGMA(unroll n)
 #define FUSEBUILD_KERNEL(max_threads, min_blocks) \
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks)
+#define FUSEBUILD_CLUSTER_KERNEL(max_threads, min_blocks, cluster) \
+  extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(max_threads, min_blocks)
 #define FUSEBUILD_SHARED(type, name, count) __shared__ alignas(16) type name[count]
 #define FUSEBUILD_ENTRY(name)
+#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)
 
 namespace fusebuild {
 
@@ -37,6 +40,85 @@ FUSEBUILD_DEVICE int thread_lane() {
 
 FUSEBUILD_DEVICE void sync_block() { __syncthreads(); }
 FUSEBUILD_DEVICE void sync_warp() { __syncwarp(); }
+
+// --- Clusters (sm_90 and later)
+
+// The barrier of a cluster in two halves, for all threads of all its blocks; whole warps call each together.
+// What was written before arrive_cluster is seen after wait_cluster. arrive_cluster_early says only that the
+// caller's block has started and that its transfer barriers are there, and waits for no memory access.
+FUSEBUILD_DEVICE void arrive_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+FUSEBUILD_DEVICE void arrive_cluster_early() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+FUSEBUILD_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// Counts the bytes that peers send into the shared memory of its block. A phase is over when one thread has
+// said how many to expect and that many have come; sending early does no harm.
+struct alignas(8) TransferBarrier {
+  uint64_t state;
+};
+
+FUSEBUILD_DEVICE uint32_t shared_address(const void* generic) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(generic));
+}
+
+// By one thread, before its block arrives at the cluster's first barrier.
+template <int kCount>
+FUSEBUILD_DEVICE void prepare_transfers(TransferBarrier (&barriers)[kCount]) {
+  FUSEBUILD_UNROLL
+  for (int b = 0; b < kCount; ++b)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barriers[b])) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+FUSEBUILD_DEVICE void expect_transfers(TransferBarrier& barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+// Waits for the end of the phase of the given parity; the first phase has parity 0. What was sent is seen.
+FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
+  uint32_t is_over;
+  do {
+    asm volatile(
+        "{\n"
+        "  .reg .pred over;\n"
+        "  mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+        "  selp.u32 %0, 1, 0, over;\n"
+        "}"
+        : "=r"(is_over)
+        : "r"(shared_address(&barrier)), "r"(parity)
+        : "memory");
+  } while (is_over == 0);
+}
+
+// A place in the shared memory of a block of the cluster, to send to.
+struct PeerAddress {
+  uint32_t address;
+
+  FUSEBUILD_DEVICE PeerAddress operator+(int bytes) const { return {address + static_cast<uint32_t>(bytes)}; }
+};
+
+// Where block `rank` of the cluster has what is `mine` in the calling block.
+template <typename T, int kCount>
+FUSEBUILD_DEVICE PeerAddress in_peer(T (&mine)[kCount], int rank) {
+  PeerAddress peer;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer.address) : "r"(shared_address(&mine[0])), "r"(rank));
+  return peer;
+}
+
+// Sends four bytes, which the barrier beside them counts.
+FUSEBUILD_DEVICE void send_word(PeerAddress place, unsigned word, PeerAddress barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(place.address),
+      "r"(word), "r"(barrier.address)
+      : "memory");
+}
+
+// ---
 
 // The block's dynamic shared memory, 16-byte aligned; every T names the same bytes.
 template <typename T>

@@ -156,15 +156,16 @@ FUSEBUILD_DEVICE void reduce_lanes(const Accumulators&... accumulators) {
 template <int kSlots, typename... Accumulators>
 struct Partials {
   static constexpr int kValues = (Accumulators::kCount + ... + 0);
-  // As many as the largest value has, made fit for the alignment of each.
-  static constexpr int kAlignment = largest(static_cast<int>(alignof(typename Accumulators::Value))...);
+  // As many as the largest value has, made fit for the alignment of each, and whole words.
+  static constexpr int kAlignment = largest(4, static_cast<int>(alignof(typename Accumulators::Value))...);
   static constexpr int kLargest = largest(static_cast<int>(sizeof(typename Accumulators::Value))...);
   static constexpr int kValueBytes = (kLargest + kAlignment - 1) / kAlignment * kAlignment;
   static constexpr int kBytesPerValue = kSlots * kValueBytes;
 
+  static FUSEBUILD_DEVICE int offset(int value, int slot) { return (value * kSlots + slot) * kValueBytes; }
   template <typename T>
   static FUSEBUILD_DEVICE T* at(unsigned char* storage, int value, int slot) {
-    return reinterpret_cast<T*>(storage + (value * kSlots + slot) * kValueBytes);
+    return reinterpret_cast<T*>(storage + offset(value, slot));
   }
 };
 

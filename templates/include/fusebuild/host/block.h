@@ -1,14 +1,17 @@
-// One block of threads on one OS thread.
+// One block of threads on one OS thread, or the blocks of one cluster.
 //
 // A fiber runs threads to completion, one after another, until one of them has to wait: then the next fiber
 // goes on with the threads that have not started. So a kernel without barriers needs one fiber, and one with
-// barriers as many as threads wait at once. Threads run in a fixed order; a kernel that gives other results
-// in another order has a race.
+// barriers as many as threads wait at once. The blocks of a cluster take turns, each until all its threads
+// wait. Threads run in a fixed order; a kernel that gives other results in another order has a race.
 
 #pragma once
 
+#include <algorithm>
 #include <cstdarg>
+#include <deque>
 #include <memory>
+#include <utility>
 
 #include "fusebuild/access.cuh"
 #include "fusebuild/host/fiber.h"
@@ -23,7 +26,8 @@ struct Point {
 struct Position {
   Point thread, block, grid;
   unsigned char* dynamic_shared;
-  uint64_t generation;  // differs for every block that this OS thread has run
+  int rank;             // of the block in its cluster
+  uint64_t generation;  // differs for every cluster that this OS thread has run
 };
 inline thread_local Position position{};
 
@@ -34,7 +38,15 @@ struct Kernel {
   const void* arguments;
 };
 
-enum class State : unsigned char { kRunning, kSyncBlock, kSyncWarp, kShuffle, kReturned };
+enum class State : unsigned char {
+  kRunning,
+  kSyncBlock,
+  kWaitCluster,
+  kWaitTransfers,
+  kSyncWarp,
+  kShuffle,
+  kReturned
+};
 
 // What the lanes of a warp do together; all of them must do the same.
 struct WarpOperation {
@@ -47,17 +59,33 @@ struct WarpOperation {
   }
 };
 
+class Cluster;
+
+// Lies in the shared memory of its block, and is nonsense until it is prepared.
+struct TransferBarrier {
+  static constexpr uint32_t kPrepared = 0x7ea5e77e;
+
+  uint32_t prepared;
+  int rank;          // of its block
+  int expectations;  // still to come in this phase
+  int64_t bytes;     // still to come, negative while more have come than are expected
+  int64_t phases;    // that are over
+};
+
 class Block {
  public:
-  Block(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool& stacks)
+  Block(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool& stacks, Cluster& cluster, int rank)
       : kernel_(kernel),
         size_(size),
         threads_(size.x * size.y * size.z),
         shared_bytes_(shared_bytes),
         dynamic_shared_(new unsigned char[static_cast<size_t>(shared_bytes)]),
         stacks_(stacks),
+        cluster_(cluster),
+        rank_(rank),
         fibers_(new Fiber[static_cast<size_t>(threads_)]),
         states_(new State[static_cast<size_t>(threads_)]),
+        barriers_(new int64_t[static_cast<size_t>(threads_)]),
         warps_(new Warp[static_cast<size_t>((threads_ + kWarpThreads - 1) / kWarpThreads)]) {
     for (int thread = 0; thread < threads_; ++thread) {
       fibers_[thread].index = thread;
@@ -65,8 +93,25 @@ class Block {
     }
   }
 
-  void run(Point index);
+  // Puts the block at `index` of the grid, with none of its threads begun.
+  void start(Point index);
+
+  // Runs threads until all have returned or wait. False if all did so before.
+  bool advance();
+
+  bool has_returned() const { return returned_ == threads_; }
+  void release_from_cluster() { ready_.take(waiting_for_cluster_); }
+  void release_from_transfers() { ready_.take(waiting_for_transfers_); }
+  void describe_diverged() const;
+
   void sync_block();
+  void arrive_cluster();
+  void wait_cluster();
+  void check_peer(int rank) const;
+  void prepare_transfers(TransferBarrier& barrier) { barrier = {TransferBarrier::kPrepared, rank_, 1, 0, 0}; }
+  void expect_transfers(TransferBarrier& barrier, int bytes);
+  void count_transfer(TransferBarrier& barrier, int bytes);
+  void wait_transfers(TransferBarrier& barrier, int parity);
   void sync_warp() { meet_warp(WarpOperation{State::kSyncWarp, Shuffle::kXor, kWarpThreads, 0}); }
 
   // The running thread's place in its warp.
@@ -100,10 +145,13 @@ class Block {
   void meet_warp(const WarpOperation& operation);
   int source_lane(Shuffle mode, int lane, int operand, int width, int lanes) const;
   void locate(int thread);
+  void check_prepared(const TransferBarrier& barrier) const;
+  void end_phase(TransferBarrier& barrier);
   Point point_of(int thread) const {
     return {thread % size_.x, thread / size_.x % size_.y, thread / size_.x / size_.y};
   }
-  [[noreturn]] void fail_diverged() const;
+
+  static constexpr int64_t kNoBarrier = -1;
 
   const Kernel kernel_;
   const Point size_;
@@ -111,11 +159,16 @@ class Block {
   const int64_t shared_bytes_;
   const std::unique_ptr<unsigned char[]> dynamic_shared_;
   StackPool& stacks_;
+  Cluster& cluster_;
+  const int rank_;
+  Point index_;
 
   const std::unique_ptr<Fiber[]> fibers_;
   const std::unique_ptr<State[]> states_;  // of each thread
+  const std::unique_ptr<int64_t[]>
+      barriers_;  // of its cluster that each thread has arrived at, not waited for
   const std::unique_ptr<Warp[]> warps_;
-  FiberList ready_, waiting_, free_;
+  FiberList ready_, waiting_, waiting_for_cluster_, waiting_for_transfers_, free_;
   Fiber* current_ = nullptr;
   StackRecord scheduler_;
   void* scheduler_stack_pointer_ = nullptr;
@@ -127,16 +180,21 @@ inline thread_local Block* current_block = nullptr;
 // Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
 constexpr int kPoison = 0xff;
 
-inline void Block::run(Point index) {
-  position.block = index;
-  position.dynamic_shared = dynamic_shared_.get();
-  ++position.generation;
+inline void Block::start(Point index) {
+  index_ = index;
   memset(dynamic_shared_.get(), kPoison, static_cast<size_t>(shared_bytes_));
-  current_block = this;
   started_ = returned_ = 0;
+  std::fill_n(barriers_.get(), threads_, kNoBarrier);
   free_ = FiberList();
   for (int fiber = 0; fiber < threads_; ++fiber) free_.push(&fibers_[fiber]);
-  for (;;) {
+}
+
+inline bool Block::advance() {
+  position.block = index_;
+  position.dynamic_shared = dynamic_shared_.get();
+  position.rank = rank_;
+  current_block = this;
+  for (bool advanced = false;; advanced = true) {
     if (!ready_.empty()) {
       resume(*ready_.pop());
     } else if (started_ < threads_) {
@@ -144,10 +202,9 @@ inline void Block::run(Point index) {
       fiber.prepare(stacks_, &fiber_main);
       resume(fiber);
     } else {
-      break;
+      return advanced;
     }
   }
-  if (returned_ < threads_) fail_diverged();
 }
 
 inline void Block::fiber_main() {
@@ -199,12 +256,126 @@ inline void Block::sync_block() {
   ready_.take(waiting_);
 }
 
+// The blocks that run together. Each may reach into the shared memory of its peers, and all meet at barriers.
+class Cluster {
+ public:
+  // `stacks` has a pool for each block.
+  Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool* stacks, int blocks)
+      : threads_(blocks * size.x * size.y * size.z) {
+    for (int rank = 0; rank < blocks; ++rank)
+      blocks_.emplace_back(kernel, size, shared_bytes, stacks[rank], *this, rank);
+  }
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Runs the blocks at `first` and beside it along x.
+  void run(Point first);
+
+  // The number of the barrier that one more thread has arrived at.
+  int64_t arrive();
+
+  int64_t completed_barriers() const { return completed_barriers_; }
+  int blocks() const { return static_cast<int>(blocks_.size()); }
+  Block& block(int rank) { return blocks_[static_cast<size_t>(rank)]; }
+
+ private:
+  std::deque<Block> blocks_;
+  const int threads_;
+  int arrived_ = 0;
+  int64_t completed_barriers_ = 0;
+};
+
+inline void Cluster::run(Point first) {
+  ++position.generation;
+  arrived_ = 0;
+  completed_barriers_ = 0;
+  for (Block& block : blocks_) {
+    block.start(first);
+    ++first.x;
+  }
+  for (bool advanced = true; advanced;) {
+    advanced = false;
+    for (Block& block : blocks_) advanced |= block.advance();
+  }
+  if (std::all_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.has_returned(); }))
+    return;
+  for (const Block& block : blocks_) block.describe_diverged();
+  std::abort();
+}
+
+inline int64_t Cluster::arrive() {
+  const int64_t barrier = completed_barriers_;
+  if (++arrived_ == threads_) {
+    arrived_ = 0;
+    ++completed_barriers_;
+    for (Block& block : blocks_) block.release_from_cluster();
+  }
+  return barrier;
+}
+
+inline void Block::arrive_cluster() {
+  int64_t& barrier = barriers_[current_->thread];
+  if (barrier != kNoBarrier) fail("it arrives at a barrier of its cluster again before it waits");
+  barrier = cluster_.arrive();
+}
+
+inline void Block::wait_cluster() {
+  const int64_t barrier = std::exchange(barriers_[current_->thread], kNoBarrier);
+  if (barrier == kNoBarrier) fail("it waits at a barrier of its cluster before it arrives");
+  if (cluster_.completed_barriers() <= barrier) suspend(State::kWaitCluster, waiting_for_cluster_);
+}
+
+// Peers have shared memory from when they have started, which a barrier ensures, to their end.
+inline void Block::check_peer(int rank) const {
+  if (rank < 0 || rank >= cluster_.blocks())
+    fail("it reaches for block %d of its cluster of %d", rank, cluster_.blocks());
+  if (cluster_.completed_barriers() == 0)
+    fail("it reaches for block %d of its cluster before any barrier of theirs", rank);
+  if (cluster_.block(rank).has_returned())
+    fail("it reaches for block %d of its cluster, which has returned", rank);
+}
+
+inline void Block::check_prepared(const TransferBarrier& barrier) const {
+  if (barrier.prepared != TransferBarrier::kPrepared) fail("it uses a transfer barrier that none prepared");
+}
+
+inline void Block::expect_transfers(TransferBarrier& barrier, int bytes) {
+  check_prepared(barrier);
+  if (barrier.expectations == 0) fail("it expects transfers twice in one phase");
+  --barrier.expectations;
+  barrier.bytes += bytes;
+  end_phase(barrier);
+}
+
+inline void Block::count_transfer(TransferBarrier& barrier, int bytes) {
+  check_prepared(barrier);
+  barrier.bytes -= bytes;
+  end_phase(barrier);
+}
+
+// Ends the phase if nothing is still to come.
+inline void Block::end_phase(TransferBarrier& barrier) {
+  if (barrier.expectations != 0 || barrier.bytes != 0) return;
+  barrier.expectations = 1;
+  ++barrier.phases;
+  cluster_.block(barrier.rank).release_from_transfers();
+}
+
+inline void Block::wait_transfers(TransferBarrier& barrier, int parity) {
+  check_prepared(barrier);
+  while (barrier.phases % 2 == parity) suspend(State::kWaitTransfers, waiting_for_transfers_);
+}
+
 inline const char* name_of(State state) {
   switch (state) {
     case State::kRunning:
       return "running";
     case State::kSyncBlock:
       return "at sync_block";
+    case State::kWaitCluster:
+      return "at wait_cluster";
+    case State::kWaitTransfers:
+      return "at wait_transfers";
     case State::kSyncWarp:
       return "at sync_warp";
     case State::kShuffle:
@@ -263,13 +434,13 @@ inline void Block::fail(const char* format, ...) const {
   std::abort();
 }
 
-inline void Block::fail_diverged() const {
-  const Point block = position.block;
+inline void Block::describe_diverged() const {
   std::fprintf(stderr,
                "fusebuild host: kernel %s, block (%d, %d, %d): its threads diverged and wait forever:",
-               kernel_.name, block.x, block.y, block.z);
+               kernel_.name, index_.x, index_.y, index_.z);
   const char* separator = " ";
-  for (const State state : {State::kSyncBlock, State::kSyncWarp, State::kShuffle, State::kReturned}) {
+  for (const State state : {State::kSyncBlock, State::kWaitCluster, State::kWaitTransfers, State::kSyncWarp,
+                            State::kShuffle, State::kReturned}) {
     int count = 0, first_thread = 0;
     for (int thread = threads_ - 1; thread >= 0; --thread) {
       if (states_[thread] != state) continue;
@@ -283,7 +454,6 @@ inline void Block::fail_diverged() const {
     separator = ", ";
   }
   std::fputc('\n', stderr);
-  std::abort();
 }
 
 }  // namespace fusebuild::host

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -13,28 +14,40 @@ namespace fusebuild::host {
 constexpr int32_t kOk = 0;
 constexpr int32_t kInvalidValue = 1;  // as CUDA_ERROR_INVALID_VALUE
 
-// A static shared array of one OS thread, between red zones. It is poisoned when a block first reaches it.
+// A static shared array of one OS thread, between red zones, for each block of a cluster. It is poisoned when
+// a block, or a peer of it, first reaches it.
 template <typename T, int kCount>
 struct SharedArray {
   static_assert(std::is_trivially_copyable_v<T>, "shared memory holds plain data");
-
-  static constexpr int kRedZone = 64;
-  alignas(64) unsigned char before[kRedZone];
-  alignas(16) T data[kCount];
-  unsigned char after[kRedZone];
-  uint64_t generation;
-
   using Array = T[kCount];
-  Array& enter() {
-    if (generation != position.generation) {
-      generation = position.generation;
-      memset(static_cast<void*>(data), kPoison, sizeof(data));
+
+  struct OfBlock {
+    static constexpr int kRedZone = 64;
+    alignas(64) unsigned char before[kRedZone];
+    alignas(16) Array data;
+    unsigned char after[kRedZone];
+    uint64_t generation;
+
+    Array& enter() {
+      if (generation != position.generation) {
+        generation = position.generation;
+        memset(static_cast<void*>(data), kPoison, sizeof(data));
 #if defined(FUSEBUILD_ASAN)
-      __asan_poison_memory_region(before, kRedZone);
-      __asan_poison_memory_region(after, kRedZone);
+        __asan_poison_memory_region(before, kRedZone);
+        __asan_poison_memory_region(after, kRedZone);
 #endif
+      }
+      return data;
     }
-    return data;
+  };
+  OfBlock blocks[kMaxClusterBlocks];
+
+  Array& enter() { return blocks[position.rank].enter(); }
+
+  // What block `rank` has where the running block, of the same cluster, has `mine`.
+  static T* of_peer(Array& mine, int rank) {
+    auto* own = reinterpret_cast<OfBlock*>(reinterpret_cast<unsigned char*>(&mine) - offsetof(OfBlock, data));
+    return own[rank - position.rank].enter();
   }
 };
 
@@ -48,21 +61,22 @@ inline bool is_valid(const int64_t* grid, const int32_t* block, int64_t shared_b
          shared_bytes <= INT32_MAX;
 }
 
-// Runs every block, one after another; an empty grid runs none.
-inline int32_t run_grid(const Kernel& kernel, const int64_t* grid, const int32_t* block_size,
-                        int64_t shared_bytes) {
-  if (!is_valid(grid, block_size, shared_bytes)) return kInvalidValue;
-  static thread_local StackPool stacks;
-  Block block(kernel, Point{block_size[0], block_size[1], block_size[2]}, shared_bytes, stacks);
+// Runs every cluster, of so many neighbours along x, one after another; an empty grid runs none.
+inline int32_t run_grid(const Kernel& kernel, int cluster_blocks, const int64_t* grid,
+                        const int32_t* block_size, int64_t shared_bytes) {
+  if (!is_valid(grid, block_size, shared_bytes) || grid[0] % cluster_blocks != 0) return kInvalidValue;
+  static thread_local StackPool stacks[kMaxClusterBlocks];
+  Cluster cluster(kernel, Point{block_size[0], block_size[1], block_size[2]}, shared_bytes, stacks,
+                  cluster_blocks);
   const Point size{static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
   position.grid = size;
   for (int z = 0; z < size.z; ++z) {
     for (int y = 0; y < size.y; ++y) {
-      for (int x = 0; x < size.x; ++x) block.run(Point{x, y, z});
+      for (int x = 0; x < size.x; x += cluster_blocks) cluster.run(Point{x, y, z});
     }
   }
   current_block = nullptr;
-  stacks.idle();
+  for (int rank = 0; rank < cluster_blocks; ++rank) stacks[rank].idle();
   return kOk;
 }
 
@@ -78,9 +92,10 @@ std::tuple<Parameters...> read_arguments(void** args, std::index_sequence<kIndic
   return std::tuple<Parameters...>{read_argument<Parameters>(args[kIndices])...};
 }
 
-template <typename... Parameters>
+template <int kCluster, typename... Parameters>
 int32_t launch(const char* name, void (*function)(Parameters...), const int64_t* grid, const int32_t* block,
                int64_t shared_bytes, [[maybe_unused]] void** args) {
+  static_assert(kCluster >= 1 && kCluster <= kMaxClusterBlocks, "blocks per cluster: at most 8");
   struct Call {
     void (*function)(Parameters...);
     std::tuple<Parameters...> arguments;
@@ -90,7 +105,7 @@ int32_t launch(const char* name, void (*function)(Parameters...), const int64_t*
     const Call& unpacked = *static_cast<const Call*>(packed);
     std::apply(unpacked.function, unpacked.arguments);
   };
-  return run_grid(Kernel{name, run, &call}, grid, block, shared_bytes);
+  return run_grid(Kernel{name, run, &call}, kCluster, grid, block, shared_bytes);
 }
 
 }  // namespace fusebuild::host

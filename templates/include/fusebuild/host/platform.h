@@ -1,8 +1,9 @@
 // The platform layer for the CPU: platform.cuh's names, where a block's threads are fibers of one OS thread.
 //
 // It is stricter than a GPU, so that tests find what a GPU would let pass now and then: every thread of a
-// block must reach every sync_block, every lane of a warp every shuffle, and every access must be aligned. A
-// kernel that breaks this is ended with a message on stderr and abort().
+// block must reach every sync_block, every lane of a warp every shuffle, every thread of a cluster both
+// halves of its barrier in turn, and every access must be aligned. A kernel that breaks this is ended with a
+// message on stderr and abort().
 
 #pragma once
 
@@ -17,6 +18,7 @@
 #define FUSEBUILD_UNROLL
 #define FUSEBUILD_UNROLL_BY(n)
 #define FUSEBUILD_KERNEL(max_threads, min_blocks) static void
+#define FUSEBUILD_CLUSTER_KERNEL(max_threads, min_blocks, cluster) static void
 #define FUSEBUILD_SHARED(type, name, count)                                          \
   static thread_local ::fusebuild::host::SharedArray<type, (count)> name##_of_block; \
   type(&name)[count] = name##_of_block.enter()
@@ -24,10 +26,13 @@
 // int32_t fusebuild_host_NAME(grid, block, shared_bytes, args): runs the kernel's whole grid before it
 // returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument.
 // Returns 0, or 1 for sizes that CUDA would refuse. May be called from several OS threads at once.
-#define FUSEBUILD_ENTRY(name)                                                         \
-  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host_##name(    \
-      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args) { \
-    return ::fusebuild::host::launch(#name, name, grid, block, shared_bytes, args);   \
+#define FUSEBUILD_ENTRY(name) FUSEBUILD_CLUSTER_ENTRY(name, 1)
+
+// The same for kernels whose blocks run in clusters of so many, neighbours along x.
+#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                               \
+  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host_##name(           \
+      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args) {        \
+    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args); \
   }
 
 namespace fusebuild {
@@ -46,6 +51,40 @@ FUSEBUILD_DEVICE int thread_lane() { return host::current_block->lane(); }
 
 FUSEBUILD_DEVICE void sync_block() { host::current_block->sync_block(); }
 FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
+
+FUSEBUILD_DEVICE void arrive_cluster() { host::current_block->arrive_cluster(); }
+FUSEBUILD_DEVICE void arrive_cluster_early() { host::current_block->arrive_cluster(); }
+FUSEBUILD_DEVICE void wait_cluster() { host::current_block->wait_cluster(); }
+
+using TransferBarrier = host::TransferBarrier;
+
+template <int kCount>
+FUSEBUILD_DEVICE void prepare_transfers(TransferBarrier (&barriers)[kCount]) {
+  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier);
+}
+FUSEBUILD_DEVICE void expect_transfers(TransferBarrier& barrier, int bytes) {
+  host::current_block->expect_transfers(barrier, bytes);
+}
+FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
+  host::current_block->wait_transfers(barrier, parity);
+}
+
+struct PeerAddress {
+  unsigned char* address;
+
+  PeerAddress operator+(int bytes) const { return {address + bytes}; }
+};
+
+template <typename T, int kCount>
+FUSEBUILD_DEVICE PeerAddress in_peer(T (&mine)[kCount], int rank) {
+  host::current_block->check_peer(rank);
+  return {reinterpret_cast<unsigned char*>(host::SharedArray<T, kCount>::of_peer(mine, rank))};
+}
+
+FUSEBUILD_DEVICE void send_word(PeerAddress place, unsigned word, PeerAddress barrier) {
+  memcpy(place.address, &word, sizeof(word));
+  host::current_block->count_transfer(*reinterpret_cast<TransferBarrier*>(barrier.address), sizeof(word));
+}
 
 template <typename T>
 FUSEBUILD_DEVICE T* dynamic_shared() {

@@ -1,0 +1,178 @@
+// Reductions across the blocks of a cluster, which walk one row together (sm_90 and later). Every result is
+// combined in one fixed order, so it is bitwise the same from run to run and in all threads of all the
+// blocks.
+
+#pragma once
+
+#include "fusebuild/reduce.cuh"
+
+namespace fusebuild {
+
+// The caller's block among the kCluster neighbours along x that run together.
+template <int kCluster>
+FUSEBUILD_DEVICE int cluster_rank() {
+  static_assert(is_power_of_two(kCluster) && kCluster >= 2 && kCluster <= kMaxClusterBlocks,
+                "blocks per cluster: 2, 4 or 8");
+  return block_x() % kCluster;
+}
+
+// As sync_block, for all threads of all blocks of the cluster.
+FUSEBUILD_DEVICE void sync_cluster() {
+  arrive_cluster();
+  wait_cluster();
+}
+
+// What successive reductions of a kernel share. They take turns with two buffers and their barriers, each of
+// which ends a phase of either parity every fourth turn; and only the first waits for the peers to have
+// started. The compiler folds it away in straight-line code.
+struct ClusterPhase {
+  int turn = 0;
+  bool has_met = false;
+};
+
+using TransferBarriers = TransferBarrier[2];
+FUSEBUILD_DEVICE TransferBarriers& transfer_barriers() {
+  FUSEBUILD_SHARED(TransferBarrier, barriers, 2);
+  return barriers;
+}
+
+// Two buffers, which all reductions of a kernel that need so much share.
+template <int kBytes>
+using ClusterBuffers = unsigned char[2 * kBytes];
+template <int kBytes>
+FUSEBUILD_DEVICE ClusterBuffers<kBytes>& cluster_buffers() {
+  FUSEBUILD_SHARED(unsigned char, buffers, 2 * kBytes);
+  return buffers;
+}
+
+constexpr int kClusterBufferBytes = 8 * 1024;
+
+// The size of a buffer for so much: one of few sizes, so that reductions share.
+FUSEBUILD_CONSTEXPR int buffer_bytes(int needed) {
+  int bytes = 512;
+  while (bytes < needed) bytes *= 2;
+  return bytes;
+}
+
+// Says that the caller's block has started; the first reduction waits for its peers to say so too. Whatever
+// is done between the two, such as loading the row, hides the wait. All threads of the cluster must call this
+// first, and once.
+FUSEBUILD_DEVICE ClusterPhase join_cluster() {
+  if (thread_x() == 0) prepare_transfers(transfer_barriers());
+  arrive_cluster_early();
+  return ClusterPhase{};
+}
+
+template <typename T>
+constexpr int kWordsOf = (sizeof(T) + 3) / 4;
+
+// Sends the values to a slot of a peer, four bytes at a time.
+template <typename Layout>
+struct SendSlot {
+  PeerAddress storage, barrier;
+  int slot, first_value, last_value;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    constexpr int kWords = kWordsOf<T>;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int value = number + k;
+      if (value < first_value || value >= last_value) continue;
+      unsigned words[kWords] = {};
+      memcpy(words, &accumulator.values[k], sizeof(T));
+      const PeerAddress place = storage + Layout::offset(value - first_value, slot);
+      FUSEBUILD_UNROLL
+      for (int w = 0; w < kWords; ++w) send_word(place + 4 * w, words[w], barrier);
+    }
+  }
+};
+
+// Replaces each value by those of slots kStep apart combined, the first one at first_slot, in their order.
+template <typename Layout, int kCount, int kStep>
+struct CombineSlotsApart {
+  unsigned char* storage;
+  int first_slot, first_value, last_value;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int value = number + k;
+      if (value < first_value || value >= last_value) continue;
+      T combined = *Layout::template at<T>(storage, value - first_value, first_slot);
+      FUSEBUILD_UNROLL
+      for (int s = 1; s < kCount; ++s) {
+        const T& partial = *Layout::template at<T>(storage, value - first_value, first_slot + s * kStep);
+        combined = Op::combine(combined, partial);
+      }
+      accumulator.values[k] = combined;
+    }
+  }
+};
+
+// Adds up the bytes that SendSlot sends.
+struct CountBytes {
+  int first_value, last_value;
+  int& bytes;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>&, int number) const {
+    FUSEBUILD_UNROLL
+    for (int value = number; value < number + N; ++value)
+      bytes += value >= first_value && value < last_value ? 4 * kWordsOf<T> : 0;
+  }
+};
+
+// Reduces across the threads of the kCluster blocks, each (kThreadsPerRow, 1, 1), that walk one row. All
+// threads of the cluster must call this, with the same ClusterPhase. Safe to call back to back, and a block
+// may return after its last call: by then it has what its peers send.
+//
+// Every warp sends its partial results straight into the shared memory of all the blocks; when all have come,
+// every warp combines its own block's copy: lanes take every 32nd slot, then they shuffle. Nobody is sent
+// partial results for a buffer that it still reads: the results of the turn between come after that.
+//
+// A turn is shared by as many values as fit in a buffer of static shared memory.
+template <int kThreadsPerRow, int kCluster, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulators&... accumulators) {
+  static_assert(is_power_of_two(kThreadsPerRow) && kThreadsPerRow >= kWarpThreads && kThreadsPerRow <= 1024,
+                "threads per row and block: a power of two from 32 to 1024");
+  constexpr int kWarps = kThreadsPerRow / kWarpThreads;
+  constexpr int kSlots = kCluster * kWarps;
+  constexpr int kLanes = smaller(kSlots, kWarpThreads);
+  using Layout = Partials<kSlots, Accumulators...>;
+  static_assert(Layout::kBytesPerValue <= kClusterBufferBytes,
+                "a value, once for each warp of the cluster, takes at most 8 KiB");
+  constexpr int kValuesAtOnce = smaller(Layout::kValues, kClusterBufferBytes / Layout::kBytesPerValue);
+  constexpr int kBytes = buffer_bytes(kValuesAtOnce * Layout::kBytesPerValue);
+  auto& storage = cluster_buffers<kBytes>();
+  reduce_lanes<kWarpThreads, 1>(accumulators...);
+  if (!phase.has_met) wait_cluster();
+  phase.has_met = true;
+  const int lane = thread_x() % kWarpThreads;
+  const int slot = cluster_rank<kCluster>() * kWarps + thread_x() / kWarpThreads;
+  FUSEBUILD_UNROLL
+  for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
+    const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
+    const int buffer = phase.turn % 2;
+    TransferBarrier& barrier = transfer_barriers()[buffer];
+    if (thread_x() == 0) {
+      int bytes = 0;
+      visit_each(CountBytes{first, last, bytes}, 0, accumulators...);
+      expect_transfers(barrier, kSlots * bytes);
+    }
+    if (lane < kCluster) {
+      const PeerAddress theirs = in_peer(storage, lane) + buffer * kBytes;
+      const PeerAddress their_barrier =
+          in_peer(transfer_barriers(), lane) + buffer * int(sizeof(TransferBarrier));
+      visit_each(SendSlot<Layout>{theirs, their_barrier, slot, first, last}, 0, accumulators...);
+    }
+    wait_transfers(barrier, phase.turn / 2);
+    using Combine = CombineSlotsApart<Layout, kSlots / kLanes, kLanes>;
+    visit_each(Combine{storage + buffer * kBytes, lane % kLanes, first, last}, 0, accumulators...);
+    phase.turn = (phase.turn + 1) % 4;
+  }
+  reduce_lanes<kLanes, 1>(accumulators...);
+}
+
+}  // namespace fusebuild
