@@ -16,13 +16,15 @@ class Target:
     """A GPU architecture, or the CPU that runs the same rendered kernels for testing: ``host``, and
     ``host-asan`` under AddressSanitizer and UBSan.
 
-    ``shared_bytes`` is the most shared memory one block may use, ``bandwidth`` is in bytes per second,
-    ``launch_seconds`` the cost of one more kernel.
+    ``shared_bytes`` is the most shared memory one block may use, ``cluster`` the most blocks that may run together and
+    reach into each other's (1 where there are no clusters; 8 is what every GPU with clusters grants), ``bandwidth`` is
+    in bytes per second, ``launch_seconds`` the cost of one more kernel.
     """
 
     name: str
     multiprocessors: int
     shared_bytes: int
+    cluster: int
     registers: int
     threads_per_multiprocessor: int
     bandwidth: float
@@ -44,6 +46,7 @@ def _gpu(name: str, multiprocessors: int, shared_kib: int, threads: int, bandwid
         name=name,
         multiprocessors=multiprocessors,
         shared_bytes=shared_kib * 1024,
+        cluster=8 if int(name[3:]) >= 90 else 1,
         registers=65536,
         threads_per_multiprocessor=threads,
         bandwidth=bandwidth,
@@ -57,6 +60,7 @@ def _host(name: str, *flags: str) -> Target:
         name=name,
         multiprocessors=1,
         shared_bytes=96 * 1024,
+        cluster=8,
         registers=65536,
         threads_per_multiprocessor=1024,
         bandwidth=1e10,

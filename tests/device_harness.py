@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ INCLUDE_FOLDER = Path(__file__).parent.parent / "templates" / "include"
 TARGET = find_target(os.environ.get("FUSEBUILD_TEST_TARGET", "host"))
 IS_SANITIZED = TARGET.name == "host-asan"
 NAN, INF = math.nan, math.inf
+
+only_on_the_host = pytest.mark.skipif(not TARGET.is_host, reason="on a GPU this is undefined")
 
 DTYPES = {
     "double": torch.float64,
@@ -169,3 +172,29 @@ def same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
     is_nan = a.isnan()
     same_sign = a.signbit() == b.signbit()
     return torch.equal(is_nan, b.isnan()) and bool((is_nan | ((a == b) & same_sign)).all())
+
+
+def statistics(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Mean, squared deviations and count of what lies along ``dim``."""
+    exact = x.double()
+    deviations = ((exact - exact.mean(dim, keepdim=True)) ** 2).sum(dim)
+    return torch.stack([exact.mean(dim), deviations, torch.full_like(deviations, x.shape[dim])], dim=1)
+
+
+RUN_ONE = """
+import ctypes, sys
+library, name, blocks, threads, first, shared = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+memory = ctypes.create_string_buffer(8192)
+out = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
+ctypes.c_int32.from_address(out.value).value = first
+args = (ctypes.c_void_p * 1)(ctypes.addressof(out))
+entry = getattr(ctypes.CDLL(library), "fusebuild_host_" + name)
+entry((ctypes.c_int64 * 3)(blocks, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1), ctypes.c_int64(shared), args)
+"""
+
+
+def run_misuse(
+    path: Path, name: str, *, blocks: int = 1, threads: int = 64, first: int = 0, shared_bytes: int = 0
+) -> subprocess.CompletedProcess[str]:
+    arguments = [str(path), name, str(blocks), str(threads), str(first), str(shared_bytes)]
+    return subprocess.run([sys.executable, "-c", RUN_ONE, *arguments], capture_output=True, text=True, check=False)

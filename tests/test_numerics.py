@@ -31,8 +31,8 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 SANITIZED = [
     *RECIPES,
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("broadcast_patterns", "layouts", "marks", "ordered_ranks", "persistent_levels", "persistent_strided",
-                   "views")),
+      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "layouts", "marks", "ordered_ranks",
+                   "persistent_levels", "persistent_strided", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 
@@ -67,7 +67,8 @@ def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifacts: 
     assert [verdict for verdict in verdicts if not verdict.ok] == []
 
 
-COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lambdas", "lambdas_full", "lambdas_outer")
+COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lambdas", "lambdas_full", "lambdas_outer",
+             "cluster_softmax")  # fmt: skip
 """Recipes that reduce and scan with lambdas, the author's and those of built-in ops."""
 
 

@@ -35,9 +35,11 @@ SHOWN = {
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
 
 
-SHOWN_SCANS = {
+SHOWN_FUSIONS = {
     "ordered": ("0_vec4_int32", "1_vec4_int32"),  # rows, columns: each with results along them and one at their end
     "ordered_ranks": ("1_vec8_int32", "2_scalar_int64"),
+    "cluster_softmax": ("0_cluster4_vec8_int32",),
+    "cluster_levels": ("0_cluster4_vec8_int32", "1_cluster4_vec4_int32"),
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
@@ -78,17 +80,19 @@ def test_golden(recipe: str, golden: Golden) -> None:
             golden(GOLDEN / recipe / f"{stem}.cu", found[stem].text)
 
 
-@pytest.mark.parametrize("fusion", SHOWN_SCANS)
-def test_golden_scan(fusion: str, golden: Golden) -> None:
+@pytest.mark.parametrize("fusion", SHOWN_FUSIONS)
+def test_golden_of_a_fusion_made_for_tests(fusion: str, golden: Golden) -> None:
     found = {each.stem: each.kernel for each in launched(load_recipe(FUSIONS / f"{fusion}.yaml"))}
-    for stem in SHOWN_SCANS[fusion]:
+    for stem in SHOWN_FUSIONS[fusion]:
         golden(GOLDEN / fusion / f"{stem}.cu", found[stem].text)
 
 
-WITH_SCANS = sorted(path for path in FUSIONS.glob("*.yaml") if path.stem in ("built_in_lambdas", "scans", *SHOWN_SCANS))
+SHOWN_OR_SCANS = sorted(
+    path for path in FUSIONS.glob("*.yaml") if path.stem in ("built_in_lambdas", "scans", *SHOWN_FUSIONS)
+)
 
 
-@pytest.mark.parametrize("path", [*RECIPES, *WITH_SCANS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*RECIPES, *SHOWN_OR_SCANS], ids=lambda path: path.stem)
 class TestEveryKernel:
     def test_says_where_it_comes_from_and_nothing_of_this_machine(self, path: Path) -> None:
         for each in launched(load_recipe(path)):
@@ -119,7 +123,7 @@ class TestEveryKernel:
         for each in launched(load_recipe(path)):
             kernel = each.kernel
             assert re.fullmatch(r"[a-z_]+_[0-9a-f]{16}", kernel.name)
-            assert f"FUSEBUILD_ENTRY({kernel.name})" in kernel.source
+            assert re.search(rf"^FUSEBUILD_(CLUSTER_)?ENTRY\({kernel.name}\b", kernel.source, flags=re.MULTILINE)
             assert strip_comments(kernel.text) == kernel.source
 
 

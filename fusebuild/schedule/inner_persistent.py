@@ -1,10 +1,11 @@
 """Reductions over the innermost axes whose results are broadcast back: softmax, norms, any number of levels.
 
 Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier.
-Inputs that several sweeps read are kept on chip, in registers for rows up to a capacity, in shared memory for longer
-ones; where neither holds the row it is read again. Values between inputs and outputs are recomputed in each sweep that
-needs them, since arithmetic is free beside memory (nvFuser's inner persistent scheduler projects its buffers to inputs
-likewise); all but costly ones, such as the exponentials of a softmax, which are kept where registers last.
+Inputs that several sweeps read are kept on chip: in registers for rows up to a capacity, for longer ones in those of a
+cluster of blocks (sm_90 and later) or in shared memory; where none holds the row it is read again. Values between
+inputs and outputs are recomputed in each sweep that needs them, since arithmetic is free beside memory (nvFuser's inner
+persistent scheduler projects its buffers to inputs likewise); all but costly ones, such as the exponentials of a
+softmax, which are kept where registers last.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fusebuild.schedule.kernel import (
     fits_int32,
     hint,
     kernel_parameters,
+    reductions,
     rejection,
     try_domain,
     usable,
@@ -34,6 +36,7 @@ from fusebuild.schedule.kernel import (
 )
 from fusebuild.schedule.rows import (
     MAX_THREADS,
+    WARP,
     RowThreads,
     check_outputs,
     check_reductions,
@@ -68,17 +71,54 @@ REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
 
+CLUSTER_ROW_BYTES = 96 * 1024
+"""Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
+
+CLUSTER_SHARE_BYTES = 32 * 1024
+"""Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
+share a multiprocessor, and one row's reductions do not idle it."""
+
+CLUSTER_THREAD_BYTES = 64
+"""Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
+
+CLUSTER_BUFFER_BYTES = 8 * 1024
+"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentHeuristics:
-    """``storage`` is registers, shared or reread; ``chunks`` the vectors of a row that a thread keeps (registers
-    only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from the one that computes
-    them."""
+    """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
+    (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
+    the one that computes them."""
 
     threads: RowThreads
     storage: str
     chunks: int
     cached: tuple[int, ...]
     kept: tuple[int, ...] = ()
+
+    @property
+    def in_registers(self) -> bool:
+        return self.storage in ("registers", "cluster")
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        return self.threads.grid(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterHeuristics(PersistentHeuristics):
+    """``cluster`` neighbouring blocks walk a row together, their vectors in turn."""
+
+    cluster: int
+
+    def grid(self, rows: Formula) -> Formula:
+        return product([self.cluster, rows])
+
+    @property
+    def capacity(self) -> int:
+        """Vectors of the longest row that the cluster keeps."""
+        return self.cluster * self.threads.per_row * self.chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +147,7 @@ class InnerPersistentScheduler:
         vector = vector_guards(task, domain, inner, vec)
         small = fits_int32(columns)
         variants = [
+            *_cluster(task, target, domain, columns, vec, (small, *vector), sizes),
             _registers(task, target, domain, columns, vec, (small, *vector), sizes),
             _shared(task, target, domain, columns, vec, (small, *vector), sizes),
         ]
@@ -196,6 +237,60 @@ def _registers(
     return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics)
 
 
+def _cluster(
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    columns: Formula,
+    vec: int,
+    guard: tuple[Formula, ...],
+    sizes: Mapping[str, int],
+) -> tuple[VariantSpec, ...]:
+    """The row in the registers of a cluster of blocks: one variant, for rows too long for one block to keep well.
+
+    There is none where the recipe tells of no such rows, since to compile it is not for free; where no cluster keeps
+    the longest row that it tells of; and where partial results are too large to exchange. It is made for that longest
+    row, and shorter ones down to ``CLUSTER_ROW_BYTES`` take it too: no thread then has more vectors, and all blocks
+    have the same share but for one vector a thread.
+    """
+    cached = cached_inputs(task, domain)
+    vector_bytes = vec * sum(task.fusion.value(fid).dtype.bytes for fid in cached)
+    size = _long_row(task, columns, sizes, CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
+    if target.cluster == 1 or not vector_bytes or size is None:
+        return ()
+    row_bytes = -(-size // vec) * vector_bytes
+    cluster = min(target.cluster, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES)))
+    most, wanted = (max(1, most // vector_bytes) for most in (REGISTER_BYTES, CLUSTER_THREAD_BYTES))
+    threads, chunks = _layout(-(-size // cluster), vec, wanted, most)
+    kept = tuple(kept_values(task, domain))
+    if not _lasts(task, target, threads, chunks * vec, cached, kept):
+        kept = ()
+    heuristics = ClusterHeuristics(
+        threads=threads, storage="cluster", chunks=chunks, cached=cached, kept=kept, cluster=cluster
+    )
+    if heuristics.capacity * vec < size or not _exchanges(task, cluster * threads.per_row // WARP):
+        return ()
+    above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, columns]))
+    fits: Formula = ("le", columns, heuristics.capacity * vec)
+    name = f"cluster{cluster}_vec{vec}_int32"
+    return (_variant(task, domain, name, (*guard, above, fits), vec, "int32_t", heuristics),)
+
+
+def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: int) -> int | None:
+    """The elements of a row longer than ``beyond`` that the recipe tells of: in its first case, else the longest that
+    its facts allow."""
+    facts = {fact.symbol: max((fact.max or 0, *fact.values)) for fact in task.fusion.facts}
+    found = (hint(columns, sizes), hint(columns, {**sizes, **{symbol: most for symbol, most in facts.items() if most}}))
+    return next((size for size in found if size > beyond), None)
+
+
+def _exchanges(task: Task, warps: int) -> bool:
+    """Whether the partial results of each reduction, one of each of a cluster's warps, have room where they meet. A
+    value takes 8 bytes at most, as does each part of a lambda's state."""
+    parts = [len(expr.outputs) if expr.combine else 1 for expr in map(task.fusion.exprs.__getitem__, reductions(task))]
+    return 8 * max(parts) * warps <= CLUSTER_BUFFER_BYTES
+
+
 def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, int]:
     """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most."""
     threads = row_threads(size, vec, vectors)
@@ -265,7 +360,7 @@ def _variant(
     rows = axis_product(domain, kept_axes(domain))
     launch = LaunchSpec(
         kernel=kernel,
-        grid=(heuristics.threads.grid(rows), 1, 1),
+        grid=(heuristics.grid(rows), 1, 1),
         block=(heuristics.threads.block, 1, 1),
         shared_bytes=shared_bytes,
     )

@@ -177,7 +177,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         sweep = kept.around(rows, combined(body, own), known, loader)
         totals = accumulate(body, own)
         results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
-        reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, own)});"
+        reduce = _reduction(heuristics, accumulators(body, own))
         parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
         sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
     if wide:
@@ -190,6 +190,13 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
+
+
+def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
+    """The call that combines the ``arguments`` over the threads of a row."""
+    if heuristics.storage == "cluster":
+        return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
+    return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({arguments});"
 
 
 class _Kept:
@@ -226,7 +233,7 @@ class _Loader:
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
         body, cached = self.rows_of.body, self._heuristics.cached
-        if self._heuristics.storage == "registers":
+        if self._heuristics.in_registers:
             return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
             return ()
@@ -240,7 +247,7 @@ class _Loader:
 
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
-        if self._heuristics.storage != "registers":
+        if not self._heuristics.in_registers:
             return ()
         return tuple(f"c{fid}[c] = {self._global(fid, 'load_packed')};" for fid in self._heuristics.cached)
 
@@ -249,7 +256,7 @@ class _Loader:
         declaration = f"const fb::Vec<{self.rows_of.body.c_type(fid)}, kVec> v{fid}"
         if fid not in self._heuristics.cached:
             return (f"{declaration} = {self._global(fid)};",)
-        if self._heuristics.storage == "registers":
+        if self._heuristics.in_registers:
             return (f"{declaration} = fb::unpack(c{fid}[c]);",)
         if fid in self._in_shared:
             return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
