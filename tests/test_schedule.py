@@ -328,6 +328,11 @@ class TestInnerPersistent:
         }  # fmt: skip
         assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
 
+    def test_values_by_the_element_take_a_register_each(self) -> None:
+        found = {variant.name: variant for variant in variants("inner_persistent", SOFTMAX, M=16, N=65536)}
+        heuristics = persistent(kernels(found["registers_vec1_int32"])[0])
+        assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 4)
+
     def test_of_a_chain_the_last_costly_value_is_kept(self) -> None:
         body = "e = tanh(exp(x))\nd = e * 2.0\ns = sum(d, dims=[1], keepdim=True)\ny = d / s"
         task = whole({"x": "float[M, N]"}, body, {"y": "float"})

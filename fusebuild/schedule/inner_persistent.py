@@ -219,8 +219,8 @@ def _registers(
 ) -> VariantSpec:
     """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread."""
     cached = cached_inputs(task, domain)
-    bytes_per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached)
-    most = max(1, REGISTER_BYTES // (bytes_per_element * vec)) if cached else max(1, 16 // vec)
+    vector_bytes = _vector_bytes(task, cached, vec)
+    most = max(1, REGISTER_BYTES // vector_bytes) if cached else max(1, 16 // vec)
     size = hint(columns, sizes)
     wanted = min(4 if vec > 1 else 16, most)
     threads, chunks = _layout(size, vec, wanted, most)
@@ -254,12 +254,12 @@ def _cluster(
     have the same share but for one vector a thread.
     """
     cached = cached_inputs(task, domain)
-    vector_bytes = vec * sum(task.fusion.value(fid).dtype.bytes for fid in cached)
+    vector_bytes = _vector_bytes(task, cached, vec)
     size = _long_row(task, columns, sizes, CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
     if target.cluster == 1 or not vector_bytes or size is None:
         return ()
     row_bytes = -(-size // vec) * vector_bytes
-    cluster = min(target.cluster, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES)))
+    cluster = min(target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
     most, wanted = (max(1, most // vector_bytes) for most in (REGISTER_BYTES, CLUSTER_THREAD_BYTES))
     threads, chunks = _layout(-(-size // cluster), vec, wanted, most)
     kept = tuple(kept_values(task, domain))
@@ -274,6 +274,11 @@ def _cluster(
     fits: Formula = ("le", columns, heuristics.capacity * vec)
     name = f"cluster{cluster}_vec{vec}_int32"
     return (_variant(task, domain, name, (*guard, above, fits), vec, "int32_t", heuristics),)
+
+
+def _vector_bytes(task: Task, fids: Sequence[int], vec: int) -> int:
+    """Bytes of registers that a vector of each of ``fids`` takes: whole registers."""
+    return sum(max(4, vec * task.fusion.value(fid).dtype.bytes) for fid in fids)
 
 
 def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: int) -> int | None:
