@@ -6,9 +6,6 @@ cluster of blocks (sm_90 and later) or in shared memory; where none holds the ro
 inputs and outputs are recomputed in each sweep that needs them, since arithmetic is free beside memory (nvFuser's inner
 persistent scheduler projects its buffers to inputs likewise); all but costly ones, such as the exponentials of a
 softmax, which are kept where registers last.
-
-A cluster walks several rows in turn: it loads the next one while it stores this one, and takes what all rows share,
-such as a weight, from shared memory. It is as long as a row, and to read it through L2 for each would cost as much.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusebuild.formula import Formula, ceil_div, product
+from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import AxisDomain
@@ -70,9 +67,6 @@ MOST_REGISTERS = 128
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
 
-WALK_REGISTERS = 8
-"""What it takes more where it walks several rows."""
-
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
@@ -86,11 +80,6 @@ share a multiprocessor, and one row's reductions do not idle it."""
 
 CLUSTER_THREAD_BYTES = 64
 """Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
-
-ROWS_IN_TURN = 8
-"""Rows that a cluster walks one after another: enough that what they share costs little and that the loads of one row
-overlap with the stores of the one before, few enough that clusters end at many times and leave no multiprocessor idle
-for long."""
 
 CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
@@ -108,6 +97,10 @@ class PersistentHeuristics:
     cached: tuple[int, ...]
     kept: tuple[int, ...] = ()
 
+    @property
+    def in_registers(self) -> bool:
+        return self.storage in ("registers", "cluster")
+
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
         return self.threads.grid(rows)
@@ -115,29 +108,17 @@ class PersistentHeuristics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterHeuristics(PersistentHeuristics):
-    """``cluster`` neighbouring blocks walk a row together, their vectors in turn, and then another row, at most
-    ``ROWS_IN_TURN`` where there are more than ``at_once`` rows, the clusters that run at once. ``resident`` are the
-    inputs that all rows share and that are kept in shared memory."""
+    """``cluster`` neighbouring blocks walk a row together, their vectors in turn."""
 
     cluster: int
-    at_once: int
-    resident: tuple[int, ...]
 
     def grid(self, rows: Formula) -> Formula:
-        if rows == 1:
-            return self.cluster
-        clusters: Formula = ("max", ("min", rows, self.at_once), ceil_div(rows, ROWS_IN_TURN))
-        return product([self.cluster, clusters])
-
-    @property
-    def share(self) -> int:
-        """Vectors that one block keeps of each input."""
-        return self.threads.per_row * self.chunks
+        return product([self.cluster, rows])
 
     @property
     def capacity(self) -> int:
         """Vectors of the longest row that the cluster keeps."""
-        return self.cluster * self.share
+        return self.cluster * self.threads.per_row * self.chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,21 +263,17 @@ def _cluster(
     most, wanted = (max(1, most // vector_bytes) for most in (REGISTER_BYTES, CLUSTER_THREAD_BYTES))
     threads, chunks = _layout(-(-size // cluster), vec, wanted, most)
     kept = tuple(kept_values(task, domain))
-    if not _lasts(task, target, threads, chunks * vec, cached, kept, OTHER_REGISTERS + WALK_REGISTERS):
+    if not _lasts(task, target, threads, chunks * vec, cached, kept):
         kept = ()
-    blocks = 2 if threads.block <= KEPT_BLOCK else 1  # of a multiprocessor
-    resident = _resident(task, target, domain, blocks, threads.block * chunks * vec)
     heuristics = ClusterHeuristics(
-        threads=threads, storage="cluster", chunks=chunks, cached=cached, kept=kept,
-        cluster=cluster, at_once=max(1, blocks * target.multiprocessors // cluster), resident=resident,
-    )  # fmt: skip
+        threads=threads, storage="cluster", chunks=chunks, cached=cached, kept=kept, cluster=cluster
+    )
     if heuristics.capacity * vec < size or not _exchanges(task, cluster * threads.per_row // WARP):
         return ()
-    shared_bytes = heuristics.share * vec * sum(task.fusion.value(fid).dtype.bytes for fid in resident)
     above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, columns]))
     fits: Formula = ("le", columns, heuristics.capacity * vec)
     name = f"cluster{cluster}_vec{vec}_int32"
-    return (_variant(task, domain, name, (*guard, above, fits), vec, "int32_t", heuristics, shared_bytes),)
+    return (_variant(task, domain, name, (*guard, above, fits), vec, "int32_t", heuristics),)
 
 
 def _vector_bytes(task: Task, fids: Sequence[int], vec: int) -> int:
@@ -310,21 +287,6 @@ def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: in
     facts = {fact.symbol: max((fact.max or 0, *fact.values)) for fact in task.fusion.facts}
     found = (hint(columns, sizes), hint(columns, {**sizes, **{symbol: most for symbol, most in facts.items() if most}}))
     return next((size for size in found if size > beyond), None)
-
-
-def _resident(task: Task, target: Target, domain: AxisDomain, blocks: int, elements: int) -> tuple[int, ...]:
-    """Dense inputs that change along the row alone and are the same for all rows, ``elements`` of each in a block, as
-    far as the shared memory of ``blocks`` on a multiprocessor lasts. Two buffers of the largest size are left to
-    reductions; those of all sizes, two of each, must fit."""
-    columns, most = reduced_axes(domain), target.shared_bytes
-    left = min(most // blocks - 2 * CLUSTER_BUFFER_BYTES, most - 4 * CLUSTER_BUFFER_BYTES)
-    found: list[int] = []
-    for fid in vector_fids(domain, len(domain.axes) - 1) if kept_axes(domain) else ():
-        size = elements * task.fusion.value(fid).dtype.bytes
-        if fid in task.inputs and domain.accesses[fid].axes == columns and size <= left:
-            found.append(fid)
-            left -= size
-    return tuple(found)
 
 
 def _exchanges(task: Task, warps: int) -> bool:
@@ -341,19 +303,13 @@ def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, i
 
 
 def _lasts(
-    task: Task,
-    target: Target,
-    threads: RowThreads,
-    columns: int,
-    cached: Sequence[int],
-    kept: Sequence[int],
-    others: int = OTHER_REGISTERS,
+    task: Task, target: Target, threads: RowThreads, columns: int, cached: Sequence[int], kept: Sequence[int]
 ) -> bool:
-    """Whether two blocks have the registers to keep so much for ``columns`` to a thread, beside ``others``."""
+    """Whether two blocks have the registers to keep so much for ``columns`` to a thread."""
     size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*cached, *kept)}
     words = columns * (sum(size[fid] for fid in cached) + sum(max(4, size[fid]) for fid in kept)) // 4
     most = min(MOST_REGISTERS, target.registers // (2 * threads.block))
-    return threads.block <= KEPT_BLOCK and others + words <= most
+    return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
 
 
 def _shared(
@@ -398,7 +354,7 @@ def _variant(
     shared_bytes: Formula = 0,
 ) -> VariantSpec:
     kernel = KernelSpec(
-        template="inner_cluster" if heuristics.storage == "cluster" else "inner_persistent",
+        template="inner_persistent",
         task=task,
         domain=domain,
         parameters=kernel_parameters(task, domain),

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.views.inner import inner_persistent, reduction_inner
-from fusebuild.views.inner_cluster import inner_cluster
 from fusebuild.views.inner_outer import inner_outer_persistent
 from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_finish, reduction_outer
@@ -21,7 +20,6 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise": pointwise,
     "transpose": transpose,
     "inner_persistent": inner_persistent,
-    "inner_cluster": inner_cluster,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,

@@ -61,11 +61,8 @@ def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) ->
     )
 
 
-def row_setup(
-    rows: Rows, outputs: Sequence[int], level: dict[int, int], fetched: Container[int] = ()
-) -> tuple[Lines, Lines]:
-    """``(coordinates and statistics of the row, base addresses)`` before the first sweep; the ``fetched`` inputs have
-    none."""
+def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tuple[Lines, Lines]:
+    """``(coordinates and statistics of the row, base addresses)`` before the first sweep."""
     body = rows.body
     touched = [*rows.reads, *outputs]
     needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
@@ -77,8 +74,7 @@ def row_setup(
         *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
-    based = [fid for fid in touched if rows.has_columns(fid) and fid not in fetched]
-    return lines, tuple(row_base(rows, fid, outputs) for fid in based)
+    return lines, tuple(row_base(rows, fid, outputs) for fid in touched if rows.has_columns(fid))
 
 
 def row_base(rows: Rows, fid: int, outputs: Container[int]) -> str:
@@ -165,46 +161,45 @@ def row_results(rows: Rows, outputs: Sequence[int]) -> Lines:
 def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
-    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), spec.task.outputs)
-    setup, bases = row_setup(rows, spec.task.outputs, levels(spec.task))
-    loader = Loader(rows=rows, heuristics=heuristics)
-    kept = Kept(rows.body, heuristics.kept)
-    return make_view(
-        spec, rows.body, rows.exprs,
-        setup=setup, bases=bases,
-        sweeps=persistent_sweeps(rows, loader, kept, "fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({})"),
-        epilogue=Sweep(
-            stores=row_results(rows, [fid for fid in spec.task.outputs if not rows.has_columns(fid)]),
-            arrays=(*loader.arrays(), *kept.arrays()),
-            loads=loader.first(),
-        ),
-        extents={"rows": rows.body.size(rows.row.axes), "columns": rows.body.size(rows.column.axes)},
-    )  # fmt: skip
-
-
-def persistent_sweeps(rows: Rows, loader: Loader, kept: Kept, reduction: str) -> tuple[Sweep, ...]:
-    """One walk over the row for each level of reductions, then one that stores. ``reduction`` is the call (a format of
-    its accumulators) that combines over the threads of a row."""
+    outputs = spec.task.outputs
+    indices = reductions(spec.task)
+    level = levels(spec.task)
+    rows = rows_of(spec, folded(spec.task, indices), outputs)
     body = rows.body
-    indices, level = reductions(body.task), levels(body.task)
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    setup, bases = row_setup(rows, outputs, level)
+    loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    kept = _Kept(body, heuristics.kept)
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
         sweep = kept.around(rows, combined(body, own), known, loader)
         totals = accumulate(body, own)
-        results = (*totals.results, *row_epilogue(rows, folded(body.task, own), level, at))
-        reduce = f"{reduction.format(accumulators(body, own))};"
+        results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
+        reduce = _reduction(heuristics, accumulators(body, own))
         parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
         sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
-    wide = [fid for fid in body.task.outputs if rows.has_columns(fid)]
     if wide:
         final = kept.around(rows, wide, known, loader)
         sweeps.append(join(final, row_stores(rows, wide)))
-    return tuple(sweeps)
+    narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=bases, sweeps=tuple(sweeps),
+        epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
+        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+    )  # fmt: skip
 
 
-class Kept:
+def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
+    """The call that combines the ``arguments`` over the threads of a row."""
+    if heuristics.storage == "cluster":
+        return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
+    return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({arguments});"
+
+
+class _Kept:
     """Values of the row that the first sweep to need them leaves for later ones, in registers."""
 
     def __init__(self, body: Body, fids: Sequence[int]) -> None:
@@ -214,7 +209,7 @@ class Kept:
     def arrays(self) -> Lines:
         return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}[kChunks];" for fid in self._fids)
 
-    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loader: Loader) -> Sweep:
+    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loader: _Loader) -> Sweep:
         """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
         body = self._body
         sweep = row_sweep(rows, targets, [*known, *self._made], loader.lines, loader.element)
@@ -227,53 +222,48 @@ class Kept:
         return join(before, sweep, Sweep(element=tuple(f"k{fid}[c][k] = t{fid};" for fid in new)))
 
 
-class Loader:
+class _Loader:
     """How a row kernel's sweeps fetch vectors: from registers, from shared memory, or from global memory each time."""
 
     def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
-        self.rows_of, self.cached, self._storage = rows, heuristics.cached, heuristics.storage
+        self.rows_of, self._heuristics = rows, heuristics
         self._in_shared: set[int] = set()
         self.element = "v{0}[k]"
 
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
-        if self._storage == "registers":
-            return self.in_registers("c")
-        if self._storage == "reread":
+        body, cached = self.rows_of.body, self._heuristics.cached
+        if self._heuristics.in_registers:
+            return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
+        if self._heuristics.storage == "reread":
             return ()
-        body, lines, start = self.rows_of.body, list[str](), ""
-        for fid in self.cached:
+        lines, start = [], ""
+        for fid in cached:
             lines.append(f"auto* c{fid} = {start or 'fb::dynamic_shared<char>()'};")
             c_type = body.c_type(fid)
             lines[-1] = f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});"
             start = f"c{fid} + {body.size(self.rows_of.column.axes)}"
         return tuple(lines)
 
-    def in_registers(self, name: str, value: str = "") -> Lines:
-        """Declarations of arrays in registers, called ``name`` and the fid, for what is kept on chip."""
-        types = [(fid, f"fb::Packed<{self.rows_of.body.c_type(fid)}, kVec>") for fid in self.cached]
-        return tuple(f"{packed} {name}{fid}[kChunks]{value};" for fid, packed in types)
-
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
-        if self._storage != "registers":
+        if not self._heuristics.in_registers:
             return ()
-        return tuple(f"c{fid}[c] = {self.from_memory(fid, 'load_packed')};" for fid in self.cached)
+        return tuple(f"c{fid}[c] = {self._global(fid, 'load_packed')};" for fid in self._heuristics.cached)
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
         declaration = f"const fb::Vec<{self.rows_of.body.c_type(fid)}, kVec> v{fid}"
-        if fid not in self.cached:
-            return (f"{declaration} = {self.from_memory(fid)};",)
-        if self._storage == "registers":
+        if fid not in self._heuristics.cached:
+            return (f"{declaration} = {self._global(fid)};",)
+        if self._heuristics.in_registers:
             return (f"{declaration} = fb::unpack(c{fid}[c]);",)
         if fid in self._in_shared:
             return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
         self._in_shared.add(fid)
-        return (f"{declaration} = {self.from_memory(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
+        return (f"{declaration} = {self._global(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
 
-    def from_memory(self, fid: int, function: str = "load") -> str:
-        """The call that fetches the current vector of input ``fid`` from global memory."""
+    def _global(self, fid: int, function: str = "load") -> str:
         return f"fb::{function}<kVec>(r{fid} + {self.rows_of.body.offset(fid, [self.rows_of.column])})"
 
 

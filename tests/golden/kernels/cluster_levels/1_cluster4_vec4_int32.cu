@@ -1,6 +1,6 @@
 // cluster_levels.yaml, segment 1: inner_persistent, variant cluster4_vec4_int32
 // segment fids to original fids: {0: 4, 4: 34}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=4 cached=[0] kept=[] cluster=4 at_once=66 resident=[]
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=4 cached=[0] kept=[] cluster=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -10,22 +10,23 @@ constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_cluster_8be9f022ee394788(
+inner_persistent_87850d7a5d1a614d(
     const float* __restrict__ T0,  // z: float[300, 100]
     float* __restrict__ T4) {  // of_z: float[300, 100]
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = 30000;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x();
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const float* r0 = T0;
+  float* r4 = T4;
   fb::Packed<float, kVec> c0[kChunks];
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    c0[c] = fb::load_packed<kVec>(T0 + col);
+    c0[c] = fb::load_packed<kVec>(r0 + col);
   }
-  float* r4 = T4;
 
   float a2 = fb::Max::identity<float>();
   FUSEBUILD_UNROLL
@@ -59,4 +60,4 @@ inner_cluster_8be9f022ee394788(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_cluster_8be9f022ee394788, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_87850d7a5d1a614d, kCluster)

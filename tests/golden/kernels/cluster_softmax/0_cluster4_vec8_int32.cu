@@ -1,6 +1,6 @@
 // cluster_softmax.yaml, segment 0: inner_persistent, variant cluster4_vec8_int32
-// segment fids to original fids: {0: 0, 1: 1, 3: 2, 9: 8, 15: 13, 16: 14, 21: 18}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=2 cached=[0] kept=[13] cluster=4 at_once=66 resident=[1]
+// segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=4 cached=[0] kept=[13] cluster=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -36,120 +36,101 @@ struct welford {
 constexpr int kThreadsPerRow = 512;
 constexpr int kCluster = 4;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 2;  // vectors of a row that a thread holds
+constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_cluster_4870652e2e839e8e(
-    const float* __restrict__ T0,  // x: float[M, N]
+inner_persistent_da1592de57ce9980(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
-    float* __restrict__ T3,  // top: float[M, 1]
     float* __restrict__ T9,  // mean: float[M, 1]
     float* __restrict__ T15,  // total: float[M, 1]
     float* __restrict__ T16,  // variance: float[M, 1]
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
-    int64_t n0,  // M
+    __nv_bfloat16* __restrict__ T22,  // top: bfloat16[M, 1]
     int64_t n1) {  // N
   fb::ClusterPhase phase = fb::join_cluster();
-  const int64_t rows = n0;
-  const int64_t first = fb::block_x() / kCluster, step = fb::grid_x() / kCluster;
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x();
-  float* w1 = fb::dynamic_shared<float>();
-  fb::Packed<float, kVec> c0[kChunks];
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t row = fb::block_x() / kCluster;
+  const __nv_bfloat16* r0 = T0 + row * n1;
+  const float* r1 = T1;
+  __nv_bfloat16* r21 = T21 + row * n1;
+  fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+  fb::Vec<float, kVec> k13[kChunks];
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    c0[c] = fb::load_packed<kVec>(T0 + first * n1 + col);
+    c0[c] = fb::load_packed<kVec>(r0 + col);
   }
+
+  float a2 = fb::Max::identity<float>();
+  lambdas::welford::State a6 = {0.0f, 0.0f, 0.0f};
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
     if (col >= columns) break;
-    fb::store_shared(w1 + (c * kThreadsPerRow + lane) * kVec, fb::load<kVec>(T1 + col));
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      a2 = fb::Max::combine(a2, fb::cast<float>(t0));
+      a6 = lambdas::welford::combine(a6, {fb::cast<float>(t0), 0.0f, 1.0f});
+    }
+  }
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a2), fb::accumulator<lambdas::welford>(a6));
+  const float t2 = a2;  // top_max, cluster_softmax.yaml:17
+  const float t6 = a6.v0;  // mean_reduced, cluster_softmax.yaml:18
+  const float t7 = a6.v1;  // m2_reduced, cluster_softmax.yaml:18
+  const float t8 = a6.v2;  // n_reduced, cluster_softmax.yaml:18
+  const float t16 = t7 / t8;  // variance, cluster_softmax.yaml:21
+  const __nv_bfloat16 t22 = fb::cast<__nv_bfloat16>(t2);  // cluster_softmax.yaml:25
+
+  float a14 = fb::Sum::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t12 = fb::cast<float>(t0) - t2;  // cluster_softmax.yaml:19
+      const float t13 = fb::exp(t12);  // e, cluster_softmax.yaml:19
+      k13[c][k] = t13;
+      a14 = fb::Sum::combine(a14, t13);
+    }
+  }
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14));
+  const float t14 = a14;  // total_sum, cluster_softmax.yaml:20
+  const float t17 = fb::reciprocal(t14);  // cluster_softmax.yaml:22
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
+    fb::Vec<__nv_bfloat16, kVec> o21;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t13 = k13[c][k];
+      const float t1 = v1[k];
+      const float t18 = t13 * t17;  // cluster_softmax.yaml:22
+      const float t20 = t18 * t1;  // y, cluster_softmax.yaml:22
+      const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // cluster_softmax.yaml:24
+      o21[k] = t21;
+    }
+    fb::store(r21 + col, o21);
   }
 
-  for (int64_t row = first; row < rows; row += step) {
-    const int64_t next = row + step;
-    __nv_bfloat16* r21 = T21 + row * n1;
-    fb::Vec<float, kVec> k13[kChunks];
-
-    float a2 = fb::Max::identity<float>();
-    lambdas::welford::State a6 = {0.0f, 0.0f, 0.0f};
-    FUSEBUILD_UNROLL
-    for (int c = 0; c < kChunks; ++c) {
-      const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
-      if (col >= columns) break;
-      const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t0 = v0[k];
-        a2 = fb::Max::combine(a2, t0);
-        a6 = lambdas::welford::combine(a6, {t0, 0.0f, 1.0f});
-      }
-    }
-    fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a2), fb::accumulator<lambdas::welford>(a6));
-    const float t2 = a2;  // top_max, cluster_softmax.yaml:17
-    const float t6 = a6.v0;  // mean_reduced, cluster_softmax.yaml:18
-    const float t7 = a6.v1;  // m2_reduced, cluster_softmax.yaml:18
-    const float t8 = a6.v2;  // n_reduced, cluster_softmax.yaml:18
-    const float t16 = t7 / t8;  // variance, cluster_softmax.yaml:21
-
-    float a14 = fb::Sum::identity<float>();
-    FUSEBUILD_UNROLL
-    for (int c = 0; c < kChunks; ++c) {
-      const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
-      if (col >= columns) break;
-      const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t0 = v0[k];
-        const float t12 = t0 - t2;  // cluster_softmax.yaml:19
-        const float t13 = fb::exp(t12);  // e, cluster_softmax.yaml:19
-        k13[c][k] = t13;
-        a14 = fb::Sum::combine(a14, t13);
-      }
-    }
-    fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14));
-    const float t14 = a14;  // total_sum, cluster_softmax.yaml:20
-    const float t17 = fb::reciprocal(t14);  // cluster_softmax.yaml:22
-
-    fb::Packed<float, kVec> q0[kChunks]{};
-    FUSEBUILD_UNROLL
-    for (int c = 0; c < kChunks; ++c) {
-      const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
-      if (col >= columns) break;
-      const fb::Vec<float, kVec> v1 = fb::load_shared<kVec>(w1 + (c * kThreadsPerRow + lane) * kVec);
-      if (next < rows) {  // on its way while this row is stored
-        q0[c] = fb::load_packed<kVec>(T0 + next * n1 + col);
-      }
-      fb::Vec<__nv_bfloat16, kVec> o21;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const float t13 = k13[c][k];
-        const float t1 = v1[k];
-        const float t18 = t13 * t17;  // cluster_softmax.yaml:22
-        const float t20 = t18 * t1;  // y, cluster_softmax.yaml:22
-        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // cluster_softmax.yaml:24
-        o21[k] = t21;
-      }
-      fb::store(r21 + col, o21);
-    }
-
-    if (rank == 0 && lane == 0) {
-      T3[row] = t2;
-      T9[row] = t6;
-      T15[row] = t14;
-      T16[row] = t16;
-    }
-
-    FUSEBUILD_UNROLL
-    for (int c = 0; c < kChunks; ++c) {
-      c0[c] = q0[c];
-    }
+  if (rank == 0 && lane == 0) {
+    T9[row] = t6;
+    T15[row] = t14;
+    T16[row] = t16;
+    T22[row] = t22;
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_cluster_4870652e2e839e8e, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_da1592de57ce9980, kCluster)
