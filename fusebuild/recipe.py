@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
-from fusebuild.formula import evaluate
+from fusebuild.formula import Formula, evaluate
 from fusebuild.ir import Fusion, Value
 from fusebuild.recipe_bench import BenchSpec, read_reference
 from fusebuild.recipe_body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
@@ -31,13 +32,18 @@ MAX_ELEMENTS = 2**60 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders. ``bench`` is not
-    part of the fusion: no plan and no digest depends on it."""
+    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders.
+
+    ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
+    the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
+    the one after the last.
+    """
 
     path: str
     text: str
     fusion: Fusion
     bench: BenchSpec = field(default_factory=BenchSpec)
+    ranges: Mapping[int, tuple[Formula, Formula]] = field(default_factory=dict)
 
 
 def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
@@ -84,7 +90,7 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     problems.raise_if_any()
     fusion = recorder.finish()
     problems.raise_if_any()
-    return Recipe(path=path_name, text=text, fusion=fusion, bench=bench)
+    return Recipe(path=path_name, text=text, fusion=fusion, bench=bench, ranges=recorder.ranges)
 
 
 class _Recorder:
@@ -96,6 +102,7 @@ class _Recorder:
         self._scope = Scope(symbols=sections.symbols)
         self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
         self._aliased: dict[str, str] = {}
+        self.ranges: dict[int, tuple[Formula, Formula]] = {}
 
     def record_inputs(self) -> None:
         """Tensor inputs, then scalars: those with a value are constants."""
@@ -113,7 +120,7 @@ class _Recorder:
 
     def _record_input(self, tensor: InputSection) -> None:
         try:
-            self._scope.values[tensor.name] = self._builder.tensor(
+            value = self._scope.values[tensor.name] = self._builder.tensor(
                 tensor.type.dtype,
                 tensor.type.shape,
                 name=tensor.name,
@@ -124,6 +131,9 @@ class _Recorder:
             )
         except TypeRuleError as error:
             self._problems.add(tensor.type_place, error.message, error.hint)
+            return
+        if tensor.range is not None:
+            self.ranges[value.fid] = (tensor.range.low, tensor.range.high)
 
     def record_lambdas(self) -> None:
         """The lambdas, each a Fusion of its own."""

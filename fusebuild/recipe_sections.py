@@ -1,7 +1,8 @@
 """The sections of a recipe, read from YAML and checked one by one; the body stays text.
 
 ```
-fusion (a name)   doc   extents {symbol: facts}   inputs {name: type}   scalars {name: dtype or {dtype, value}}
+fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, contiguity, stride_order, cpu, range}}
+scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
 body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
 bench {reference: a torch expression, cases}
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fusebuild.errors import SourceLocation, nearest
+from fusebuild.formula import Formula, evaluate
 from fusebuild.ir import DType, ExtentFact, Literal
 from fusebuild.ops import OPS
 from fusebuild.recipe_composites import CompositeSection, read_composite
@@ -27,6 +29,16 @@ _SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputRange:
+    """From which integers ``low <= i < high`` an input is drawn when a recipe is verified or measured: indices have to
+    point at something. Bounds are integers or symbols; no kernel relies on them."""
+
+    place: SourceLocation
+    low: Formula
+    high: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputSection:
     """A tensor input as written."""
 
@@ -37,6 +49,7 @@ class InputSection:
     contiguity: tuple[bool | None, ...] | None = None
     stride_order: tuple[int, ...] | None = None
     cpu: bool = False
+    range: InputRange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +138,7 @@ class _SectionReader:
         for section, reader in readers.items():
             if section in entries:
                 reader(entries[section][1])
+        self._check_ranges()
         self._check_names()
         return self._sections
 
@@ -151,7 +165,7 @@ class _SectionReader:
             if type_ is None:
                 return None
             return InputSection(name=name, place=place, type=type_, type_place=node.location)
-        known = ("type", "dtype", "contiguity", "stride_order", "cpu")
+        known = ("type", "dtype", "contiguity", "stride_order", "cpu", "range")
         entries = {key: value for key, (_, value) in self._fields.mapping(node, "an input", known).items()}
         types = [entries[key] for key in ("type", "dtype") if key in entries]
         if len(types) != 1:
@@ -165,6 +179,7 @@ class _SectionReader:
         cpu = self._fields.flag(entries["cpu"], "cpu") if "cpu" in entries else False
         if type_ is None:
             return None
+        range_ = self._read_range(entries["range"], name, type_.dtype) if "range" in entries else None
         return InputSection(
             name=name,
             place=place,
@@ -173,7 +188,32 @@ class _SectionReader:
             contiguity=contiguity,
             stride_order=order,
             cpu=bool(cpu),
+            range=range_,
         )
+
+    def _read_range(self, node: Node, name: str, dtype: DType) -> InputRange | None:
+        what = "a range, such as [0, N]"
+        items = self._fields.items(node, what)
+        if items is None:
+            return None
+        if not dtype.is_integer:
+            self._problems.add(node.location, f"a range is for integers, and input '{name}' is {dtype.value}")
+            return None
+        if len(items) != 2:
+            self._problems.add(node.location, f"expected {what}, not a list of {len(items)}", "its end is exclusive")
+            return None
+        low, high = (self._read_bound(item, dtype) for item in items)
+        if low is None or high is None:
+            return None
+        return InputRange(place=node.location, low=low, high=high)
+
+    def _read_bound(self, node: Node, dtype: DType) -> Formula | None:
+        """An integer that ``dtype`` holds, or a name that :meth:`_check_ranges` knows for a symbol once all inputs are
+        read."""
+        if isinstance(node, Scalar) and node.is_plain and node.text[:1] in "+-0123456789":
+            limit = 2 ** (8 * dtype.bytes - 1)
+            return self._fields.integer(node, "the bound", low=-limit, high=limit - 1)
+        return self._fields.name(node, "a bound: an integer or a symbol")
 
     def _read_contiguity(self, node: Node) -> tuple[bool | None, ...] | None:
         items = self._fields.items(node, "a list of true, false and null")
@@ -326,6 +366,33 @@ class _SectionReader:
             self._sections.bench_reference = self._fields.text(entries["reference"][1], "an expression, as text")
         if "cases" in entries:
             self._sections.bench_cases = self._cases(entries["cases"][1])
+
+    def _check_ranges(self) -> None:
+        """Symbols of ranges are dims of inputs, and in every case there is something to draw from."""
+        symbols = self._sections.symbols
+        for tensor in self._sections.inputs:
+            if tensor.range is None:
+                continue
+            bounds = (tensor.range.low, tensor.range.high)
+            unknown = [bound for bound in bounds if isinstance(bound, str) and bound not in symbols]
+            for bound in unknown if self._knows_symbols else ():
+                hint = nearest(bound, symbols) or "a bound is an integer or a symbol of an input's shape"
+                self._problems.add(tensor.range.place, f"'{bound}' is no dim of any input", hint)
+            if unknown:
+                continue
+            if all(isinstance(bound, int) for bound in bounds):
+                self._check_range(tensor, {}, tensor.range.place)
+                continue
+            for case in self._sections.cases:
+                if {*symbols} <= {*case.sizes}:
+                    self._check_range(tensor, case.sizes, case.place)
+
+    def _check_range(self, tensor: InputSection, sizes: dict[str, int], place: SourceLocation) -> None:
+        assert tensor.range is not None
+        low, high = (evaluate(bound, sizes) for bound in (tensor.range.low, tensor.range.high))
+        is_drawn = all(sizes.get(str(extent), extent) != 0 for extent in tensor.type.shape)
+        if low >= high and is_drawn:
+            self._problems.add(place, f"no integer is in the range of input '{tensor.name}', {low} to below {high}")
 
     def _check_names(self) -> None:
         """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite

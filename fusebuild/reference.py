@@ -401,11 +401,17 @@ _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
 
 
 def random_inputs(
-    fusion: Fusion, extents: Mapping[str, int], *, seed: int, device: str = "cpu"
+    fusion: Fusion,
+    extents: Mapping[str, int],
+    *,
+    seed: int,
+    device: str = "cpu",
+    ranges: Mapping[int, tuple[Formula, Formula]] | None = None,
 ) -> list[Tensor | bool | int | float]:
     """Fresh inputs for ``fusion`` in the layouts that it declares, the same for the same ``seed`` and ``device``.
 
-    Floats are normal, integers lie in -8 to 8, scalars are positive. A dim whose contiguity is False gets a stride one
+    Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound;
+    scalars are positive. A dim whose contiguity is False gets a stride one
     larger than contiguous and the gaps hold NaN (or an extreme integer), so that a kernel reading them is found out; an
     expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a symbol without a size.
     """
@@ -418,10 +424,15 @@ def random_inputs(
     for fid in fusion.inputs:
         type_ = fusion.value(fid).type
         if isinstance(type_, TensorType):
-            inputs.append(_random_tensor(type_, extents, generators["cpu" if type_.cpu else device]))
+            low, high = (evaluate_formula(bound, extents) for bound in (ranges or {}).get(fid, _INTEGERS))
+            inputs.append(_random_tensor(type_, extents, generators["cpu" if type_.cpu else device], low, high))
         else:
             inputs.append(_random_scalar(type_.dtype, generators["cpu"]))
     return inputs
+
+
+_INTEGERS = (-8, 9)
+"""The integers that are drawn where nothing else is asked for: the first, and the one after the last."""
 
 
 def _random_scalar(dtype: DType, generator: Any) -> bool | int | float:
@@ -433,7 +444,7 @@ def _random_scalar(dtype: DType, generator: Any) -> bool | int | float:
     return number > 2 if dtype is DType.BOOL else number
 
 
-def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any) -> Tensor:
+def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any, low: int, high: int) -> Tensor:
     import torch
 
     shape = [evaluate_formula(extent, extents) for extent in type_.shape]
@@ -448,7 +459,7 @@ def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any
         numbers = torch.randint(0, 2, stored, generator=generator, device=device)
     else:
         poison = torch.iinfo(dtype).max
-        numbers = torch.randint(-8, 9, stored, generator=generator, device=device)
+        numbers = torch.randint(low, max(high, low + 1), stored, generator=generator, device=device)
     strides, length = _strides(type_, stored)
     buffer = torch.full((length,), poison, dtype=dtype, device=device)
     tensor = buffer.as_strided(stored, strides)

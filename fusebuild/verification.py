@@ -56,7 +56,7 @@ def verify_artifact(path: Path, *, target: str | None, limits: Limits, seed: int
     device = "cpu" if plan.target.startswith("host") else "cuda"
     for index, case in enumerate(recipe.fusion.cases):
         if largest_tensor(recipe.fusion, case) <= limits.max_elements:
-            yield from verify_case(plan, recipe.fusion, case, device, seed + 1000 * index)
+            yield from verify_case(plan, recipe, case, device, seed + 1000 * index)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -71,9 +71,14 @@ def largest_tensor(fusion: Fusion, case: Mapping[str, int]) -> int:
     return max((evaluate(value.tensor.numel, case) for value in fusion.values.values() if value.is_tensor), default=0)
 
 
-def verify_case(plan: LoadedPlan, fusion: Fusion, case: Mapping[str, int], device: str, seed: int) -> Iterator[Verdict]:
+def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device: str) -> list[Any]:
+    """Fresh inputs for ``recipe``, integers in the ranges that it asks for."""
+    return random_inputs(recipe.fusion, case, seed=seed, device=device, ranges=recipe.ranges)
+
+
+def verify_case(plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Iterator[Verdict]:
     """Every way to run one case."""
-    inputs = random_inputs(fusion, case, seed=seed, device=device)
+    fusion, inputs = recipe.fusion, recipe_inputs(recipe, case, seed=seed, device=device)
     wanted = evaluate_fp64(fusion, inputs)
     yield _run(plan, fusion, case, inputs, wanted, None, "aligned")
     for variant in _possible_variants(plan, inputs):

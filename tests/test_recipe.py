@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fusebuild.errors import RecipeError, UsageError
 from fusebuild.ir import DType, ExtentFact, Fusion, print_fusion
+from fusebuild.planning import fusion_digest
 from fusebuild.recipe import Recipe, load_recipe, parse_recipe
 from fusebuild.recipe_text import MAX_BYTES, MAX_DIAGNOSTICS, MAX_LINE_LENGTH
 
@@ -71,9 +72,18 @@ def test_shipped_recipe_has_a_large_an_odd_and_a_degenerate_case(path: Path) -> 
         assert cases == ({},)
         return
     assert len(cases) >= 3
-    assert math.prod(cases[0].values()) >= 2**22
+    assert math.prod(cases[0].values()) >= 2**20
     assert any(size % 2 for case in cases[1:] for size in case.values())
     assert any(size in (0, 1) for case in cases[2:] for size in case.values())
+
+
+def test_a_range_belongs_to_the_recipe_and_not_to_its_fusion() -> None:
+    inputs = 'a: {{type: "int64[M, N]"{}}}\nb: {{type: "int32[N]"{}}}'
+    plain = recipe("y = a + b", inputs=inputs.format("", ""))
+    drawn = recipe("y = a + b", inputs=inputs.format(", range: [0, N]", ", range: [-3, 4]"))
+    assert drawn.ranges == {0: (0, "N"), 1: (-3, 4)}
+    assert plain.ranges == {}
+    assert fusion_digest(plain.fusion) == fusion_digest(drawn.fusion)
 
 
 def test_fids_run_through_inputs_then_scalars_then_body_and_casts_on_store() -> None:

@@ -243,6 +243,14 @@ def test_random_inputs_have_the_declared_layout() -> None:
     assert isinstance(truth, bool)
 
 
+def test_random_integers_lie_in_the_range_that_is_asked_for() -> None:
+    fusion = one_op("add", [(I64, ("M", "N")), (I64, ("M", "N"))])
+    sizes = {"M": 64, "N": 3}
+    usual, narrow = random_inputs(fusion, sizes, seed=1, ranges={fusion.inputs[1]: (-1, "N")})
+    assert (usual.min(), usual.max()) == (-8, 8)  # type: ignore[union-attr]
+    assert (narrow.min(), narrow.max()) == (-1, 2)  # type: ignore[union-attr]
+
+
 def test_random_inputs_repeat_for_a_seed_only() -> None:
     fusion = one_op("add", [(F32, ("M", "N")), (F32, ("N",))])
     first, again = random_inputs(fusion, EXTENTS, seed=1), random_inputs(fusion, EXTENTS, seed=1)

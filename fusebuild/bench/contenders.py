@@ -11,8 +11,9 @@ from fusebuild.bench.device import Device, Run
 from fusebuild.errors import FusebuildError, NoReferenceError, VerificationError
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe
-from fusebuild.reference import bound_for, compare, random_inputs, torch_dtype
+from fusebuild.reference import bound_for, compare, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan
+from fusebuild.verification import recipe_inputs
 
 OURS, EAGER, COMPILE, COPY = "ours", "eager", "compile", "copy"
 LENIENCE = 16
@@ -40,14 +41,14 @@ class Field:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def input_sets(fusion: Fusion, case: Mapping[str, int], count: int, seed: int, device: Device) -> list[Inputs]:
+def input_sets(recipe: Recipe, case: Mapping[str, int], count: int, seed: int, device: Device) -> list[Inputs]:
     """``count`` sets of inputs. All have the scalars of the first: torch.compile specializes on numbers."""
     sets: list[list[Any]] = [
-        random_inputs(fusion, case, seed=seed + index, device=device.torch_name) for index in range(count)
+        recipe_inputs(recipe, case, seed=seed + index, device=device.torch_name) for index in range(count)
     ]
     for other in sets[1:]:
-        for position, fid in enumerate(fusion.inputs):
-            if not fusion.value(fid).is_tensor:
+        for position, fid in enumerate(recipe.fusion.inputs):
+            if not recipe.fusion.value(fid).is_tensor:
                 other[position] = sets[0][position]
     return list(sets)
 

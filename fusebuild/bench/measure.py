@@ -113,7 +113,7 @@ def _bench_case(
 ) -> Measurement:
     logger.info("%s %s", path, dict(case))
     plan, fusion = load(path, target=device.target), recipe.fusion
-    verdict = next(verify_case(plan, fusion, case, device.torch_name, options.seed))
+    verdict = next(verify_case(plan, recipe, case, device.torch_name, options.seed))
     if not verdict.ok:
         raise VerificationError(
             f"{fusion.name} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}"
@@ -142,7 +142,7 @@ def _timed(
     """The fields of a :class:`Measurement` that are measured here. Everything allocated is free again afterwards."""
     fusion, least = recipe.fusion, least_bytes(recipe.fusion, case)
     count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
-    sets = input_sets(fusion, case, count, options.seed, device)
+    sets = input_sets(recipe, case, count, options.seed, device)
     found = Field(contenders=[our_contender(plan, fusion, sets, device)])
     if options.compare:
         add_torch(found, plan, recipe, sets, device)

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fusebuild.reference import random_inputs
 from fusebuild.runtime.loader import load
-from fusebuild.verification import read_recipe
+from fusebuild.verification import read_recipe, recipe_inputs
 
 WARM_UP = 3
 
@@ -22,9 +21,9 @@ def main(artifact: str, case: str, seed: str, target: str | None = None) -> None
     import torch
 
     path = Path(artifact)
-    plan, fusion = load(path, target=target), read_recipe(path).fusion
+    plan, recipe = load(path, target=target), read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
-    inputs = random_inputs(fusion, json.loads(case), seed=int(seed), device=device)
+    inputs = recipe_inputs(recipe, json.loads(case), seed=int(seed), device=device)
     cuda: Any = torch.cuda
     for _ in range(WARM_UP):
         plan(*inputs)
