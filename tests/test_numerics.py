@@ -115,6 +115,25 @@ def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, ar
     torch.testing.assert_close(y, torch.logsumexp(x.float(), 1), equal_nan=True)
 
 
+@pytest.mark.parametrize("classes", [1, 1003, 4096])
+def test_cross_entropy_is_that_of_torch_and_ignores_what_it_is_told_to(classes: int, artifacts: Path) -> None:
+    generator = torch.Generator().manual_seed(4)
+    logits = (10 * torch.randn(9, classes, generator=generator)).bfloat16()
+    target = torch.randint(0, classes, (9,), generator=generator)
+    target[2], target[3], target[5] = 0, classes - 1, -100
+    wide = logits.double().requires_grad_()
+    wanted = torch.nn.functional.cross_entropy(wide, target, reduction="none")
+    (3.0 * wanted).sum().backward()
+    loss, lse = load(artifacts / "cross_entropy.fuse", target="host")(logits, target)
+    torch.testing.assert_close(loss.double(), wanted.detach(), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(lse, torch.logsumexp(logits.float(), 1))
+    loss, grad = load(artifacts / "cross_entropy_grad.fuse", target="host")(logits, target, torch.tensor([3.0]))
+    torch.testing.assert_close(loss.double(), wanted.detach(), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(grad.double(), wide.grad, rtol=2**-8, atol=1e-6)
+    assert loss[5] == 0
+    assert not grad[5].any()
+
+
 def test_no_sanitizer_finds_anything(shared: Path) -> None:
     _require_toolchain("host-asan")
     out = shared / "host-asan"
