@@ -99,14 +99,16 @@ class Statements:
 
 
 class Body(Statements):
-    """Statements for one kernel."""
+    """Statements for one kernel. Where its groups of axes are ``interleaved``, every axis has a stride of its own in
+    every tensor; else a group is one dim of a contiguous tensor."""
 
-    def __init__(self, spec: KernelSpec) -> None:
+    def __init__(self, spec: KernelSpec, *, interleaved: bool = False) -> None:
         super().__init__(spec.task.fusion, (spec.task.fusion.exprs[index] for index in spec.task.exprs))
         self.spec = spec
         self.task = spec.task
         self.domain = spec.domain
         self.extents = extent_names(spec.domain)
+        self._interleaved = interleaved
 
     def axes_of(self, fid: int) -> frozenset[int]:
         """The axes along which (the root of) ``fid`` changes."""
@@ -200,14 +202,14 @@ class Body(Statements):
         for fid in fids:
             access = self.domain.accesses[fid]
             own = {*access.axes} & {*group.axes}
-            if own and (own != {*group.axes} or not self.domain.is_contiguous(access)):
+            if own and (own != {*group.axes} or not self._is_nested(access)):
                 needed |= own
         return needed
 
     def offset(self, fid: int, groups: Sequence[Group]) -> str:
         """The element offset of tensor ``fid`` at the current coordinates of ``groups``; ``0`` when it has none."""
         access = self.domain.accesses[fid]
-        if not self.domain.is_contiguous(access):
+        if not self._is_nested(access):
             return self._strided_offset(access, groups)
         text = ""
         for group in groups:
@@ -223,9 +225,12 @@ class Body(Statements):
         access = self.domain.accesses[fid]
         offset = self.offset(fid, outer)
         own = [axis for axis in inner if axis in access.axes]
-        if offset == "0" or not own or not self.domain.is_contiguous(access):
+        if offset == "0" or not own or not self._is_nested(access):
             return offset
         return f"{_factor(offset)} * {self.size(own)}"
+
+    def _is_nested(self, access: Access) -> bool:
+        return not self._interleaved and self.domain.is_contiguous(access)
 
     def size(self, axes: Iterable[int]) -> str:
         """The number of points of ``axes`` as a C expression, constants already multiplied: nothing can overflow."""
@@ -254,7 +259,11 @@ class Body(Statements):
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         stride = access.strides[axis]
-        name = str(stride) if isinstance(stride, int) else f"{access.pointer}_stride{axis}"
+        name = f"{access.pointer}_stride{axis}"
+        if isinstance(stride, int):
+            name = str(stride)
+        elif self.domain.is_contiguous(access):
+            name = self.size([inner for inner in access.axes if inner > axis])
         return coordinate if name == "1" else f"{_factor(coordinate)} * {name}"
 
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:

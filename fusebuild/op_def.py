@@ -45,8 +45,8 @@ OPERANDS = frozenset({"value", "values"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDef:
     """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
-    of a reduction that has one of its own (others combine with a lambda). ``results`` is 0 where the lambda says how
-    many there are."""
+    of a reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it
+    reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are."""
 
     name: str
     kind: Kind
@@ -57,6 +57,7 @@ class OpDef:
     cuda: str = ""
     cuda_integer: str = ""
     functor: str = ""
+    running: str = ""
     results: int = 1
 
     @property

@@ -327,6 +327,29 @@ def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.RED
     )
 
 
+def _welford() -> OpDef:
+    """Mean, sum of squared deviations from it, and number of elements, as nvFuser's ``welford`` gives them: the parts
+    that variances of parts are merged from."""
+
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        tensor = require_tensor("welford", types[0])
+        dims, keepdim = dims_of("welford", tensor, attributes), bool(attributes["keepdim"])
+        dtype = reduction_dtype("var", tensor.dtype)
+        return tuple(reduced_type(tensor, dims, keepdim=keepdim, dtype=own) for own in (dtype, dtype, DType.INT64))
+
+    return OpDef(
+        name="welford",
+        kind=Kind.REDUCTION,
+        parameters=REDUCTION_PARAMETERS,
+        infer=infer,
+        operand_dtypes=lambda types, attributes: (reduction_dtype("var", types[0].dtype),),
+        reference=lambda torch, x: x,
+        functor="Welford",
+        running="Moments",
+        results=3,
+    )
+
+
 _REDUCTIONS = (
     _reduction("sum", "Sum", DTYPE_PARAMETER),
     _reduction("prod", "Prod", DTYPE_PARAMETER),
@@ -335,6 +358,7 @@ _REDUCTIONS = (
     _reduction("mean", "", DTYPE_PARAMETER, kind=Kind.COMPOSITE),
     _reduction("var", "", _CORRECTION, kind=Kind.COMPOSITE),
     _reduction("var_mean", "", _CORRECTION, kind=Kind.COMPOSITE, results=2),
+    _welford(),
 )
 
 

@@ -338,15 +338,24 @@ def _variance(step: _Step) -> tuple[Tensor, Tensor]:
     """Variance and mean in two passes; a divisor below one gives NaN or Inf, as in torch."""
     import torch
 
-    (x,) = step.operands
-    dims, correction = step.expr.dims, step.expr.attribute("correction")
+    correction = step.expr.attribute("correction")
     assert isinstance(correction, int)
+    mean, squares, _ = _welford(step)
+    divisor = torch.tensor(max(_count(step.operands[0], step.expr.dims) - correction, 0), dtype=mean.dtype)
+    return torch.true_divide(squares, divisor.to(mean.device)), mean
+
+
+def _welford(step: _Step) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, sum of squared deviations from it, and count, in two passes."""
+    import torch
+
+    (x,) = step.operands
+    dims = step.expr.dims
     count = _count(x, dims)
     mean = torch.true_divide(_reduced(torch, "sum", x, dims, True), count)
     centered = x - mean
     squares = _reduced(torch, "sum", centered * centered, dims, step.keepdim)
-    divisor = torch.tensor(max(count - correction, 0), dtype=x.dtype, device=x.device)
-    return torch.true_divide(squares, divisor), mean.reshape(squares.shape)
+    return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
 
 
 def _full(step: _Step) -> tuple[Tensor, ...]:
@@ -386,6 +395,7 @@ _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
     "mean": _mean,
     "var": lambda step: _variance(step)[:1],
     "var_mean": _variance,
+    "welford": _welford,
     "reduce": lambda step: reduce_with(step.combination, step.operands, step.expr.dims, step.keepdim),
     "scan": lambda step: scan_with(step.combination, step.operands, dim_of(step.expr)),
     **{

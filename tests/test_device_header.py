@@ -280,6 +280,81 @@ def test_column_reductions_with_a_lambda_combine_over_y(x, y, n):
     assert torch.allclose(out, statistics(values, 0), rtol=1e-5, atol=1e-5)
 
 
+# --- Mean and variance in one read
+
+WELFORD = [("float", 1), ("float", 32), ("float", 256), ("double", 64)]
+
+
+def hard_to_average(name: str, dtype: torch.dtype, count: int) -> torch.Tensor:
+    x = sample(torch.float64, count).to(dtype)
+    if name == "far from zero":
+        return x + 1e4
+    if name == "the same everywhere":
+        return torch.full((count,), 0.1, dtype=dtype) * 12345
+    if name == "an outlier first":
+        x[0] = 1e5
+    if name == "an outlier last":
+        x[-1] = -1e5
+    if name == "two clusters":
+        x[count // 2 :] += 3e4
+    return x
+
+
+CASES = ["normal", "far from zero", "the same everywhere", "an outlier first", "an outlier last", "two clusters"]
+
+
+def welford_of(dtype: str, threads: int, x: torch.Tensor) -> torch.Tensor:
+    out = torch.full((threads, 3), -7.0, dtype=torch.float64)
+    library("welford").run(f"welford_{dtype}_{threads}", (1,), (threads,), x, out, x.numel())
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("dtype", "threads"), WELFORD)
+def test_one_read_gives_the_variance_whatever_the_mean(dtype, threads, name):
+    for count in (1, 2, threads, threads + 1, 20 * threads + 3, 1000 * threads + 1):
+        x = hard_to_average(name, DTYPES[dtype], count)
+        out = welford_of(dtype, threads, x)
+        assert same_values(out, out[:1].expand_as(out).contiguous()), "threads disagree"
+        assert same_values(out, welford_of(dtype, threads, x))
+        mean, m2, n = out[0]
+        epsilon = torch.finfo(DTYPES[dtype]).eps
+        assert n == count
+        growth = max(2, count / threads) ** 0.5
+        assert abs(mean - x.double().mean()) <= 2 * growth * epsilon * x.double().abs().max()
+        wanted = ((x.double() - x.double().mean()) ** 2).sum()
+        # Rounding grows with the number of elements that a thread adds up, and is magnified 16-fold where its first is
+        # the only one that deviates. Doubles have no wider means to merge.
+        bound = 1e-9 if dtype == "double" else 16 * growth * epsilon
+        assert abs(m2 - wanted) <= bound * wanted
+        assert m2 >= 0
+        if name == "the same everywhere":
+            assert m2 == 0
+
+
+def test_of_nothing_the_mean_is_nan_and_the_deviations_are_zero():
+    out = welford_of("float", 32, torch.empty(0))
+    assert out[0].tolist() == [pytest.approx(NAN, nan_ok=True), 0, 0]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 100, 1000])
+def test_columns_have_their_own_means(rows):
+    x = sample(torch.float32, rows * 8).view(rows, 8) + 1000 * torch.arange(8)
+    out = torch.full((8, 3), -7.0, dtype=torch.float64)
+    library("welford").run("welford_columns", (1,), (4, 16), x, out, rows)
+    mean = x.double().mean(0)
+    assert torch.allclose(out[:, 0], mean, rtol=1e-6, equal_nan=True)
+    assert torch.allclose(out[:, 1], ((x.double() - mean) ** 2).sum(0), rtol=1e-5)
+    assert out[:, 2].tolist() == [rows] * 8
+
+
+@pytest.mark.parametrize("loop", [(0, 10, 3), (0, 9, 3), (3, 3, 1), (5, 3, 8), (7, 8, 256), (-4, 2, 2)])
+def test_steps_counts_what_a_loop_does(loop):
+    out = torch.zeros(2, dtype=torch.int32)
+    library("welford").run("count_steps", (1,), (1,), torch.tensor(loop, dtype=torch.int32), out)
+    assert out[0] == out[1]
+
+
 # --- Guards
 
 MISUSES = {
@@ -367,7 +442,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan"])
+@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))
@@ -381,7 +456,7 @@ def test_nvcc_keeps_the_states_of_lambdas_in_registers(tmp_path):
     assert set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}
 
 
-@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster"])
+@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford"])
 def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
     cubins = []
     for folder in (tmp_path / "here", tmp_path / "a" / "longer" / "path"):

@@ -31,8 +31,8 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 SANITIZED = [
     *RECIPES,
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "layouts", "marks", "ordered_ranks",
-                   "persistent_levels", "persistent_strided", "views")),
+      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "layouts", "marks", "moments_split",
+                   "ordered_ranks", "persistent_levels", "persistent_strided", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 
@@ -68,8 +68,8 @@ def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifacts: 
 
 
 COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lambdas", "lambdas_full", "lambdas_outer",
-             "cluster_softmax")  # fmt: skip
-"""Recipes that reduce and scan with lambdas, the author's and those of built-in ops."""
+             "cluster_softmax", "moments", "moments_split")  # fmt: skip
+"""Recipes that reduce and scan with lambdas, the author's and those of built-in ops, and that merge variances."""
 
 
 def bits(tensor: Any) -> Any:
@@ -113,6 +113,41 @@ def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, ar
     assert torch.equal(index, x.float().argmax(1))
     y = load(artifacts / "logsumexp.fuse", target="host")(x)
     torch.testing.assert_close(y, torch.logsumexp(x.float(), 1), equal_nan=True)
+
+
+def hard_batch(rows: int, columns: int) -> Any:
+    """Columns far from zero, with outliers first and last, of two clusters, and the same everywhere."""
+    x = torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
+    x[:, 1] += 1e4
+    x[0, 2], x[-1, 3] = 1e5, -1e5
+    x[rows // 2 :, 4] += 3e4
+    x[:, 5] = 0.1
+    x[:, 6] *= 1e-6
+    return x.bfloat16()
+
+
+@pytest.mark.parametrize("rows", [2, 37, 1000, 20000])
+@pytest.mark.parametrize("images", [False, True])
+def test_batch_norm_is_that_of_torch_where_variances_are_hard(images: bool, rows: int, artifacts: Path) -> None:
+    x = hard_batch(rows, 8)
+    if images:
+        x = x.view(rows // 2 if rows % 2 == 0 else 1, -1, 8).transpose(1, 2).contiguous()
+    weight, bias = torch.linspace(0.5, 2, 8), torch.linspace(-1, 1, 8)
+    running = [torch.linspace(-3, 3, 8), torch.linspace(1, 2, 8)]
+    wanted_running = [value.double() for value in running]
+    wanted = torch.nn.functional.batch_norm(
+        x.double(), *wanted_running, weight.double(), bias.double(), training=True, momentum=0.1, eps=1e-5
+    )
+    name = "batchnorm_train_nchw" if images else "batchnorm_train"
+    y, mean, rstd, *moved = load(artifacts / f"{name}.fuse", target="host")(x, weight, bias, *running)
+    others = (0, 2) if images else (0,)
+    variance, wanted_mean = torch.var_mean(x.double(), others, correction=0)
+    assert ((mean.double() - wanted_mean).abs() <= 1e-6 * (wanted_mean.abs() + variance.sqrt())).all()
+    torch.testing.assert_close(rstd.double(), torch.rsqrt(variance + 1e-5), rtol=1e-5, atol=0.0)
+    for got, own, want in zip(moved, running, wanted_running, strict=True):
+        assert got.data_ptr() == own.data_ptr()
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(y.double(), wanted, rtol=2**-7, atol=2e-3)
 
 
 @pytest.mark.parametrize("classes", [1, 1003, 4096])

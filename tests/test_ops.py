@@ -86,6 +86,8 @@ class TestEveryOp:
         assert bool(op.functor) == (op.kind is Kind.REDUCTION and not op.is_generalized)
         if op.functor:
             assert f"struct {op.functor} {{" in HEADERS
+        if op.running:
+            assert f"struct {op.running} {{" in HEADERS
 
 
 SIGNATURES = {
@@ -100,6 +102,7 @@ SIGNATURES = {
     "sum": "x dims=None keepdim=False dtype=None",
     "max": "x dims=None keepdim=False",
     "var_mean": "x dims=None keepdim=False correction=1",
+    "welford": "x dims=None keepdim=False",
     "broadcast": "x is_broadcast_dim",
     "broadcast_in_dim": "x shape broadcast_dims",
     "expand": "x shape",
@@ -144,6 +147,11 @@ class TestDtypes:
 
     def test_var_mean_gives_two_results(self) -> None:
         assert infer("var_mean", tensor_type(BF16, ("M", "N")), dims=(1,)) == (vector(F32), vector(F32))
+
+    @pytest.mark.parametrize(("dtype", "result"), [(BF16, F32), (F64, F64), (I32, F32)])
+    def test_welford_gives_the_count_as_an_integer(self, dtype: DType, result: DType) -> None:
+        found = infer("welford", tensor_type(dtype, ("M", "N")), dims=(1,))
+        assert found == (vector(result), vector(result), vector(I64))
 
     def test_creation(self) -> None:
         scalar = ScalarType(dtype=I64)

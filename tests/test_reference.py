@@ -122,6 +122,13 @@ def test_reductions(dims: tuple[int, ...], keepdim: bool) -> None:
         one_op("var_mean", x, **named, correction=0), lambda x: torch.var_mean(x, dims, correction=0, keepdim=keepdim)
     )
 
+    def moments(x: Any) -> tuple[Any, ...]:
+        variance, mean = torch.var_mean(x, dims, correction=0, keepdim=keepdim)
+        count = x.numel() // mean.numel()
+        return mean, variance * count, torch.full_like(mean, count, dtype=torch.int64)
+
+    check(one_op("welford", x, **named), moments)
+
 
 def test_reductions_over_all_dims_over_none_and_in_other_dtypes() -> None:
     check(one_op("sum", [(F32, ("M", "N"))]), torch.sum)

@@ -31,6 +31,8 @@ SHOWN = {
     "adaln_backward": ("registers_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32",),
+    "batchnorm_train": ("vec8_int32_split132",),
+    "batchnorm_train_nchw": ("vec8_int32_split3",),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
 

@@ -1,10 +1,10 @@
 """Say everything in primitives, so that schedulers see few forms.
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
-``expand``, ``squeeze``, ``permute``, ``slice``, ``pad``, ``reshape``, ``take``, ``take_along_axis``, ``full``,
-``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without
-``keepdim`` or ``dtype``, each over one run of adjacent dims, ``scan``, and library calls whose operands have strides
-that are known now. Extents of 1 still broadcast implicitly.
+``expand``, ``squeeze``, ``permute``, ``slice``, ``pad``, ``place``, ``reshape``, ``take``, ``take_along_axis``,
+``full``, ``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without ``keepdim`` or ``dtype``, each
+over one run of adjacent dims, ``welford`` without ``keepdim`` where one kernel computes it (see :func:`_reads_once`),
+``scan``, and library calls whose operands have strides that are known now. Extents of 1 still broadcast implicitly.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fusebuild.passes.decompose_indexing import COMPOSITES as INDEXING_COMPOSITE
 from fusebuild.passes.decompose_indexing import indexing
 from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
 from fusebuild.passes.rewriting import Rewriter
+from fusebuild.schedule.inner_persistent import ONE_BLOCK
 from fusebuild.type_rules import reduction_dtype
 
 _SIMPLE_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
@@ -39,6 +40,8 @@ def decompose(fusion: Fusion) -> Fusion:
             _mean(rewriter, expr)
         elif expr.op in ("var", "var_mean"):
             _variance(rewriter, expr)
+        elif expr.op == "welford":
+            _welford(rewriter, expr)
         elif expr.op in BUILT_IN:
             built_in(rewriter, expr)
         elif expr.op in INDEXING_COMPOSITES:
@@ -196,16 +199,96 @@ def _mean(rewriter: Rewriter, expr: Expr) -> None:
 
 
 def _variance(rewriter: Rewriter, expr: Expr) -> None:
-    """Two passes: the mean first, then the squares of what is left, over ``max(count - correction, 0)``."""
+    """The sum of squared deviations over ``max(count - correction, 0)``, and the mean."""
     (operand,) = rewriter.operands(expr)
     variance = rewriter.value(expr.outputs[0])
     mean_fid = expr.outputs[1] if len(expr.outputs) == 2 else None
     name = variance.name
     mean_name = f"{name}_mean" if mean_fid is None else rewriter.value(mean_fid).name
     keep = _keep_dims(expr, operand.tensor.rank)
-    restore = _keep_dims(expr, operand.tensor.rank, always=True)
     count = _count(rewriter, expr, operand, name)
-    x = _chain(rewriter, expr, operand, _widen("sum", operand, variance.dtype, name))
+    steps: list[_Step] = []
+    if _reads_once(operand.tensor, expr.dims):
+        deviations = _one_pass(rewriter, expr, (mean_fid, None, None), (mean_name, f"{name}_m2", f"{name}_n"))
+    else:
+        deviations = _squared_deviations(rewriter, expr, variance, count, mean_fid, mean_name)
+        steps += _runs("sum", deviations.tensor, expr.dims, name)
+    divisor = _divisor(rewriter, expr, count, name)
+    steps += [_Step(op="div", name=f"{name}_reduced", more=(divisor,)), *keep]
+    _chain(rewriter, expr, deviations, steps, variance.fid)
+
+
+def _welford(rewriter: Rewriter, expr: Expr) -> None:
+    """Mean and sum of squared deviations, in one pass where a kernel does so; the count is known from the shape."""
+    (operand,) = rewriter.operands(expr)
+    mean, m2, n = (rewriter.value(fid) for fid in expr.outputs)
+    is_counted = bool(rewriter.fusion.uses(n.fid)) or rewriter.is_output(n.fid)
+    if _reads_once(operand.tensor, expr.dims):
+        if not is_counted and not expr.attribute("keepdim"):
+            rewriter.keep(expr)
+            return
+        _one_pass(rewriter, expr, (mean.fid, m2.fid, None), (mean.name, m2.name, n.name))
+        if is_counted:
+            _count_elements(rewriter, expr, _count(rewriter, expr, operand, m2.name))
+        return
+    count = _count(rewriter, expr, operand, m2.name)
+    deviations = _squared_deviations(rewriter, expr, m2, count, mean.fid, mean.name)
+    steps = [*_runs("sum", deviations.tensor, expr.dims, m2.name), *_keep_dims(expr, operand.tensor.rank)]
+    _chain(rewriter, expr, deviations, steps, m2.fid)
+    _count_elements(rewriter, expr, count)
+
+
+def _count_elements(rewriter: Rewriter, expr: Expr, count: Value) -> None:
+    n = rewriter.value(expr.outputs[2])
+    named: dict[str, Attribute] = {"shape": n.tensor.shape, "dtype": n.dtype}
+    rewriter.emit("full", [count], named, result=n.fid, location=expr.location)
+
+
+def _reads_once(tensor: TensorType, dims: Sequence[int]) -> bool:
+    """Whether mean and variance over ``dims`` are computed by one ``welford``, which reads the tensor once.
+
+    Not where the rows that are reduced stay on chip while the mean is found: subtracting it first is more exact and
+    reads no more. And not where something is kept inside of several runs of reduced dims: no kernel walks those.
+    """
+    pattern = [dim in dims for dim in range(tensor.rank) if tensor.shape[dim] != 1]
+    if not any(pattern):
+        return False
+    if all(pattern):
+        return not (isinstance(tensor.numel, int) and tensor.numel <= ONE_BLOCK)
+    if pattern[-1]:
+        return pattern != sorted(pattern)
+    return len(dim_runs(tensor.shape, [dim for dim in dims if tensor.shape[dim] != 1])) == 1
+
+
+def _one_pass(rewriter: Rewriter, expr: Expr, fids: Sequence[int | None], names: Sequence[str]) -> Value:
+    """Emit the ``welford`` that ``expr`` needs; returns its sum of squared deviations, without kept dims. ``fids`` are
+    what its results define, None for those that are not asked for."""
+    operands = rewriter.operands(expr)
+    keep = _keep_dims(expr, operands[0].tensor.rank)
+    named: dict[str, Attribute] = {"dims": expr.dims, "keepdim": False}
+    made = rewriter.emit_all(
+        "welford",
+        operands,
+        named,
+        names=[f"{name}_reduced" if keep and fid is not None else name for name, fid in zip(names, fids, strict=True)],
+        results=[None] * 3 if keep else fids,
+        location=expr.location,
+    )
+    for value, fid in zip(made, fids, strict=True):
+        if keep and fid is not None:
+            _chain(rewriter, expr, value, keep, fid)
+    return made[1]
+
+
+def _squared_deviations(
+    rewriter: Rewriter, expr: Expr, result: Value, count: Value, mean_fid: int | None, mean_name: str
+) -> Value:
+    """Two passes: the mean first, which defines ``mean_fid``; then the squares of what is left, not summed yet."""
+    (operand,) = rewriter.operands(expr)
+    name = result.name
+    keep = _keep_dims(expr, operand.tensor.rank)
+    restore = _keep_dims(expr, operand.tensor.rank, always=True)
+    x = _chain(rewriter, expr, operand, _widen("sum", operand, result.dtype, name))
     mean_steps = [
         *_runs("sum", x.tensor, expr.dims, mean_name),
         _Step(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
@@ -215,14 +298,7 @@ def _variance(rewriter: Rewriter, expr: Expr) -> None:
     wide_steps = [_Step(op=step.op, name=wide_name, named=step.named) for step in restore]
     wide = _chain(rewriter, expr, mean, wide_steps, mean_fid if keep else None)
     centered = rewriter.emit("sub", [x, wide], name=f"{name}_centered", location=expr.location)
-    squares = rewriter.emit("mul", [centered, centered], name=f"{name}_squares", location=expr.location)
-    divisor = _divisor(rewriter, expr, count, name)
-    steps = [
-        *_runs("sum", squares.tensor, expr.dims, name),
-        _Step(op="div", name=f"{name}_reduced", more=(divisor,)),
-        *keep,
-    ]
-    _chain(rewriter, expr, squares, steps, variance.fid)
+    return rewriter.emit("mul", [centered, centered], name=f"{name}_squares", location=expr.location)
 
 
 def _compute_dtype(expr: Expr, operand: Value) -> DType:

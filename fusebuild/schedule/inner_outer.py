@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fusebuild.ir import Task
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import Rejection, reductions, rejection
-from fusebuild.schedule.rows import check_kinds, check_output, check_reduction, levels, walked_loops
+from fusebuild.schedule.rows import check_kinds, check_output, check_reduction, check_running, levels, walked_loops
 
 Axes = tuple[int, ...]
 
@@ -56,7 +56,7 @@ def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOu
 
 
 def _parts_of(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
-    if rejected := check_kinds(scheduler, task):
+    if rejected := check_kinds(scheduler, task) or check_running(scheduler, task):
         return rejected
     indices = reductions(task)
     innermost = len(domain.domain.loops) - 1

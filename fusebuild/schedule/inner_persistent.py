@@ -40,6 +40,7 @@ from fusebuild.schedule.rows import (
     RowThreads,
     check_outputs,
     check_reductions,
+    check_running,
     kept_axes,
     levels,
     next_power_of_two,
@@ -129,7 +130,7 @@ class InnerPersistentScheduler:
         domain = try_domain(self.name, task)
         if isinstance(domain, Rejection):
             return domain
-        if rejected := check_reductions(self.name, task, domain):
+        if rejected := check_reductions(self.name, task, domain) or check_running(self.name, task):
             return rejected
         kept, reduced = kept_axes(domain), reduced_axes(domain)
         if kept and reduced and max(kept) > min(reduced):

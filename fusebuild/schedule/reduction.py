@@ -1,10 +1,11 @@
 """Reductions without broadcasting back: inner, outer and full, several over the same axes in one pass.
 
-The domain is ``kept x reduced x kept``. **Inner** (nothing kept inside): threads share a row. **Outer** (something kept
-inside): each thread owns a vector of columns and walks the reduced axis, then a block combines its rows. When the kept
-part alone cannot fill the GPU, the reduced axis is split over ``splits`` blocks whose partial results a second kernel
-combines in a fixed order, so that results are bitwise equal from run to run. The epilogue on the reduced domain runs in
-whichever kernel holds the final values.
+The domain is ``kept x reduced x kept``. **Inner** (nothing kept inside): threads share a row, whose reduced axes one
+linear index walks; kept ones may stand between them. **Outer** (something kept inside): each thread owns a vector of
+columns and walks the reduced axis, then a block combines its rows. When the kept part alone cannot fill the GPU, the
+reduced axis is split over ``splits`` blocks whose partial results a second kernel combines in a fixed order, so that
+results are bitwise equal from run to run. The epilogue on the reduced domain runs in whichever kernel holds the final
+values.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, ceil_div, product
-from fusebuild.ir import Task
+from fusebuild.ir import DType, Task
+from fusebuild.ops import op_of
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -106,7 +108,8 @@ class ReductionScheduler:
                 name = task.fusion.value(fid).name
                 return rejection(self.name, task, f"{name} needs the result of another reduction", fid)
         reduced = reduced_axes(domain)
-        if reduced and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
+        is_inner = bool(domain.axes) and domain.axes[-1].reduced
+        if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
             return rejection(self.name, task, "the reduced dims are not neighbours")
         return check_outputs(self.name, task, domain, kept_axes(domain))
 
@@ -199,13 +202,25 @@ def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> li
     return [
         workspace_parameter(
             f"P{fid}",
-            task.fusion.value(fid).dtype,
+            partial_dtype(task, fid),
             slot,
             const=const,
             comment=f"partial results of {task.fusion.value(fid).name}",
         )
         for slot, fid in enumerate(reduced)
     ]
+
+
+def partial_dtype(task: Task, fid: int) -> DType:
+    """The dtype of the partial results of ``fid``: its own, but for a ``welford``, whose means are merged by their
+    differences, as doubles, and whose counts are weights."""
+    index = task.fusion.definition(fid)
+    assert index is not None
+    expr = task.fusion.exprs[index]
+    if not op_of(expr).running:
+        return task.fusion.value(fid).dtype
+    mean, m2, _ = expr.outputs
+    return DType.DOUBLE if fid == mean else task.fusion.value(m2).dtype
 
 
 def reduced_values(task: Task) -> tuple[int, ...]:
@@ -230,7 +245,7 @@ def _with_finish(
         block_x=min(FINISH_BLOCK_X, next_power_of_two(hint(kept, sizes))),
         splits=splits, reductions=reductions(task), kept=kept_axes(domain),
     )  # fmt: skip
-    scratch = tuple(product([splits, task.fusion.value(fid).dtype.bytes, kept]) for fid in reduced)
+    scratch = tuple(product([splits, partial_dtype(task, fid).bytes, kept]) for fid in reduced)
     return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
 
 

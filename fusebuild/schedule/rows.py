@@ -50,8 +50,8 @@ def row_threads(columns: int, vec: int, vectors_per_thread: int) -> RowThreads:
 
 def vector_of_states(task: Task, vec: int) -> int:
     """``vec``, halved until the states that a thread keeps for so many columns fit its registers."""
-    generalized = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).combine]
-    fids = [fid for expr in generalized for fid in expr.outputs]
+    exprs = [task.fusion.exprs[index] for index in task.exprs]
+    fids = [fid for expr in exprs if expr.combine or op_of(expr).running for fid in expr.outputs]
     registers = sum(max(1, task.fusion.value(fid).dtype.bytes // 4) for fid in fids)
     while vec > 1 and registers * vec > STATE_REGISTERS:
         vec //= 2
@@ -95,6 +95,16 @@ def check_kinds(scheduler: str, task: Task) -> Rejection | None:
         expr = task.fusion.exprs[index]
         return rejection(scheduler, task, f"{task.fusion.value(expr.outputs[0]).name} is a scan", expr.outputs[0])
     return None if reductions(task) else rejection(scheduler, task, "there is no reduction")
+
+
+def check_running(scheduler: str, task: Task) -> Rejection | None:
+    """None when no reduction keeps running sums: a family that holds rows on chip has no need of them."""
+    for index in reductions(task):
+        expr = task.fusion.exprs[index]
+        if op_of(expr).running:
+            fid = expr.outputs[0]
+            return rejection(scheduler, task, f"{task.fusion.value(fid).name} is what only reduction computes", fid)
+    return None
 
 
 def check_reduction(

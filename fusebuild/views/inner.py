@@ -21,6 +21,7 @@ from fusebuild.views.kernel_view import (
     is_vector,
     join,
     make_view,
+    read_rows_once,
     scalar_load,
     strided_element,
 )
@@ -51,11 +52,12 @@ class Rows:
 
 
 def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> Rows:
-    body = Body(spec)
+    kept, reduced = kept_axes(spec.domain), reduced_axes(spec.domain)
+    body = Body(spec, interleaved=bool(kept) and max(kept) > min(reduced))
     return Rows(
         body=body,
-        row=Group(name="row", axes=kept_axes(spec.domain), index="int64_t"),
-        column=Group(name="col", axes=reduced_axes(spec.domain)),
+        row=Group(name="row", axes=kept, index="int64_t"),
+        column=Group(name="col", axes=reduced),
         reads=body.reads([*targets, *outputs]),
         exprs=body.closure([*targets, *outputs]),
     )
@@ -279,7 +281,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
     loads = global_loads(rows)
     sweep = row_sweep(rows, combined(body, indices), known, loads, "v{0}[k]")
-    totals = accumulate(body, indices)
+    totals, running = accumulate(body, indices, is_first="is_first && k == 0"), read_rows_once(body, indices)
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if heuristics.splits > 1:
         position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
@@ -289,9 +291,9 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     else:
         lines = (*totals.results, *row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
-    parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, reduce=reduce)
+    parts = Sweep(accumulate=totals.accumulate, reduce=reduce)
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(sweep, parts),), epilogue=epilogue,
+        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(running, sweep, parts),), epilogue=epilogue,
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
 

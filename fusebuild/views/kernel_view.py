@@ -16,7 +16,9 @@ Lines = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored."""
+    """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
+    ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
+    them."""
 
     load_coordinates: Lines = ()
     coordinates: Lines = ()
@@ -27,6 +29,7 @@ class Sweep:
     stores: Lines = ()
     accumulators: Lines = ()
     accumulate: Lines = ()
+    merged: Lines = ()
     reduce: str = ""
     results: Lines = ()
     row: Lines = ()
@@ -139,13 +142,54 @@ def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], 
     return f"{vector}{fid}[k] = {text};"
 
 
-def accumulate(body: Body, indices: Sequence[int], subscript: str = "") -> Sweep:
-    """The accumulators of the reductions at ``indices``: declarations, updates and results."""
+def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first: str = "") -> Sweep:
+    """The accumulators of the reductions at ``indices``: declarations, updates and results. ``is_first`` tells running
+    sums whether an element is the thread's first."""
     own = foldings(body, indices)
     return Sweep(
         accumulators=tuple(folding.declaration() for folding in own),
-        accumulate=tuple(folding.combined(f"{folding.accumulator}{subscript}", folding.element) for folding in own),
+        accumulate=tuple(folding.update(subscript, is_first) for folding in own),
         results=tuple(line for folding in own for line in folding.results(f"{folding.accumulator}{subscript}")),
+    )
+
+
+def read_rows_once(body: Body, indices: Sequence[int]) -> Sweep:
+    """What a thread accumulates in while it reads a row from element ``first`` on, running sums where the reductions at
+    ``indices`` have such; and how those become accumulators of the elements that it read."""
+    own = foldings(body, indices)
+    declarations = tuple(folding.running_declaration() for folding in own)
+    running = [folding for folding in own if folding.is_running]
+    if not running:
+        return Sweep(accumulators=declarations)
+    count = "(col - first) / kThreadsPerRow"
+    return Sweep(
+        coordinates=("const bool is_first = col == first;",),
+        accumulators=declarations,
+        row=tuple(f"{folding.running}.recenter({count});" for folding in running),
+        merged=(f"const int64_t count = {count};", *(folding.merged("count") for folding in running)),
+    )
+
+
+def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
+    """The same for a thread that reads a vector of columns, ``kUnroll`` rows at a time."""
+    own = foldings(body, indices)
+    declarations = tuple(folding.running_columns() for folding in own)
+    running = [folding for folding in own if folding.is_running]
+    if not running:
+        return Sweep(accumulators=declarations)
+    names = ", ".join(folding.running for folding in running)
+    return Sweep(
+        coordinates=("const bool is_first = u == 0 && top == first;",),
+        accumulators=(
+            *declarations,
+            "Index centered = 1;  // how many elements the shifts are the means of",
+            "const Index first = begin + fb::thread_y();",
+        ),
+        row=(f"fb::recenter(centered, (top - first) / kBlockY, {names});",),
+        merged=(
+            "const int64_t count = fb::steps<Index>(first, end, kBlockY);",
+            *(folding.merged_columns("count") for folding in running),
+        ),
     )
 
 
@@ -166,6 +210,7 @@ def join(first: Sweep, *others: Sweep) -> Sweep:
         "stores",
         "accumulators",
         "accumulate",
+        "merged",
         "results",
         "row",
     )

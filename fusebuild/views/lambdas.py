@@ -1,7 +1,8 @@
 """Lambdas as device functors, and what reductions of every kind have in common: how they start, combine and end.
 
 A reduction with a functor of the device header keeps one number; one with a lambda keeps a ``State``, whose parts are
-``v0``, ``v1``, … in the order of the expr's results.
+``v0``, ``v1``, … in the order of the expr's results. ``welford`` keeps a ``State`` too, but a thread has
+**running** sums while it reads, which become a ``State`` when it has read all its elements.
 """
 
 from __future__ import annotations
@@ -79,14 +80,32 @@ class Folding:
         return f"x{self.expr.outputs[0]}"
 
     @property
+    def has_state(self) -> bool:
+        """Whether what is accumulated has parts."""
+        return bool(self.expr.combine or self.is_running)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread accumulates something else while it reads."""
+        return bool(op_of(self.expr).running)
+
+    @property
+    def running(self) -> str:
+        """The running sums of a thread."""
+        return f"w{self.expr.outputs[0]}"
+
+    @property
     def functor(self) -> str:
         """The type that combines."""
-        return f"{NAMESPACE}::{self.expr.combine}" if self.expr.combine else f"fb::{op_of(self.expr).functor}"
+        if self.expr.combine:
+            return f"{NAMESPACE}::{self.expr.combine}"
+        dtype = f"<{C_TYPES[self.dtypes[0]]}>" if self.is_running else ""
+        return f"fb::{op_of(self.expr).functor}{dtype}"
 
     @property
     def c_type(self) -> str:
         """The type of what is accumulated."""
-        return f"{self.functor}::State" if self.expr.combine else self.body.c_type(self.expr.outputs[0])
+        return f"{self.functor}::State" if self.has_state else self.body.c_type(self.expr.outputs[0])
 
     @property
     def dtypes(self) -> tuple[DType, ...]:
@@ -100,6 +119,8 @@ class Folding:
     @property
     def identity(self) -> str:
         """What changes nothing when it is combined."""
+        if self.is_running:
+            return f"{self.functor}::identity()"
         if not self.expr.combine:
             return f"{self.functor}::identity<{self.c_type}>()"
         return self._state(self.expr.inputs[len(self.expr.outputs) :])
@@ -119,12 +140,38 @@ class Folding:
         """The statement that combines ``other`` into ``target``."""
         return f"{target} = {self.functor}::combine({target}, {other});"
 
+    def update(self, subscript: str = "", is_first: str = "") -> str:
+        """The statement that accumulates the current element; ``is_first`` says whether it is the thread's first."""
+        if self.is_running:
+            return f"{self.running}{subscript}.add({self.element}, {is_first});"
+        return self.combined(f"{self.accumulator}{subscript}", self.element)
+
+    def running_declaration(self) -> str:
+        """What a thread accumulates in while it reads."""
+        return f"{self._running_type} {self.running};" if self.is_running else self.declaration()
+
+    def running_columns(self) -> str:
+        """The same for each column of a thread's vector."""
+        return f"{self._running_type} {self.running}[kVec];" if self.is_running else self.column_declaration()
+
+    @property
+    def _running_type(self) -> str:
+        return f"fb::{op_of(self.expr).running}<{C_TYPES[self.dtypes[0]]}>"
+
+    def merged(self, count: str) -> str:
+        """The statement that makes the accumulator of the running sums of ``count`` elements."""
+        return f"{self.c_type} {self.accumulator} = {self.running}.state({count});"
+
+    def merged_columns(self, count: str) -> str:
+        """The same for the columns of a thread's vector."""
+        return f"auto {self.accumulator} = fb::states({self.running}, {count});"
+
     def declaration(self) -> str:
         return f"{self.c_type} {self.accumulator} = {self.identity};"
 
     def column_declaration(self, count: str = "kVec") -> str:
         """One accumulator for each column of a thread's vector, or ``count`` of them."""
-        if not self.expr.combine:
+        if not self.has_state:
             return f"fb::Vec<{self.c_type}, {count}> {self.accumulator} = fb::splat<{count}>({self.identity});"
         return f"auto {self.accumulator} = fb::states<{self.functor}, {count}>({self.identity});"
 
@@ -151,11 +198,14 @@ class Folding:
     def results(self, source: str) -> Lines:
         """The values that the accumulated ``source`` gives, those that something needs."""
         return tuple(
-            f"const {self.body.c_type(fid)} t{fid} = {self.part(source, place)};"
+            f"const {self.body.c_type(fid)} t{fid} = {self._result(source, place)};"
             f"{self.body.comment(self.body.value(fid), self.expr)}"
             for place, fid in enumerate(self.expr.outputs)
             if self._is_needed(fid)
         )
+
+    def _result(self, source: str, place: int) -> str:
+        return f"{self.functor}::mean({source})" if self.is_running and place == 0 else self.part(source, place)
 
     def _is_needed(self, fid: int) -> bool:
         task = self.body.task
@@ -163,7 +213,7 @@ class Folding:
 
     def part(self, source: str, place: int) -> str:
         """The part of ``source`` that is result number ``place``."""
-        return f"{source}.v{place}" if self.expr.combine else source
+        return f"{source}.v{place}" if self.has_state else source
 
     def memory_update(self, array: str) -> Lines:
         """Statements that combine the current element into column ``k`` of vectors, one for each part."""
@@ -194,7 +244,7 @@ class Folding:
     def combined_partials(self, position: str) -> str:
         """The statement that combines a stored partial result into the accumulator."""
         parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        return self.combined(self.accumulator, f"{{{', '.join(parts)}}}" if self.expr.combine else parts[0])
+        return self.combined(self.accumulator, f"{{{', '.join(parts)}}}" if self.has_state else parts[0])
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:

@@ -17,7 +17,9 @@ from fusebuild.views.kernel_view import (
     accumulators,
     element_coordinate,
     is_vector,
+    join,
     make_view,
+    read_columns_once,
     scalar_load,
     strided_element,
     strided_load,
@@ -51,7 +53,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     coordinate = element_coordinate(body, groups, last, spec.vec)
     hoisted, inside = body.split(exprs, [last])
     iota = body.coordinate_axes(exprs)
-    totals = accumulate(body, indices, "[k]")
+    totals = accumulate(body, indices, "[k]", "is_first")
     sweep = Sweep(
         load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
         coordinates=body.coordinates(
@@ -69,7 +71,6 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
             *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
-        accumulators=tuple(folding.column_declaration() for folding in foldings(body, indices)),
         accumulate=totals.accumulate,
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
@@ -92,7 +93,8 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     else:
         epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
         everything = (*exprs, *body.closure(spec.task.outputs, results))
-    return make_view(spec, body, everything, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
+    sweeps = (join(read_columns_once(body, indices), sweep),)
+    return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
 
 
 def column_epilogue(

@@ -126,7 +126,7 @@ FUSEBUILD_ENTRY(scan_each_warp)
 
 // Mean, squared deviations and count, as Chan, Golub and LeVeque (1979) combine them: commutes up to
 // rounding.
-struct Welford {
+struct Chan {
   struct State {
     float v0;
     float v1;
@@ -144,9 +144,9 @@ struct Welford {
 template <int kThreadsPerRow, int kRowsPerBlock>
 FUSEBUILD_DEVICE void reduce_to_statistics(const float* in, double* out) {
   const int thread = block_x() * kThreadsPerRow * kRowsPerBlock + thread_x();
-  Welford::State state = {in[thread], 0.0f, 1.0};
+  Chan::State state = {in[thread], 0.0f, 1.0};
   float highest = in[thread];
-  reduce_row<kThreadsPerRow, kRowsPerBlock>(accumulator<Welford>(state), accumulator<Max>(highest));
+  reduce_row<kThreadsPerRow, kRowsPerBlock>(accumulator<Chan>(state), accumulator<Max>(highest));
   double* mine = out + 4 * thread;
   mine[0] = state.v0;
   mine[1] = state.v1;
@@ -171,12 +171,12 @@ STATISTICS_KERNEL(1024, 1)
 template <int kBlockX, int kBlockY, int N>
 FUSEBUILD_DEVICE void column_statistics(const float* in, double* out, int64_t rows) {
   constexpr int kColumns = kBlockX * N;
-  auto state = states<Welford, N>(Welford::identity());
+  auto state = states<Chan, N>(Chan::identity());
   for (int64_t row = thread_y(); row < rows; row += kBlockY) {
     const Vec<float, N> x = load<N>(in + row * kColumns + thread_x() * N);
-    for (int k = 0; k < N; ++k) state[k] = Welford::combine(state[k], {x[k], 0.0f, 1.0});
+    for (int k = 0; k < N; ++k) state[k] = Chan::combine(state[k], {x[k], 0.0f, 1.0});
   }
-  reduce_columns<kBlockX, kBlockY>(accumulator<Welford>(state));
+  reduce_columns<kBlockX, kBlockY>(accumulator<Chan>(state));
   if (thread_y() != 0) return;
   for (int k = 0; k < N; ++k) {
     double* mine = out + 3 * (thread_x() * N + k);

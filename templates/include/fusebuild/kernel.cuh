@@ -19,6 +19,7 @@
 #include "fusebuild/scan.cuh"
 #include "fusebuild/tile.cuh"
 #include "fusebuild/vec.cuh"
+#include "fusebuild/welford.cuh"
 
 // The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.
 namespace fb = fusebuild;

@@ -1,0 +1,95 @@
+// Mean and variance in one read.
+//
+// While a thread reads, it keeps sums of x - shift and of its square: three operations an element and no
+// division (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance: Analysis and
+// Recommendations", The American Statistician 37, 1983, on shifted data). The shift is at first the thread's
+// first element, and moves to the mean of what was read each time that has grown 16-fold or so. Where it is
+// the mean of the first c of n elements, the groups' distance is part of m2, the sum of squared deviations,
+// and the sum of squares is at most n / c times m2: no more than that can taking n (shift - mean)^2 from it
+// magnify its relative error, and an outlier at the start, which is the worst case, soon counts for little.
+//
+// What threads, blocks and partial results hold is merged by the pairwise formula of the same authors. That
+// takes the difference of two means, so means are doubles until the end: in float, each would be off by a
+// part of its own size, and a mean of 10^4 deviations would cost m2 four digits. An infinite element makes
+// both results NaN or infinite.
+
+#pragma once
+
+#include "fusebuild/reduce.cuh"
+
+namespace fusebuild {
+
+template <typename T>
+struct Welford {
+  struct State {
+    double v0;  // mean
+    T v1;       // m2, the sum of squared deviations from the mean: never negative
+    T v2;       // number of elements, as a weight: rounded where T does not hold it
+  };
+  static FUSEBUILD_DEVICE State identity() { return {0.0, T(0), T(0)}; }
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const T count = a.v2 + b.v2;
+    const T share = count > T(0) ? b.v2 / count : T(0);
+    const T delta = T(b.v0 - a.v0);
+    return {a.v0 + double(delta * share), a.v1 + b.v1 + delta * delta * a.v2 * share, count};
+  }
+  // The mean in the end, NaN of nothing.
+  static FUSEBUILD_DEVICE T mean(const State& total) { return total.v2 > T(0) ? T(total.v0) : T(NAN); }
+};
+
+// What a thread keeps while it reads.
+template <typename T>
+struct Moments {
+  T shift = T(0), sum = T(0), squares = T(0);
+
+  FUSEBUILD_DEVICE void add(T x, bool is_first) {
+    if (is_first) shift = x;
+    const T centered = x - shift;
+    sum += centered;
+    squares += centered * centered;
+  }
+  // Moves the shift to the mean of the `count` elements that were added, as far as rounding lets it.
+  FUSEBUILD_DEVICE void recenter(int64_t count) {
+    const T old = shift;
+    shift += sum / T(count);
+    const T way = shift - old;
+    const T rest = sum - T(count) * way;
+    squares = maximum(squares - way * (sum + rest), T(0));
+    sum = rest;
+  }
+  // The state of the `count` elements that were added.
+  FUSEBUILD_DEVICE typename Welford<T>::State state(int64_t count) const {
+    if (count == 0) return Welford<T>::identity();
+    const T offset = sum / T(count);
+    return {double(shift) + double(offset), maximum(squares - sum * offset, T(0)), T(count)};
+  }
+};
+
+template <typename T, int N>
+FUSEBUILD_DEVICE States<Welford<T>, N> states(const Moments<T> (&moments)[N], int64_t count) {
+  States<Welford<T>, N> result;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) result[k] = moments[k].state(count);
+  return result;
+}
+
+// Recenters columns when they have grown 16-fold since they had `centered` elements, at first one.
+template <typename Index, typename... Columns>
+FUSEBUILD_DEVICE void recenter(Index& centered, Index count, Columns&... columns) {
+  if (count / 16 < centered) return;
+  centered = count;
+  (
+      [&] {
+        FUSEBUILD_UNROLL
+        for (auto& moments : columns) moments.recenter(count);
+      }(),
+      ...);
+}
+
+// How often a loop from `first` by `step` runs before it reaches `end`.
+template <typename Index>
+FUSEBUILD_DEVICE Index steps(Index first, Index end, Index step) {
+  return first < end ? (end - first + step - 1) / step : 0;
+}
+
+}  // namespace fusebuild

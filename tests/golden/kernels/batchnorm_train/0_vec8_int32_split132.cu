@@ -1,0 +1,67 @@
+// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split132
+// segment fids to original fids: {0: 0, 1: 3, 2: 4, 5: 9, 11: 11, 15: 18, 23: 22}
+// schedule: block_x=32 block_y=8 unroll=4 splits=132
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kBlockX = 32;
+constexpr int kBlockY = 8;
+constexpr int kVec = 8;  // columns per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kSplits = 132;  // blocks that share a column; reduction_finish combines them in order
+
+FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
+reduction_outer_8c86c8e42c228fc8(
+    const __nv_bfloat16* T0,  // x: bfloat16[R, C]
+    double* __restrict__ P5,  // partial results of mean
+    float* __restrict__ P6,  // partial results of biased_m2
+    float* __restrict__ P7,  // partial results of biased_n
+    int64_t n0,  // R
+    int64_t n1) {  // C
+  const int64_t columns = n1;
+  const Index depth = n0;
+  const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
+  const int split = fb::block_y();
+  const Index share = (depth + kSplits - 1) / kSplits;
+  const Index begin = split * share;
+  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+
+  fb::Moments<float> w5[kVec];
+  Index centered = 1;  // how many elements the shifts are the means of
+  const Index first = begin + fb::thread_y();
+  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+    fb::recenter(centered, (top - first) / kBlockY, w5);
+    fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      const bool is_first = u == 0 && top == first;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, batchnorm_train.yaml:15
+        w5[k].add(t3, is_first);
+      }
+    }
+  }
+  const int64_t count = fb::steps<Index>(first, end, kBlockY);
+  auto a5 = fb::states(w5, count);
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a5));
+  if (fb::thread_y() != 0 || inner >= columns) return;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    P5[split * n1 + inner + k] = a5[k].v0;
+    P6[split * n1 + inner + k] = a5[k].v1;
+    P7[split * n1 + inner + k] = a5[k].v2;
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_outer_8c86c8e42c228fc8)

@@ -1,0 +1,60 @@
+// batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
+// segment fids to original fids: {0: 0, 1: 3, 2: 4, 5: 9, 11: 11, 15: 21, 23: 25}
+// schedule: threads.per_row=256 threads.rows=1 splits=3
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreadsPerRow = 256;
+constexpr int kRowsPerBlock = 1;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kSplits = 3;  // blocks that share a row; reduction_finish combines them in order
+
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
+reduction_inner_0a6f2a909552d4c8(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
+    double* __restrict__ P5,  // partial results of mean
+    float* __restrict__ P6,  // partial results of biased_m2
+    float* __restrict__ P7,  // partial results of biased_n
+    int64_t n0,  // N
+    int64_t n1,  // C
+    int64_t n2) {  // HW
+  const Index columns = n0 * n2;
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t row = fb::block_x();
+  const int split = fb::block_y();
+  const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
+  const Index begin = split * share;
+  const Index end = begin + share < columns ? begin + share : columns;
+  const __nv_bfloat16* r0 = T0 + row * n2;
+
+  fb::Moments<float> w5;
+  const Index first = begin + Index(lane) * kVec;
+  Index col = first;
+  for (int64_t stop = begin + int64_t(4) * kThreadsPerRow * kVec; col < end; stop = begin + 16 * (stop - begin)) {
+    const Index until = stop < end ? stop : end;
+    FUSEBUILD_UNROLL_BY(4)
+    for (; col < until; col += kThreadsPerRow * kVec) {
+      const bool is_first = col == first;
+      const Index i2 = col % Index(n2);
+      const Index i0 = col / Index(n2);
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + i0 * n1 * n2 + i2);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        w5.add(t3, is_first && k == 0);
+      }
+    }
+    w5.recenter((col - first) / kThreadsPerRow);
+  }
+  const int64_t count = (col - first) / kThreadsPerRow;
+  fb::Welford<float>::State a5 = w5.state(count);
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Welford<float>>(a5));
+  if (lane != 0) return;
+
+  P5[split * n1 + row] = a5.v0;
+  P6[split * n1 + row] = a5.v1;
+  P7[split * n1 + row] = a5.v2;
+}
+
+FUSEBUILD_ENTRY(reduction_inner_0a6f2a909552d4c8)
