@@ -314,8 +314,12 @@ class TestInnerPersistent:
 
     def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
         task = whole({"x": "float[4, 100000]"}, SOFTMAX_BODY, {"y": "float"})
-        assert names(variants("inner_persistent", task))[-1] == "reread_scalar_int64"
+        assert names(variants("inner_persistent", task))[-2:] == ["reread_vec4_int32", "reread_scalar_int64"]
         assert "shared_vec4_int32" not in names(variants("inner_persistent", task))
+
+    def test_rows_that_may_be_too_long_are_read_again_by_vectors_where_the_first_case_has_such(self) -> None:
+        assert "reread_vec8_int32" in names(variants("inner_persistent", SOFTMAX, M=8192, N=128256))
+        assert "reread_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=8192, N=115000))
 
     def test_only_what_several_sweeps_read_is_kept(self) -> None:
         body = "m = mean(x, dims=[1], keepdim=True)\ny = (x - m) * w + z"

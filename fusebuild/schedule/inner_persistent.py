@@ -154,7 +154,9 @@ class InnerPersistentScheduler:
         ]
         if vec > 1:
             variants.append(_registers(task, target, domain, columns, 1, (small,), sizes))
-        variants.append(_reread(task, domain, columns, sizes))
+        if vec > 1 and not _fits_shared(task, target, domain, hint(columns, sizes)):
+            variants.append(_reread(task, domain, columns, vec, "int32_t", (small, *vector), sizes))
+        variants.append(_reread(task, domain, columns, 1, "int64_t", (), sizes))
         return usable(variants)
 
 
@@ -336,12 +338,27 @@ def _shared(
     return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics, shared_bytes)
 
 
-def _reread(task: Task, domain: AxisDomain, columns: Formula, sizes: Mapping[str, int]) -> VariantSpec:
-    """The fallback for everything: each sweep reads its inputs again, one element at a time, with 64-bit indices."""
-    heuristics = PersistentHeuristics(
-        threads=row_threads(hint(columns, sizes), 1, 8), storage="reread", chunks=0, cached=()
-    )
-    return _variant(task, domain, "reread_scalar_int64", (), 1, "int64_t", heuristics)
+def _fits_shared(task: Task, target: Target, domain: AxisDomain, columns: int) -> bool:
+    """Whether shared memory holds a row of ``columns`` elements."""
+    per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached_inputs(task, domain))
+    return per_element * columns <= target.shared_bytes - 2048
+
+
+def _reread(
+    task: Task,
+    domain: AxisDomain,
+    columns: Formula,
+    vec: int,
+    index: str,
+    guard: tuple[Formula, ...],
+    sizes: Mapping[str, int],
+) -> VariantSpec:
+    """Each sweep reads its inputs again: by vectors where the rows at hand are too long for anything else, and the
+    fallback for everything, one element at a time, with 64-bit indices."""
+    threads = row_threads(hint(columns, sizes), vec, 8)
+    heuristics = PersistentHeuristics(threads=threads, storage="reread", chunks=0, cached=())
+    name = "reread_scalar_int64" if vec == 1 else f"reread_vec{vec}_int32"
+    return _variant(task, domain, name, guard, vec, index, heuristics)
 
 
 def _variant(
