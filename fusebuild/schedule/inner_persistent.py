@@ -223,7 +223,9 @@ def _registers(
     """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread."""
     cached = cached_inputs(task, domain)
     vector_bytes = _vector_bytes(task, cached, vec)
-    most = max(1, REGISTER_BYTES // vector_bytes) if cached else max(1, 16 // vec)
+    # What combines with a lambda has more than one number to keep, and temporaries.
+    available = REGISTER_BYTES // 2 if any(task.fusion.exprs[index].combine for index in task.exprs) else REGISTER_BYTES
+    most = max(1, available // vector_bytes) if cached else max(1, 16 // vec)
     size = hint(columns, sizes)
     wanted = min(4 if vec > 1 else 16, most)
     threads, chunks = _layout(size, vec, wanted, most)
