@@ -75,7 +75,7 @@ REGISTER_BYTES = 128
 CLUSTER_ROW_BYTES = 96 * 1024
 """Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
 
-CLUSTER_SHARE_BYTES = 32 * 1024
+CLUSTER_SHARE_BYTES = 16 * 1024
 """Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
 share a multiprocessor, and one row's reductions do not idle it."""
 
@@ -147,14 +147,15 @@ class InnerPersistentScheduler:
         vec = vector_width(task, domain, inner)
         vector = vector_guards(task, domain, inner, vec)
         small = fits_int32(columns)
+        cluster = _cluster(task, target, domain, columns, vec, (small, *vector), sizes)
         variants = [
-            *_cluster(task, target, domain, columns, vec, (small, *vector), sizes),
+            *cluster,
             _registers(task, target, domain, columns, vec, (small, *vector), sizes),
             _shared(task, target, domain, columns, vec, (small, *vector), sizes),
         ]
         if vec > 1:
             variants.append(_registers(task, target, domain, columns, 1, (small,), sizes))
-        if vec > 1 and not _fits_shared(task, target, domain, hint(columns, sizes)):
+        if vec > 1 and not cluster and not _fits_shared(task, target, domain, hint(columns, sizes)):
             variants.append(_reread(task, domain, columns, vec, "int32_t", (small, *vector), sizes))
         variants.append(_reread(task, domain, columns, 1, "int64_t", (), sizes))
         return usable(variants)
@@ -288,8 +289,8 @@ def _vector_bytes(task: Task, fids: Sequence[int], vec: int) -> int:
 
 def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: int) -> int | None:
     """The elements of a row longer than ``beyond`` that the recipe tells of: in its first case, else the longest that
-    its facts allow."""
-    facts = {fact.symbol: max((fact.max or 0, *fact.values)) for fact in task.fusion.facts}
+    its facts allow. (Sizes that facts name have variants of their own.)"""
+    facts = {fact.symbol: fact.max for fact in task.fusion.facts}
     found = (hint(columns, sizes), hint(columns, {**sizes, **{symbol: most for symbol, most in facts.items() if most}}))
     return next((size for size in found if size > beyond), None)
 

@@ -9,7 +9,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_b7605e96be4625a7(
+pointwise_ac42c43e8a44af27(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
@@ -18,26 +18,28 @@ pointwise_b7605e96be4625a7(
   const Index total = n0 * n1;
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
-  fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
-  fb::Vec<__nv_bfloat16, kVec> v1[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> p1[kUnroll];
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
     const Index i1 = i % Index(n1);
-    v0[u] = fb::load<kVec>(T0 + i);
-    v1[u] = fb::load<kVec>(T1 + i1);
+    p0[u] = fb::load_packed<kVec>(T0 + i);
+    p1[u] = fb::load_packed<kVec>(T1 + i1);
   }
 
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1[u]);
     fb::Vec<__nv_bfloat16, kVec> v12;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[u][k];
-      const __nv_bfloat16 t1 = v1[u][k];
+      const __nv_bfloat16 t0 = v0[k];
+      const __nv_bfloat16 t1 = v1[k];
       const float t3 = fb::cast<float>(t0) + fb::cast<float>(t1);  // biased, bias_gelu.yaml:7
       const float t5 = 0.5f * t3;  // bias_gelu.yaml:9
       const float t7 = t3 * 0.7071067811865476f;  // bias_gelu.yaml:9
@@ -51,4 +53,4 @@ pointwise_b7605e96be4625a7(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_b7605e96be4625a7)
+FUSEBUILD_ENTRY(pointwise_ac42c43e8a44af27)

@@ -9,7 +9,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_3481d9f025eef50d(
+pointwise_184f13ac67e62582(
     const __nv_bfloat16* __restrict__ T0,  // gate: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // up: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T4,  // y: bfloat16[M, N]
@@ -17,25 +17,27 @@ pointwise_3481d9f025eef50d(
   const Index total = n0;
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
-  fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
-  fb::Vec<__nv_bfloat16, kVec> v1[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> p1[kUnroll];
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
-    v0[u] = fb::load<kVec>(T0 + i);
-    v1[u] = fb::load<kVec>(T1 + i);
+    p0[u] = fb::load_packed<kVec>(T0 + i);
+    p1[u] = fb::load_packed<kVec>(T1 + i);
   }
 
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(p1[u]);
     fb::Vec<__nv_bfloat16, kVec> v4;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[u][k];
-      const __nv_bfloat16 t1 = v1[u][k];
+      const __nv_bfloat16 t0 = v0[k];
+      const __nv_bfloat16 t1 = v1[k];
       const float t2 = fb::silu(fb::cast<float>(t0));  // silu_mul.yaml:7
       const float t3 = t2 * fb::cast<float>(t1);  // y, silu_mul.yaml:7
       const __nv_bfloat16 t4 = fb::cast<__nv_bfloat16>(t3);  // silu_mul.yaml:9
@@ -45,4 +47,4 @@ pointwise_3481d9f025eef50d(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_3481d9f025eef50d)
+FUSEBUILD_ENTRY(pointwise_184f13ac67e62582)
