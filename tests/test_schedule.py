@@ -69,7 +69,16 @@ def kernels(variant: VariantSpec) -> list[KernelSpec]:
 
 def test_the_order_in_which_they_are_asked() -> None:
     names = [scheduler.name for scheduler in SCHEDULERS]
-    assert names == ["alias", "transpose", "pointwise", "reduction", "inner_persistent", "inner_outer_persistent", "scan", "library"]
+    assert names == [
+        "alias",
+        "transpose",
+        "pointwise",
+        "reduction",
+        "inner_persistent",
+        "inner_outer_persistent",
+        "scan",
+        "library",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 The domain is ``rows x columns``. Reductions **along rows** run over all columns, and their results may be used by every
 element of their row. Reductions **down columns** run over the innermost ones of the rows' axes and keep the others:
 the gradient of a bias that one sample owns keeps the sample, that of a shared bias keeps nothing but the columns.
+
+Sums are linear: where one sum down columns adds up ``c * e`` and another ``e``, and ``c`` stays the same for all rows
+of an outer index, the first is **scaled** from the partial results of the second and needs no accumulators of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusebuild.ir import Task
+from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import Rejection, reductions, rejection
 from fusebuild.schedule.rows import check_kinds, check_output, check_reduction, check_running, levels, walked_loops
@@ -19,9 +23,18 @@ Axes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A sum of ``factor`` (a fid) times what the reduction ``source`` (an index) sums up."""
+
+    source: int
+    factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterParts:
     """The parts of such a task. ``along`` and ``down`` are indices of reductions; ``kept`` gives for each of ``down``
-    the axes of the rows that it keeps, ``finished`` the same for every value that follows from one."""
+    the axes of the rows that it keeps, ``finished`` the same for every value that follows from one. ``scaled`` are
+    those of ``down`` that others' partial results give."""
 
     rows: Axes
     columns: Axes
@@ -29,6 +42,12 @@ class InnerOuterParts:
     down: tuple[int, ...]
     kept: Mapping[int, Axes]
     finished: Mapping[int, Axes]
+    scaled: Mapping[int, Scaled]
+
+    @property
+    def accumulated(self) -> tuple[int, ...]:
+        """The reductions down columns that have accumulators."""
+        return tuple(index for index in self.down if index not in self.scaled)
 
     @property
     def outer(self) -> Axes:
@@ -88,7 +107,15 @@ def _parts_of(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts
     finished = _finished(scheduler, task, domain, kept, columns)
     if isinstance(finished, Rejection):
         return finished
-    parts = InnerOuterParts(rows=rows, columns=columns, along=along, down=down, kept=kept, finished=finished)
+    parts = InnerOuterParts(
+        rows=rows,
+        columns=columns,
+        along=along,
+        down=down,
+        kept=kept,
+        finished=finished,
+        scaled=_scaled_sums(task, domain, kept, columns),
+    )
     return _check_outputs(scheduler, task, domain, parts) or parts
 
 
@@ -117,6 +144,41 @@ def _finished(
             return rejection(scheduler, task, f"{name} needs a row's result and a column's", fid)
         finished.update(dict.fromkeys(expr.outputs, own))
     return finished
+
+
+def _scaled_sums(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], columns: Axes) -> dict[int, Scaled]:
+    """The sums down columns that are scaled ones of others, which keep all outer axes."""
+    exprs, outer, level = task.fusion.exprs, max(kept.values(), key=len), levels(task)
+    sums = {index: _root(task, exprs[index].inputs[0]) for index in kept if exprs[index].op == "sum"}
+    made = {fid: exprs[index] for index in task.exprs for fid in exprs[index].outputs}
+    found: dict[int, Scaled] = {}
+    for index, summed in sums.items():
+        product = made.get(summed)
+        if product is None or product.op != "mul" or kept[index] not in ((), outer):
+            continue
+        left, right = (_root(task, fid) for fid in product.inputs)
+        for factor, element in ((left, right), (right, left)):
+            source = next((i for i, each in sums.items() if each == element and kept[i] == outer and i != index), None)
+            value = task.fusion.value(factor)
+            if source is None or source in found or not value.is_tensor or level.get(factor):
+                continue
+            same = [task.fusion.value(fid).dtype for fid in (*exprs[index].outputs, *exprs[source].outputs, summed)]
+            if len({*same}) == 1 and domain.axes_of(factor, value.tensor) <= {*outer, *columns}:
+                found[index] = Scaled(source=source, factor=factor)
+                break
+    return found
+
+
+def _root(task: Task, fid: int) -> int:
+    """The value that ``fid`` is a view of, as far as ``task`` computes it."""
+    index = task.fusion.definition(fid)
+    while index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if op_of(expr).kind is not Kind.VIEW and expr.op != "set":
+            break
+        fid = expr.inputs[0]
+        index = task.fusion.definition(fid)
+    return fid
 
 
 def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerOuterParts) -> Rejection | None:

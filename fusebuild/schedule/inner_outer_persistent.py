@@ -12,7 +12,7 @@ for one set of outer dims.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, product
@@ -34,7 +34,7 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.reduction import FINISH_BLOCK_X, finish_launch, partial_parameters
+from fusebuild.schedule.reduction import FINISH_THREADS, finish_launch, partial_parameters
 from fusebuild.schedule.rows import WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
@@ -52,6 +52,8 @@ MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
 MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
+PARTIALS_OF_THREAD = 8
+"""Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
 
@@ -148,14 +150,14 @@ class _Planner:
         needed = {*self.parts.written_by_rows(self.task)}
         for index in reversed(self.task.exprs):
             expr = exprs[index]
-            if index in self.parts.kept or not needed.isdisjoint(expr.outputs):
+            if index in self.parts.accumulated or not needed.isdisjoint(expr.outputs):
                 needed.update(expr.inputs)
         return needed
 
     @property
     def reduced(self) -> tuple[int, ...]:
-        """The results of the reductions down columns; a generalized one has several."""
-        return tuple(fid for index in self.parts.down for fid in self.task.fusion.exprs[index].outputs)
+        """What accumulates down columns; a generalized reduction has several results."""
+        return tuple(fid for index in self.parts.accumulated for fid in self.task.fusion.exprs[index].outputs)
 
     def registers(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in registers, for rows that one block can own; none where the first case has longer ones."""
@@ -275,11 +277,13 @@ class _Planner:
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
             shared_bytes=shared_bytes,
         )
-        kept = dict.fromkeys(self.parts.kept[index] for index in self.parts.down)
-        finishes = [self._finish(own, heuristics) for own in kept]
+        groups: dict[tuple[Axes, bool], list[int]] = {}
+        for each in self.parts.down:
+            groups.setdefault((self.parts.kept[each], each in self.parts.scaled), []).append(each)
+        finishes = [self._finish(own, heuristics) for own in groups.values()]
         scratch = tuple(
             product([*self._partials(self.parts.kept[index], heuristics), self.columns, value.dtype.bytes])
-            for index in self.parts.down
+            for index in self.parts.accumulated
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
         return VariantSpec(name=name, guard=guard, launches=(launch, *finishes), scratch=scratch)
@@ -291,18 +295,33 @@ class _Planner:
         between = [axis for axis in self.parts.outer if axis not in kept]
         return product([heuristics.splits, axis_product(self.domain, between)]), axis_product(self.domain, kept)
 
-    def _finish(self, kept: Axes, heuristics: InnerOuterHeuristics) -> LaunchSpec:
-        """The kernel that combines the partial results of the reductions that keep ``kept``."""
-        results = axis_product(self.domain, (*kept, *self.parts.columns))
-        blocks = hint(results, self.sizes) // self.target.multiprocessors
+    def _finish(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> LaunchSpec:
+        """The kernel that combines the partial results of the reductions ``indices``, which keep the same axes and are
+        all scaled ones or none."""
+        kept = self.parts.kept[indices[0]]
+        scaled = [(index, self.parts.scaled[index]) for index in indices if index in self.parts.scaled]
+        by_block = not kept and not scaled
+        splits = heuristics.splits * heuristics.groups if by_block else heuristics.splits
+        across = () if by_block else tuple(axis for axis in self.parts.outer if axis not in kept)
         return finish_launch(
             self.task,
             self.domain,
             self.reduced,
             "int64_t",
-            block_x=min(FINISH_BLOCK_X, max(8, next_power_of_two(blocks + 1) // 2)),
-            splits=heuristics.splits if kept else heuristics.splits * heuristics.groups,
-            reductions=tuple(index for index in self.parts.down if self.parts.kept[index] == kept),
+            block_x=self._finish_block_x(splits * hint(axis_product(self.domain, across), self.sizes), kept),
+            splits=splits,
+            reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
-            across=tuple(axis for axis in self.parts.outer if axis not in kept) if kept else (),
+            across=across,
+            scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
         )
+
+    def _finish_block_x(self, partials: int, kept: Axes) -> int:
+        """Results of a finishing block: as many as leave a thread a few of the ``partials`` of one, where they are
+        enough to fill the GPU."""
+        results = hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes)
+        block_x = FINISH_THREADS // min(32, next_power_of_two(-(-partials // PARTIALS_OF_THREAD)))
+        return min(block_x, max(8, next_power_of_two(results // self.target.multiprocessors + 1) // 2))
+
+    def _result(self, index: int) -> int:
+        return self.task.fusion.exprs[index].outputs[0]

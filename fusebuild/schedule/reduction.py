@@ -80,7 +80,8 @@ class FinishHeuristics:
     """A block combines the partial results of ``block_x`` results, ``block_y`` threads to each.
 
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
-    ``splits`` partial ones for every point of the axes ``across``.
+    ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
+    partial results are those of ``fid`` times the value ``factor``.
     """
 
     block_x: int
@@ -89,6 +90,7 @@ class FinishHeuristics:
     reductions: tuple[int, ...]
     kept: tuple[int, ...]
     across: tuple[int, ...] = ()
+    scaled: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +262,7 @@ def finish_launch(
     reductions: tuple[int, ...],
     kept: tuple[int, ...],
     across: tuple[int, ...] = (),
+    scaled: tuple[tuple[int, int, int], ...] = (),
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
     a scratch array each, in the order of their slots."""
@@ -270,11 +273,12 @@ def finish_launch(
         reductions=reductions,
         kept=kept,
         across=across,
+        scaled=scaled,
     )
     tensors = [
         parameter
         for parameter in tensor_parameters(task, domain)
-        if {*domain.accesses[int(parameter.name[1:])].axes} <= {*kept}
+        if {*domain.accesses[int(parameter.name[1:])].axes} <= {*kept, *across}
     ]
     partials = partial_parameters(task, reduced, const=True)
     kernel = KernelSpec(

@@ -54,7 +54,7 @@ class _Walk:
         self.outputs = parts.written_by_rows(spec.task)
         self.level = levels(spec.task)
         body = Body(spec)
-        targets = [*folded(spec.task, parts.along), *combined(body, parts.down), *self.outputs]
+        targets = [*folded(spec.task, parts.along), *combined(body, parts.accumulated), *self.outputs]
         reads = body.reads(targets)
         self._scalars = tuple(fid for fid in reads if self.heuristics.fetched and _is_row(body, fid, parts))
         self.rows = Rows(
@@ -70,7 +70,7 @@ class _Walk:
         outer = {*parts.outer}
         lifetimes = {fid: OF_OUTER if outer & {*spec.domain.accesses[fid].axes} else OF_BLOCK
                      for fid in self.heuristics.resident}  # fmt: skip
-        self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.down), *self.outputs])
+        self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
 
     @property
@@ -86,7 +86,7 @@ class _Walk:
         sweeps = []
         for at in range(last + 1):
             along = [index for index in self.parts.along if self.level[exprs[index].outputs[0]] == at + 1]
-            down = [index for index in self.parts.down if self.level[exprs[index].outputs[0]] == at + 1]
+            down = [index for index in self.parts.accumulated if self.level[exprs[index].outputs[0]] == at + 1]
             stored = wide if at == last else []
             targets = list(dict.fromkeys([*combined(body, along), *combined(body, down), *stored]))
             if not (targets or narrow):
@@ -194,8 +194,9 @@ class _Walk:
     def lifetime(self, lifetime: int) -> Lifetime:
         """What is kept for ``lifetime``: steady values of columns, and accumulators."""
         body = self.rows.body
-        whole = [index for index in self.parts.down if not self.parts.kept[index]]
-        own = foldings(body, whole if lifetime == OF_BLOCK else [i for i in self.parts.down if i not in whole])
+        every = self.parts.accumulated
+        whole = [index for index in every if not self.parts.kept[index]]
+        own = foldings(body, whole if lifetime == OF_BLOCK else [index for index in every if index not in whole])
         outer = Group(name="outer", axes=self.parts.outer, index="int64_t")
         reads = self._steady.reads(lifetime)
         declarations = tuple(folding.chunk_declaration() for folding in own) if self._in_registers else ()
@@ -229,7 +230,7 @@ class _Walk:
         if self.heuristics.storage != "shared":
             return ()
         body, lines, end = self.rows.body, list[str](), ""
-        results = [fid for folding in foldings(body, self.parts.down) for fid in folding.expr.outputs]
+        results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
         for fid in sorted(results, key=lambda fid: -body.value(fid).dtype.bytes):
             c_type = body.c_type(fid)
             start = f"reinterpret_cast<{c_type}*>({end})" if end else f"fb::dynamic_shared<{c_type}>()"

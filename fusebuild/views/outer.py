@@ -137,7 +137,14 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     results = folded(spec.task, indices)
     totals = accumulate(body, indices)
     position = f"{body.step('split', kept.axes)} + kept"
-    updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices))
+    scales = _scales(body, heuristics, kept)
+    updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices)
+                    if folding.index not in {index for index, _, _ in heuristics.scaled})  # fmt: skip
+    scaled = tuple(
+        f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * P{source}[{position}]);"
+        for index, source, factor in heuristics.scaled
+        for fid in body.fusion.exprs[index].outputs
+    )
     outputs = [fid for fid in spec.task.outputs if body.depends_on(fid, results)]
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
@@ -145,10 +152,36 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     epilogue = column_epilogue(body, indices, [kept], totals.results, outputs)
     sweep = Sweep(
         accumulators=totals.accumulators,
-        accumulate=updates,
+        accumulate=(*scales, *updates, *scaled),
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
+    everything = (*body.closure(factor for _, _, factor in heuristics.scaled), *exprs)
     return make_view(
-        spec, body, exprs, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
+        spec, body, everything, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
         extents={"kept": body.size(kept.axes), "across": body.size(heuristics.across)},
+    )  # fmt: skip
+
+
+def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
+    """The factors of scaled sums at the current partial result: the one of this column, and of this outer index."""
+    factors = [factor for _, _, factor in heuristics.scaled]
+    if not factors:
+        return ()
+    outer = Group(name="outer", axes=heuristics.across, index="int64_t")
+    groups = [outer, kept]
+    exprs, reads = body.closure(factors), body.reads(factors)
+    coordinates = [
+        line
+        for group in groups
+        for line in body.coordinates(
+            group, body.needs_coordinates(reads, group) | (body.coordinate_axes(exprs) & {*group.axes})
+        )
+    ]
+    size = body.size(outer.axes)
+    return (
+        *((f"const int64_t outer = split % ({size});",) if outer.axes else ()),
+        *coordinates,
+        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads),
+        *(body.statement(expr, element_coordinate(body, groups, -1, 1))
+          for expr in exprs if not body.is_scalar(expr.outputs[0])),
     )  # fmt: skip
