@@ -75,11 +75,11 @@ REGISTER_BYTES = 128
 CLUSTER_ROW_BYTES = 96 * 1024
 """Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
 
-CLUSTER_SHARE_BYTES = 16 * 1024
+CLUSTER_SHARE_BYTES = 64 * 1024
 """Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
 share a multiprocessor, and one row's reductions do not idle it."""
 
-CLUSTER_THREAD_BYTES = 64
+CLUSTER_THREAD_BYTES = 128
 """Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
 
 CLUSTER_BUFFER_BYTES = 8 * 1024

@@ -167,7 +167,7 @@ def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
     factors = [factor for _, _, factor in heuristics.scaled]
     if not factors:
         return ()
-    outer = Group(name="outer", axes=heuristics.across, index="int64_t")
+    outer = Group(name="outer", axes=heuristics.across, index="int")
     groups = [outer, kept]
     exprs, reads = body.closure(factors), body.reads(factors)
     coordinates = [
@@ -179,7 +179,8 @@ def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
     ]
     size = body.size(outer.axes)
     return (
-        *((f"const int64_t outer = split % ({size});",) if outer.axes else ()),
+        *((f"const int outer = int(split) % int({size});  // partial results fit memory, so their number an int",)
+          if outer.axes else ()),
         *coordinates,
         *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads),
         *(body.statement(expr, element_coordinate(body, groups, -1, 1))

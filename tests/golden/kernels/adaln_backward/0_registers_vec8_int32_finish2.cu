@@ -1,40 +1,48 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
-// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 59: 57, 60: 58, 61: 59, 62: 60, 63: 61}
-// schedule: block_x=8 block_y=32 splits=392 reductions=[25, 27] kept=[2] across=[]
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
+// schedule: block_x=8 block_y=32 splits=9 reductions=[22, 24] kept=[2] across=[0] scaled=[(22, 18, 15), (24, 19, 15)]
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kBlockX = 8;  // results per block
 constexpr int kBlockY = 32;  // threads per result
-constexpr int kSplits = 392;  // partial results of each, combined in a fixed order
+constexpr int kSplits = 9;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_71eb9213fd55d0d6(
-    __nv_bfloat16* __restrict__ T61,  // grad_bias: bfloat16[D]
-    __nv_bfloat16* __restrict__ T62,  // grad_weight: bfloat16[D]
-    const float* __restrict__ P33,  // partial results of grad_bias
-    const float* __restrict__ P35,  // partial results of grad_weight
+reduction_finish_4dba73a4b6207539(
+    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
+    __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
+    __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
+    const float* __restrict__ P18,  // partial results of grad_sum
+    const float* __restrict__ P19,  // partial results of normed_sum
+    int64_t n0,  // B
     int64_t n2) {  // D
   const int64_t results = n2;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
 
-  float a33 = fb::Sum::identity<float>();
-  float a35 = fb::Sum::identity<float>();
+  float a30 = fb::Sum::identity<float>();
+  float a32 = fb::Sum::identity<float>();
   if (kept < results) {
-    for (int split = fb::thread_y(); split < kSplits; split += kBlockY) {
-      a33 = fb::Sum::combine(a33, P33[split * n2 + kept]);
-      a35 = fb::Sum::combine(a35, P35[split * n2 + kept]);
+    for (int64_t split = fb::thread_y(); split < kSplits * n0; split += kBlockY) {
+      const int outer = int(split) % int(n0);  // partial results fit memory, so their number an int
+      const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
+      const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:17
+      const float t13 = 1.0f + t11;  // adaln_backward.yaml:17
+      const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:17
+      const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:17
+      a30 = fb::Sum::combine(a30, t15 * P18[split * n2 + kept]);
+      a32 = fb::Sum::combine(a32, t15 * P19[split * n2 + kept]);
     }
   }
-  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a33), fb::accumulator<fb::Sum>(a35));
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
   if (fb::thread_y() != 0 || kept >= results) return;
 
-  const float t33 = a33;  // grad_bias, adaln_backward.yaml:33
-  const float t35 = a35;  // grad_weight, adaln_backward.yaml:34
-  const __nv_bfloat16 t61 = fb::cast<__nv_bfloat16>(t33);  // adaln_backward.yaml:49
-  const __nv_bfloat16 t62 = fb::cast<__nv_bfloat16>(t35);  // adaln_backward.yaml:50
-  T61[kept] = t61;
-  T62[kept] = t62;
+  const float t30 = a30;  // grad_bias, adaln_backward.yaml:28
+  const float t32 = a32;  // grad_weight, adaln_backward.yaml:29
+  const __nv_bfloat16 t52 = fb::cast<__nv_bfloat16>(t30);  // adaln_backward.yaml:41
+  const __nv_bfloat16 t53 = fb::cast<__nv_bfloat16>(t32);  // adaln_backward.yaml:42
+  T52[kept] = t52;
+  T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_71eb9213fd55d0d6)
+FUSEBUILD_ENTRY(reduction_finish_4dba73a4b6207539)

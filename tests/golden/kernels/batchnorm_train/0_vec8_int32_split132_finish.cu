@@ -1,6 +1,6 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split132
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 5: 9, 11: 11, 15: 18, 23: 22}
-// schedule: block_x=32 block_y=8 splits=132 reductions=[2] kept=[1] across=[]
+// schedule: block_x=32 block_y=8 splits=132 reductions=[2] kept=[1] across=[] scaled=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
