@@ -266,13 +266,20 @@ class Body(Statements):
             name = self.size([inner for inner in access.axes if inner > axis])
         return coordinate if name == "1" else f"{_factor(coordinate)} * {name}"
 
+    def _distant_term(self, access: Access, axis: int, coordinate: str) -> str:
+        """As :meth:`_term`, in 64 bits: what is read may be far longer than what it makes."""
+        stride = access.strides[axis]
+        if isinstance(stride, int) and stride != 1:
+            return f"{_factor(coordinate)} * int64_t({stride})"
+        return self._term(access, axis, coordinate)
+
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
         the given coordinates on axes."""
         access = self.domain.sources[fid]
         names = _names(access)
         terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
-        terms += [self._term(access, axis, coordinate(axis)) for axis in access.axes]
+        terms += [self._distant_term(access, axis, coordinate(axis)) for axis in access.axes]
         if access.position is not None:
             index = self.operand(access.position.index, DType.INT64)
             stride = names[f"{access.pointer}_stride"]

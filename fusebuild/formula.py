@@ -115,6 +115,33 @@ def difference(a: Formula, b: Formula) -> Formula:
     return total([a, *(product([-1, term]) for term in terms)])  # type: ignore[list-item]
 
 
+def is_nonnegative(formula: Formula) -> bool:
+    """Whether ``formula`` is surely 0 or more, whatever the sizes are; False says nothing."""
+    if isinstance(formula, int):
+        return formula >= 0
+    if isinstance(formula, str):
+        return True
+    operator, *operands = formula
+    if operator == "sub":
+        return False
+    decides = any if operator == "max" else all
+    return decides(is_nonnegative(operand) for operand in operands)  # type: ignore[arg-type]
+
+
+def at_least_zero(formula: Formula) -> Formula:
+    """``formula``, or 0 where it is negative."""
+    if isinstance(formula, int):
+        return max(formula, 0)
+    return formula if is_nonnegative(formula) else ("max", formula, 0)
+
+
+def magnitude(formula: Formula) -> Formula:
+    """``formula`` without its sign."""
+    if isinstance(formula, int):
+        return abs(formula)
+    return formula if is_nonnegative(formula) else ("max", formula, product([-1, formula]))
+
+
 def ceil_div(a: Formula, b: int) -> Formula:
     """``a / b`` rounded up, folded when ``a`` is a constant."""
     if isinstance(a, int):
@@ -129,6 +156,22 @@ def symbols(formula: Formula) -> Iterator[str]:
     elif isinstance(formula, tuple) and formula[0] != "aligned":
         for operand in formula[1:]:
             yield from symbols(operand)  # type: ignore[arg-type]
+
+
+def substitute(formula: Formula, sizes: Mapping[str, int] | Mapping[str, Formula]) -> Formula:
+    """``formula`` with the symbols in ``sizes`` replaced by what they are, and folded as far as that allows."""
+    if isinstance(formula, str):
+        return sizes.get(formula, formula)
+    if isinstance(formula, int) or formula[0] == "aligned":
+        return formula
+    operator, *operands = formula
+    folded = [substitute(operand, sizes) for operand in operands]  # type: ignore[arg-type]
+    if operator == "mul":
+        return product(folded)
+    if operator == "add":
+        return total(folded)
+    rebuilt: Formula = (operator, *folded)
+    return evaluate(rebuilt, {}) if all(isinstance(operand, int) for operand in folded) else rebuilt
 
 
 def show(formula: Formula) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fusebuild.formula import Formula, difference, product, show, symbols, total
+from fusebuild.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
 from fusebuild.ir import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.op_def import Attributes, Kind, OpDef, Parameter
 from fusebuild.type_rules import TypeRuleError, normalize_dims, promote, require_tensor
@@ -80,34 +80,37 @@ def _slice_dim(dim: int, extent: Formula, start: Formula, end: Formula, step: Fo
         raise TypeRuleError(f"slice: dim {dim} starts at {start} and ends at {end}, before it")
     first, last = _within(start, extent), _within(end, extent)
     length = difference(last, first)
-    if symbols_of(length) and not _rises(first, last):
-        length = ("max", length, 0)
+    if not (last == extent or _rises(first, last)):
+        length = at_least_zero(length)
     if step == 1:
         return first, length, 1
     return first, -(-length // step) if isinstance(length, int) else ("ceil_div", length, step), step
 
 
-def symbols_of(formula: Formula) -> tuple[str, ...]:
-    return tuple(symbols(formula))
-
-
 def _within(bound: Formula, extent: Formula) -> Formula:
-    """``bound``, or ``extent`` where that is less; nothing to compute where the bound is surely within."""
-    if bound == 0 or bound == extent or _is_part(bound, extent):
+    """``bound``, or the nearer of 0 and ``extent`` where it is beyond; nothing to compute where it is surely within."""
+    if bound == extent or _divisor(bound, extent):
         return bound
     if isinstance(bound, int) and isinstance(extent, int):
-        return min(bound, extent)
-    return ("min", bound, extent)
+        return max(0, min(bound, extent))
+    below = bound if bound == 0 or is_nonnegative(difference(extent, bound)) else ("min", bound, extent)
+    return at_least_zero(below)
 
 
-def _is_part(bound: Formula, extent: Formula) -> bool:
-    """Whether ``bound`` is ``extent // k``."""
-    return isinstance(bound, tuple) and bound[0] == "floor_div" and bound[1] == extent
+def _divisor(part: Formula, whole: Formula) -> int:
+    """``k`` where ``part`` is ``whole // k``; 0 for anything else."""
+    if isinstance(part, tuple) and part[0] == "floor_div" and part[1] == whole and isinstance(part[2], int):
+        return part[2]
+    return 0
 
 
 def _rises(first: Formula, last: Formula) -> bool:
-    """Whether ``first <= last`` whatever the sizes are."""
-    return first == 0 or first == last or _is_part(first, last)
+    """Whether ``first <= last`` whatever the sizes are; neither is negative."""
+    if first == 0 or first == last or _divisor(first, last):
+        return True
+    if isinstance(first, tuple) and first[0] == "floor_div":
+        return 0 < _divisor(last, first[1]) <= _divisor(first, first[1])  # type: ignore[arg-type]
+    return is_nonnegative(difference(last, first))
 
 
 def _slice(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
@@ -132,7 +135,10 @@ def _pad(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     if len(types) > 1 and not isinstance(types[1], ScalarType):
         raise TypeRuleError("pad takes a scalar value", operand=1)
     widths = pad_widths(tensor.rank, attributes)
-    shape = [total([extent, *width]) for extent, width in zip(tensor.shape, widths, strict=True)]
+    shape = [
+        at_least_zero(total([before, extent, after]))
+        for extent, (before, after) in zip(tensor.shape, widths, strict=True)
+    ]
     still = [dim for dim in _expanded(tensor, range(tensor.rank)) if widths[dim] == (0, 0)]
     return tensor_type(tensor.dtype, shape, still)
 

@@ -21,7 +21,7 @@ from typing import Any
 from fusebuild.builder import FusionBuilder
 from fusebuild.definition.values import DataType, Operand, Scalar, Tensor, Vector
 from fusebuild.errors import RecipeError, SourceLocation
-from fusebuild.formula import Formula
+from fusebuild.formula import Formula, substitute, symbols
 from fusebuild.ir import (
     Attribute,
     DType,
@@ -266,7 +266,7 @@ class DefinitionRecorder:
 
     def _now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""
-        return self._became.get(extent, extent) if isinstance(extent, str) else extent
+        return substitute(extent, self._became)
 
     def _renewed(self, named: Mapping[str, Attribute]) -> dict[str, Attribute]:
         return {name: _substituted(value, self._became) for name, value in named.items()}
@@ -346,16 +346,18 @@ def _multiplied(op: str, tensors: Sequence[TensorType]) -> list[tuple[Formula, F
 
 
 def _substituted(attribute: Attribute, known: Mapping[str, Formula]) -> Attribute:
-    """``attribute`` with symbols replaced. No attribute but an extent or a shape holds a text."""
+    """``attribute`` with symbols replaced. No attribute but an extent or a shape holds a text or a formula."""
     if isinstance(attribute, str):
-        return known.get(attribute, attribute)
+        return substitute(attribute, known)
     if isinstance(attribute, tuple):
-        return tuple(known.get(item, item) if isinstance(item, str) else item for item in attribute)  # type: ignore[return-value]
+        return tuple(substitute(item, known) if isinstance(item, str | tuple) else item for item in attribute)  # type: ignore[return-value, arg-type]
     return attribute
 
 
 def _retyped(value: Value, known: Mapping[str, Formula]) -> Value:
-    if not isinstance(value.type, TensorType) or not any(extent in known for extent in value.type.shape):
+    if not isinstance(value.type, TensorType) or not any(
+        symbol in known for extent in value.type.shape for symbol in symbols(extent)
+    ):
         return value
     return replace(value, type=replace(value.type, shape=_substituted(value.type.shape, known)))  # type: ignore[arg-type]
 

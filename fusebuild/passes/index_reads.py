@@ -23,16 +23,15 @@ def index_reads(fusion: Fusion) -> Fusion:
     rewriter = Rewriter(fusion)
     if not any(OPS[expr.op].kind is Kind.INDEX for expr in fusion.exprs):
         return fusion
-    copies = _Copies(rewriter=rewriter, made={})
-    movers: dict[object, _Mover] = {}
+    movers = _Movers(copies=_Copies(rewriter=rewriter, made={}), by_move={})
     for expr in fusion.exprs:
         if OPS[expr.op].kind is not Kind.INDEX:
             rewriter.keep(expr)
             continue
         move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
-        mover = None if move is None else movers.setdefault(move, _Mover(move=move, copies=copies, done={}))
+        mover = None if move is None else movers.of(move)
         if mover is None or not mover.passes(source):
-            _keep(copies, expr)
+            _keep(movers.copies, expr)
             continue
         moved = mover.moved(source, expr.location)
         if expr.op == "pad":
@@ -185,16 +184,27 @@ def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Movers:
+    """The mover of each move, so that nothing is moved twice in one way."""
+
+    copies: _Copies
+    by_move: dict[_Move, _Mover]
+
+    def of(self, move: _Move) -> _Mover:
+        return self.by_move.setdefault(move, _Mover(move=move, movers=self, done={}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Mover:
     """One move, done to whatever it passes through, once each."""
 
     move: _Move
-    copies: _Copies
+    movers: _Movers
     done: dict[int, Value]
 
     @property
     def rewriter(self) -> Rewriter:
-        return self.copies.rewriter
+        return self.movers.copies.rewriter
 
     def passes(self, value: Value) -> bool:
         """Whether the move can go on to the operands of what defines ``value``."""
@@ -209,72 +219,81 @@ class _Mover:
                 (operand,) = self.rewriter.operands(definition)
                 return self.move.on(operand.tensor.shape, value.tensor.shape) is not None
             return definition.op == "full"
-        return definition.op in ("permute", "broadcast", "squeeze", "expand", "full")
+        if definition.op == "broadcast":
+            return all(_is_idle_dim(self.move, dim) for dim in _new_dims(definition))
+        return definition.op in ("permute", "squeeze", "expand", "full")
 
     def moved(self, value: Value, location: SourceLocation) -> Value:
-        """``value`` after the move, whose own expr is the last to be recorded."""
-        if value.fid not in self.done:
-            self.done[value.fid] = self._moved(value, location)
+        """``value`` after the move, whose own expr is the last to be recorded. Without recursion: fusions are deep."""
+        waiting = [(self, value, location)]
+        while waiting:
+            mover, current, place = waiting[-1]
+            needed = [] if current.fid in mover.done else mover._needed(current)
+            missing = [each for each in needed if each[1].fid not in each[0].done]
+            if missing:
+                waiting += reversed(missing)
+                continue
+            if current.fid not in mover.done:
+                moved = [each.done[operand.fid] for each, operand, _ in needed]
+                mover.done[current.fid] = mover._moved(current, moved, place)
+            waiting.pop()
         return self.done[value.fid]
 
-    def _moved(self, value: Value, location: SourceLocation) -> Value:
+    def _passed(self, value: Value) -> Expr | None:
+        """What defines ``value``, where the move goes on to its operands."""
+        definition = self.rewriter.definition(value)
+        return definition if definition is not None and self.passes(value) else None
+
+    def _needed(self, value: Value) -> list[tuple[_Mover, Value, SourceLocation]]:
+        """What has to be moved, and by whom, before ``value`` can be: tensors that define it, in order."""
+        definition = None if self.move.is_idle(value.tensor.shape) else self._passed(value)
+        if definition is None:
+            return []
+        tensors = [each for each in self.rewriter.operands(definition) if each.is_tensor]
+        return [(self._on(operand, value, definition), operand, definition.location) for operand in tensors]
+
+    def _on(self, operand: Value, value: Value, definition: Expr) -> _Mover:
+        """Who moves ``operand`` where this moves ``value``, which ``definition`` makes of it."""
+        move, named = self.move, dict(definition.attributes)
+        if OPS[definition.op].kind is Kind.POINTWISE or definition.op == "expand":
+            before: _Move | None = move.on(operand.tensor.shape, value.tensor.shape)
+            assert before is not None
+            return self.movers.of(before)
+        assert not isinstance(move, _Reshape)
+        if definition.op == "permute":
+            return self.movers.of(move.permuted(permutation_of(named, value.tensor.rank)))
+        if definition.op == "broadcast":
+            return self.movers.of(move.without(_new_dims(definition)))
+        kept = [dim for dim in range(operand.tensor.rank) if dim not in definition.dims]
+        return self.movers.of(move.with_ones(kept, operand.tensor.rank))
+
+    def _moved(self, value: Value, tensors: Sequence[Value], location: SourceLocation) -> Value:
+        """``value`` after the move; ``tensors`` are what :meth:`_needed` named, moved."""
         if self.move.is_idle(value.tensor.shape):
             return value
-        definition = self.rewriter.definition(value)
-        if definition is None or not self.passes(value):
+        definition = self._passed(value)
+        if definition is None:
             return self._read(value, location)
-        if OPS[definition.op].kind is Kind.POINTWISE:
-            return self._pointwise(value, definition)
-        return self._view(value, definition)
+        named, moved = dict(definition.attributes), iter(tensors)
+        if definition.op in ("full", "expand"):
+            named["shape"] = self._result_shape(value)
+        operands = [next(moved) if each.is_tensor else each for each in self.rewriter.operands(definition)]
+        return self.rewriter.emit(definition.op, operands, named, name=value.name, location=definition.location)
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name = f"{value.name}_{self.move.op}"
-        value = self.copies.readable(value, location)
+        value = self.movers.copies.readable(value, location)
         return self.rewriter.emit(self.move.op, [value], self.move.attributes(), name=name, location=location)
-
-    def _other(self, move: _Move) -> _Mover:
-        return self if move == self.move else _Mover(move=move, copies=self.copies, done={})
-
-    def _pointwise(self, value: Value, definition: Expr) -> Value:
-        operands: list[Value] = []
-        for operand in self.rewriter.operands(definition):
-            if operand.is_tensor:
-                move = self.move.on(operand.tensor.shape, value.tensor.shape)
-                assert move is not None
-                operand = self._other(move).moved(operand, definition.location)
-            operands.append(operand)
-        named = dict(definition.attributes)
-        return self.rewriter.emit(definition.op, operands, named, name=value.name, location=definition.location)
-
-    def _view(self, value: Value, definition: Expr) -> Value:
-        (operand, *_), named = self.rewriter.operands(definition), dict(definition.attributes)
-        move, rank = self.move, value.tensor.rank
-        if definition.op == "full":
-            named["shape"] = self._result_shape(value)
-            return self.rewriter.emit("full", [operand], named, name=value.name, location=definition.location)
-        if definition.op == "expand":
-            on = move.on(operand.tensor.shape, value.tensor.shape)
-            assert on is not None
-            source = self._other(on).moved(operand, definition.location)
-            named["shape"] = self._result_shape(value)
-            return self.rewriter.emit("expand", [source], named, name=value.name, location=definition.location)
-        assert not isinstance(move, _Reshape)
-        if definition.op == "permute":
-            before: _Move = move.permuted(permutation_of(named, rank))
-        elif definition.op == "broadcast":
-            new = [dim for dim, is_new in enumerate(named["is_broadcast_dim"]) if is_new]  # type: ignore[arg-type]
-            if not all(_is_idle_dim(move, dim) for dim in new):
-                return self._read(value, definition.location)
-            before = move.without(new)
-        else:
-            kept = [dim for dim in range(operand.tensor.rank) if dim not in definition.dims]
-            before = move.with_ones(kept, operand.tensor.rank)
-        source = self._other(before).moved(operand, definition.location)
-        return self.rewriter.emit(definition.op, [source], named, name=value.name, location=definition.location)
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
         (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
         return result.shape  # type: ignore[union-attr]
+
+
+def _new_dims(broadcast: Expr) -> list[int]:
+    mask = broadcast.attribute("is_broadcast_dim")
+    assert isinstance(mask, tuple)
+    return [dim for dim, is_new in enumerate(mask) if is_new]
 
 
 def _is_idle_dim(move: _Slice | _Pad, dim: int) -> bool:
@@ -286,6 +305,8 @@ def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
     source, fill = rewriter.operands(expr)
     rank, location = source.tensor.rank, expr.location
     shape = rewriter.value(expr.outputs[0]).tensor.shape
+    if fill.dtype.is_floating and not inside.dtype.is_floating:  # else the integers inside would become floats
+        fill = rewriter.emit("cast", [fill], {"dtype": inside.dtype}, location=location)
     for dim, (before, after) in enumerate(move.dims):
         zero, one = (rewriter.constant(literal, location=location) for literal in (0, 1))
         named: dict[str, Attribute] = {"length": shape[dim], "dtype": DType.INT64}

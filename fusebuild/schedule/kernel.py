@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fusebuild.errors import SourceLocation
-from fusebuild.formula import Formula, evaluate, product, show
+from fusebuild.formula import Formula, evaluate, magnitude, product, show
 from fusebuild.ir import DType, Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg
@@ -309,7 +309,8 @@ def vector_guards(
         ("aligned", access.tensor, min(16, vec * task.fusion.value(access.fid).dtype.bytes)) for access in accesses
     ]
     distances = [distance for access in accesses for distance in domain.unit_stride(access, axis) or ()]
-    multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in (domain.axes[axis].extent, *distances)]
+    sizes = [domain.axes[axis].extent, *map(magnitude, distances)]
+    multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in sizes]
     return tuple(dict.fromkeys([*multiples, *aligned]))
 
 

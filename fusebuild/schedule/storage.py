@@ -139,8 +139,6 @@ def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Stor
 
 def _padded(expr: Expr, source: TensorType, whole: Storage, strides: Sequence[Formula]) -> Storage:
     widths = pad_widths(source.rank, dict(expr.attributes))
-    if any(extent == 0 for extent in source.shape):
-        raise StorageError(expr.outputs[0], "a tensor without elements is padded")
     before = [product([-1, first, stride]) for (first, _), stride in zip(widths, strides, strict=True)]
     return replace(
         whole,
