@@ -288,8 +288,8 @@ class Body(Statements):
         return " + ".join([access.pointer, *terms])
 
     def bounded(self, fid: int, coordinate: Callable[[int], str], value: str, outside: str) -> str:
-        """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``; ``value`` where there are
-        no bounds."""
+        """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``, or where an index reads a
+        dim that may have no elements; ``value`` where neither can be."""
         access = self.domain.sources[fid]
         names = _names(access)
         tests = []
@@ -297,6 +297,8 @@ class Body(Statements):
             first, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
             tests += [f"{coordinate(axis)} >= {first}"] if first != "0" else []
             tests += [f"{coordinate(axis)} < {end}"]
+        if access.position is not None and isinstance(access.position.size, tuple):
+            tests.append(f"{names[f'{access.pointer}_size']} > 0")
         return f"{' && '.join(tests)} ? {value} : {outside}" if tests else value
 
     def fill(self, fid: int) -> str:

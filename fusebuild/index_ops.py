@@ -6,7 +6,8 @@ kernels do so while they load, from a tensor in memory. ``place`` is ``pad`` wit
 ``index_select``, ``gather``, ``embedding``, ``triu`` and ``tril`` are written in those by the decompose pass.
 
 Bounds of a slice are cut to the tensor, as in Python, and an index beyond the tensor reads its nearest element: no
-input makes a kernel read outside of its tensors.
+input makes a kernel read outside of its tensors. A dim that an index reads from has elements: symbols that are such a
+dim are 1 or more, checked at run time, and a computed size that turns out to be 0 gives zeros.
 """
 
 from __future__ import annotations
@@ -163,41 +164,42 @@ def _dim(attributes: Attributes) -> int:
     return dim
 
 
-def _index(name: str, types: Sequence[ValueType]) -> tuple[TensorType, TensorType]:
-    """The tensor that is read and the one that says where."""
+def _index(name: str, types: Sequence[ValueType], dim: int | None = None) -> tuple[TensorType, TensorType, int]:
+    """The tensor that is read, the one that says where, and the dim that it is about, counted from the front."""
     tensor, index = require_tensor(name, types[0]), types[1]
     if not isinstance(index, TensorType) or not index.dtype.is_integer:
         raise TypeRuleError(f"{name} takes a tensor of integers as index", operand=1)
     if tensor.rank == 0:
         raise TypeRuleError(f"{name} takes a tensor with dims", operand=0)
-    return tensor, index
+    (dim,) = normalize_dims(name, [0 if dim is None else dim], tensor.rank)
+    if tensor.shape[dim] == 0:
+        raise TypeRuleError(f"{name}: dim {dim} has no elements to read", operand=0)
+    return tensor, index, dim
 
 
 def _take(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor, index = _index("take", types)
-    (dim,) = normalize_dims("take", [_dim(attributes)], tensor.rank)
+    tensor, index, dim = _index("take", types, _dim(attributes))
     return tensor_type(tensor.dtype, (*tensor.shape[:dim], *index.shape, *tensor.shape[dim + 1 :]))
 
 
 def _index_select(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    _, index = _index("index_select", types)
+    _, index, _ = _index("index_select", types, _dim(attributes))
     if index.rank != 1:
         raise TypeRuleError(f"index_select: the index has {index.rank} dims, not 1", hint="take allows any", operand=1)
     return _take(types, attributes)
 
 
 def _embedding(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    table, ids = _index("embedding", types)
+    table, ids, _ = _index("embedding", types)
     if table.rank != 2:
         raise TypeRuleError(f"embedding: the table has {table.rank} dims, not 2", operand=0)
     return tensor_type(table.dtype, (*ids.shape, table.shape[1]))
 
 
 def _take_along_axis(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor, index = _index("take_along_axis", types)
+    tensor, index, dim = _index("take_along_axis", types, _dim(attributes))
     if index.rank != tensor.rank:
         raise TypeRuleError(f"take_along_axis: the index has {index.rank} dims, not {tensor.rank}", operand=1)
-    (dim,) = normalize_dims("take_along_axis", [_dim(attributes)], tensor.rank)
     for other, (own, wanted) in enumerate(zip(tensor.shape, index.shape, strict=True)):
         if other != dim and own not in (1, wanted) and wanted != 1:
             raise TypeRuleError(

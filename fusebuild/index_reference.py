@@ -74,6 +74,8 @@ def _embedding(expr: Expr, operands: Sequence[Tensor], sizes: Sizes) -> Tensor:
 
 
 def _taken(x: Tensor, index: Tensor, dim: int) -> Tensor:
+    if x.shape[dim] == 0:
+        return x.new_zeros([*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]])
     flat = x.index_select(dim, _inside(index, x.shape[dim]).flatten())
     return flat.reshape([*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]])
 
@@ -86,6 +88,8 @@ def _take_along_axis(expr: Expr, operands: Sequence[Tensor], sizes: Sizes) -> Te
     shape = [wanted if other == dim or own == 1 else own
              for other, (own, wanted) in enumerate(zip(x.shape, index.shape, strict=True))]  # fmt: skip
     own = [size if other == dim else shape[other] for other, size in enumerate(x.shape)]
+    if x.shape[dim] == 0:
+        return x.new_zeros(shape)
     return torch.gather(x.expand(own), dim, _inside(index, x.shape[dim]).expand(shape))
 
 

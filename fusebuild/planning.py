@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from fusebuild.formula import Formula
-from fusebuild.ir import Fusion, SegmentFid, TensorType, print_fusion
+from fusebuild.ir import ExtentFact, Fusion, SegmentFid, TensorType, print_fusion
 from fusebuild.plan import (
     FORMAT_VERSION,
     Arg,
@@ -121,13 +121,30 @@ def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetP
             PlanExtent(fid=binding.fid, input=binding.input, dim=binding.dim, extent=binding.extent)
             for binding in fusion.extents
         ),
-        facts=tuple(
-            PlanFact(symbol=fact.symbol, multiple_of=fact.multiple_of, min=fact.min, max=fact.max)
-            for fact in fusion.facts
-        ),
+        facts=_plan_facts(fusion),
         inputs=fusion.inputs,
         outputs=tuple(PlanOutput(fid=output.fid, name=output.name, alias=output.alias) for output in fusion.outputs),
         targets=tuple(targets),
+    )
+
+
+def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:
+    """What the recipe promises, and that there is something to read along dims that an index tensor goes into."""
+    sizes = [
+        fusion.value(expr.inputs[0]).tensor.shape[dim]
+        for expr in fusion.exprs
+        if expr.op in ("take", "take_along_axis") and isinstance(dim := expr.attribute("dim"), int)
+    ]
+    indexed = dict.fromkeys(size for size in sizes if isinstance(size, str))
+    promised = {symbol: ExtentFact(symbol=symbol) for symbol in indexed} | {fact.symbol: fact for fact in fusion.facts}
+    return tuple(
+        PlanFact(
+            symbol=fact.symbol,
+            multiple_of=fact.multiple_of,
+            min=max(fact.min, int(fact.symbol in indexed)),
+            max=fact.max,
+        )
+        for fact in promised.values()
     )
 
 

@@ -253,16 +253,18 @@ class DefinitionRecorder:
         return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]  # type: ignore[misc]
 
     def unify(self, a: Formula, b: Formula) -> None:
-        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers are left to the type rules."""
+        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers, and formulas, are left to the type
+        rules: no input has a dim that is computed."""
         a, b = self._now(a), self._now(b)
         if a == b or 1 in (a, b):
             return
         if isinstance(a, str) and isinstance(b, str):
             kept, dropped = sorted((a, b), key=_symbol_number)
             self._substitute({dropped: kept})
-        elif isinstance(a, str) or isinstance(b, str):
-            symbol, number = (a, b) if isinstance(a, str) else (b, a)
-            self._substitute({str(symbol): number})
+            return
+        symbol, other = (a, b) if isinstance(a, str) else (b, a)
+        if isinstance(symbol, str) and isinstance(other, int):
+            self._substitute({symbol: other})
 
     def _now(self, extent: Formula) -> Formula:
         """``extent`` with what its symbol has become since it was read."""

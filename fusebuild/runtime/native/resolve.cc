@@ -29,6 +29,7 @@ class Resolver {
   std::shared_ptr<const Resolved> Run(std::optional<int64_t> variant) {
     const InlineBuffer<int64_t, 32>& key = bound_.key;
     resolved_->key.assign(key.data(), key.data() + key.size());
+    for (const Value& value : plan_.values) CheckSizes(value);
     for (const Output& output : plan_.outputs)
       resolved_->outputs.push_back(LayoutOf(plan_.values[output.value]));
     for (const Owned& owned : plan_.owned) resolved_->owned.push_back(LayoutOf(plan_.values[owned.value]));
@@ -46,6 +47,16 @@ class Resolver {
   }
 
  private:
+  // Sizes are formulas that subtract, too: a recipe can ask for N - 5 elements where N is 3.
+  void CheckSizes(const Value& value) const {
+    for (size_t dim = 0; dim < value.shape.size(); ++dim) {
+      const int64_t size = value.shape[dim].Evaluate(environment_);
+      if (size >= 0) continue;
+      ThrowValueError(plan_.fusion + ": '" + value.name + "': dim " + std::to_string(dim) + " would have " +
+                      std::to_string(size) + " elements");
+    }
+  }
+
   Layout LayoutOf(const Value& value) const {
     Layout layout;
     int64_t dense = 1, last = 0;
