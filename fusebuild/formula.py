@@ -158,6 +158,20 @@ def symbols(formula: Formula) -> Iterator[str]:
             yield from symbols(operand)  # type: ignore[arg-type]
 
 
+def constants(formula: Formula) -> Iterator[int]:
+    """Every number in ``formula``, in order, repeats included."""
+    if isinstance(formula, int):
+        yield formula
+    elif isinstance(formula, tuple) and formula[0] != "aligned":
+        for operand in formula[1:]:
+            yield from constants(operand)  # type: ignore[arg-type]
+
+
+def depth(formula: Formula) -> int:
+    """How many operators deep ``formula`` is; 0 for a number or a symbol."""
+    return 1 + max(map(depth, formula[1:])) if isinstance(formula, tuple) else 0  # type: ignore[arg-type]
+
+
 def substitute(formula: Formula, sizes: Mapping[str, int] | Mapping[str, Formula]) -> Formula:
     """``formula`` with the symbols in ``sizes`` replaced by what they are, and folded as far as that allows."""
     if isinstance(formula, str):

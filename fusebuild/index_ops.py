@@ -13,6 +13,7 @@ dim are 1 or more, checked at run time, and a computed size that turns out to be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fusebuild.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
 from fusebuild.ir import ScalarType, TensorType, ValueType, tensor_type
@@ -65,13 +66,18 @@ def _formulas(attributes: Attributes, name: str) -> tuple[Formula, ...] | None:
 def slice_bounds(shape: Sequence[Formula], attributes: Attributes) -> list[tuple[Formula, Formula, int]]:
     """``(first, count, step)`` for each dim of the operand of a ``slice``, cut to its ``shape``."""
     starts, ends = _formulas(attributes, "start_indices"), _formulas(attributes, "end_indices")
-    steps = _formulas(attributes, "strides") or (1,) * len(shape)
+    steps = _formulas(attributes, "strides")
+    steps = (1,) * len(shape) if steps is None else steps
     assert starts is not None
     assert ends is not None
     for what, given in (("start_indices", starts), ("end_indices", ends), ("strides", steps)):
         if len(given) != len(shape):
-            raise TypeRuleError(f"slice: {what} has {len(given)} entries for {len(shape)} dims")
+            raise TypeRuleError(f"slice: {what} has {_entries(given)}, not one for each of the {len(shape)} dims")
     return [_slice_dim(*bounds) for bounds in zip(range(len(shape)), shape, starts, ends, steps, strict=True)]
+
+
+def _entries(given: Sequence[Formula]) -> str:
+    return "1 entry" if len(given) == 1 else f"{len(given)} entries"
 
 
 def _slice_dim(dim: int, extent: Formula, start: Formula, end: Formula, step: Formula) -> tuple[Formula, Formula, int]:
@@ -125,7 +131,8 @@ def pad_widths(rank: int, attributes: Attributes) -> list[tuple[Formula, Formula
     widths = _formulas(attributes, "pad_widths") or ()
     if len(widths) % 2 or len(widths) > 2 * rank:
         raise TypeRuleError(
-            f"pad: {len(widths)} widths for {rank} dims", hint="two for each padded dim, the last dim first"
+            f"pad: pad_widths has {_entries(widths)} for {rank} dims",
+            hint="two for each padded dim, the last dim first",
         )
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
     return [*[(0, 0)] * (rank - len(pairs)), *reversed(pairs)]
@@ -145,6 +152,8 @@ def _pad(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
 
 
 def _cat(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+    if not types:
+        raise TypeRuleError("cat takes one tensor or more")
     tensors = [require_tensor("cat", t) for t in types]
     first = tensors[0]
     (dim,) = normalize_dims("cat", [_dim(attributes)], first.rank)
@@ -196,14 +205,14 @@ def _embedding(types: Sequence[ValueType], attributes: Attributes) -> TensorType
     return tensor_type(table.dtype, (*ids.shape, table.shape[1]))
 
 
-def _take_along_axis(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor, index, dim = _index("take_along_axis", types, _dim(attributes))
+def _take_along_axis(name: str, types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+    tensor, index, dim = _index(name, types, _dim(attributes))
     if index.rank != tensor.rank:
-        raise TypeRuleError(f"take_along_axis: the index has {index.rank} dims, not {tensor.rank}", operand=1)
+        raise TypeRuleError(f"{name}: the index has {index.rank} dims, not {tensor.rank}", operand=1)
     for other, (own, wanted) in enumerate(zip(tensor.shape, index.shape, strict=True)):
         if other != dim and own not in (1, wanted) and wanted != 1:
             raise TypeRuleError(
-                f"take_along_axis: dim {other} is {show(own)} in the tensor and {show(wanted)} in the index", operand=1
+                f"{name}: dim {other} is {show(own)} in the tensor and {show(wanted)} in the index", operand=1
             )
     shape = [wanted if other == dim or own == 1 else own
              for other, (own, wanted) in enumerate(zip(tensor.shape, index.shape, strict=True))]  # fmt: skip
@@ -228,7 +237,9 @@ def _shown(shape: Sequence[Formula]) -> str:
 
 def reshape_groups(old: Sequence[Formula], new: Sequence[Formula]) -> list[tuple[range, range]] | None:
     """Runs of dims of ``old`` and ``new`` with equal products, the shortest ones, in order; None where there are
-    none."""
+    none. Shapes without elements are one run each."""
+    if product(old) == product(new) == 0:
+        return [(range(len(old)), range(len(new)))]
     groups: list[tuple[range, range]] = []
     at_old = at_new = 0
     while at_old < len(old) or at_new < len(new):
@@ -282,8 +293,8 @@ INDEXING = (
     _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take),
     _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select),
     _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding),
-    _moving("take_along_axis", Kind.INDEX, [_X, _INDEX, _DIM], _take_along_axis),
-    _moving("gather", Kind.COMPOSITE, [_X, _INDEX, _DIM], _take_along_axis),
+    _moving("take_along_axis", Kind.INDEX, [_X, _INDEX, _DIM], partial(_take_along_axis, "take_along_axis")),
+    _moving("gather", Kind.COMPOSITE, [_X, _INDEX, _DIM], partial(_take_along_axis, "gather")),
     _triangle("triu"),
     _triangle("tril"),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import SourceLocation, nearest
-from fusebuild.formula import Formula, difference, product, total
+from fusebuild.formula import Formula, constants, depth, difference, product, total
 from fusebuild.ir import Attribute, Fusion, Literal, Value
 from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import OPS, REQUIRED, OpDef, Parameter
@@ -23,6 +23,8 @@ from fusebuild.recipe_text import Problems
 from fusebuild.type_rules import TypeRuleError
 
 MAX_NESTING = 100
+MAX_EXTENT_DEPTH = 16
+"""How deep the arithmetic of an extent may be: plans hold formulas of extents, and bound how deep those are."""
 MAX_OPS = 100_000
 """The most ops that a fusion may have because of calls of composites: a short text can say many."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -393,15 +395,25 @@ class Calls:
         left, right = self._extent(op, parameter, node.left), self._extent(op, parameter, node.right)
         if left is None or right is None:
             return None
+        result: Formula | None = None
         if isinstance(node.op, ast.Add):
-            return total([left, right])
-        if isinstance(node.op, ast.Sub):
-            return difference(left, right)
-        if isinstance(node.op, ast.Mult):
-            return product([left, right])
-        if isinstance(node.op, ast.FloorDiv) and isinstance(right, int) and right > 0:
-            return left // right if isinstance(left, int) else ("floor_div", left, right)
-        self._error(node, "extents are made with +, -, * and // by a number above 0")
+            result = total([left, right])
+        elif isinstance(node.op, ast.Sub):
+            result = difference(left, right)
+        elif isinstance(node.op, ast.Mult):
+            result = product([left, right])
+        elif isinstance(node.op, ast.FloorDiv) and isinstance(right, int) and right > 0:
+            result = left // right if isinstance(left, int) else ("floor_div", left, right)
+        if result is None:
+            self._error(node, "extents are made with +, -, * and // by a number above 0")
+        elif isinstance(result, int) and result < 0:
+            self._error(node, f"the extent is {result}, less than 0")
+        elif (largest := max(map(abs, constants(result)), default=0)) > MAX_EXTENT:
+            self._error(node, f"the extent has a factor or a term of {largest}, more than {MAX_EXTENT}")
+        elif depth(result) > MAX_EXTENT_DEPTH:
+            self._error(node, f"the extent is nested more than {MAX_EXTENT_DEPTH} deep")
+        else:
+            return result
         return None
 
     def _mask(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:

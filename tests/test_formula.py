@@ -8,7 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusebuild.formula import OPERATORS, Formula, ceil_div, evaluate, product, show, symbols, total
+from fusebuild.formula import (
+    OPERATORS,
+    Formula,
+    at_least_zero,
+    ceil_div,
+    constants,
+    depth,
+    evaluate,
+    is_nonnegative,
+    magnitude,
+    product,
+    show,
+    substitute,
+    symbols,
+    total,
+)
 
 SIZES = {"M": 7, "N": 1001, "K": 2}
 
@@ -174,3 +189,40 @@ class TestShow:
     def test_means_what_it_says_in_python(self, formula: Formula) -> None:
         names: dict[str, Any] = {**SIZES, "ceil_div": lambda a, b: -(-a // b), "min": min, "max": max}
         assert int(eval(show(formula), {"__builtins__": {}}, names)) == evaluate(formula, SIZES)
+
+
+class TestSigns:
+    @pytest.mark.parametrize(
+        ("formula", "sure"),
+        [
+            (0, True), (-1, False), ("M", True), (("add", "M", 3), True), (("add", "M", -3), False),
+            (("sub", "M", "N"), False), (("mul", -1, "M"), False), (("mul", 2, "M"), True),
+            (("floor_div", ("add", "M", -1), 2), False), (("min", "M", ("add", "N", -1)), False),
+            (("max", ("add", "N", -1), 0), True),
+        ],
+    )  # fmt: skip
+    def test_what_is_surely_no_less_than_zero(self, formula: Formula, sure: bool) -> None:
+        assert is_nonnegative(formula) is sure
+
+    @given(formulas)
+    def test_what_is_surely_no_less_than_zero_is_not(self, formula: Formula) -> None:
+        value = evaluate(formula, SIZES)
+        assert value >= 0 or not is_nonnegative(formula)
+        assert evaluate(at_least_zero(formula), SIZES) == max(value, 0)
+        assert evaluate(magnitude(formula), SIZES) == abs(value)
+
+    def test_nothing_is_computed_where_the_sign_is_known(self) -> None:
+        assert (at_least_zero("M"), at_least_zero(-2), magnitude(-2)) == ("M", 0, 2)
+
+
+def test_numbers_and_depth() -> None:
+    formula: Formula = ("add", ("mul", 3, "M", ("floor_div", "N", 2)), -1)
+    assert list(constants(formula)) == [3, 2, -1]
+    assert (depth(formula), depth("M"), depth(7)) == (3, 0, 0)
+
+
+def test_symbols_become_numbers_and_other_formulas() -> None:
+    formula: Formula = ("add", ("mul", 2, "M"), "N")
+    assert substitute(formula, {"M": 3, "N": 1}) == 7
+    assert substitute(formula, {"N": "M"}) == ("mul", 3, "M")
+    assert substitute(("floor_div", "N", 2), {"N": ("mul", 4, "K")}) == ("floor_div", ("mul", 4, "K"), 2)

@@ -17,7 +17,7 @@ from fusebuild.ops import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.type_rules import TypeRuleError
 
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
-                "dims": "permutation", "new_shape": "shape"}  # fmt: skip
+                "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
 _STATISTICS_ORDER = ("x", "dims", "correction", "keepdim")
 _ORDER = {"var": _STATISTICS_ORDER, "var_mean": _STATISTICS_ORDER}
 """Where nvFuser's positional arguments come in another order than in ``OPS``."""
@@ -136,7 +136,9 @@ def _own_name(op: OpDef, keyword: str, order: Sequence[str]) -> str:
 def _operands(op: OpDef, parameter: Parameter, given: object) -> Sequence[object]:
     """The operands that ``given`` stands for: a list of them for some parameters, none where one is left out."""
     if parameter.kind == "value":
-        return [] if parameter.default is None and _is_absent(given) else [given]
+        if not _is_absent(given):
+            return [given]
+        return [] if parameter.default is None else [parameter.default]
     if not isinstance(given, Sequence) or not given:
         raise TypeRuleError(f"{op.name}: {parameter.name} must be a list of tensors")
     return given

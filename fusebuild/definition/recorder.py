@@ -239,7 +239,7 @@ class DefinitionRecorder:
             return _aligned(tensors)
         if OPS[op].kind is Kind.LIBRARY:
             return _multiplied(op, tensors)
-        if op == "cat":
+        if op in ("cat", "take_along_axis", "gather"):
             return _joined(tensors, named["dim"])
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
@@ -253,8 +253,8 @@ class DefinitionRecorder:
         return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]  # type: ignore[misc]
 
     def unify(self, a: Formula, b: Formula) -> None:
-        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers, and formulas, are left to the type
-        rules: no input has a dim that is computed."""
+        """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers are left to the type rules,
+        and so are formulas, since no input has a computed dim."""
         a, b = self._now(a), self._now(b)
         if a == b or 1 in (a, b):
             return
@@ -328,7 +328,7 @@ def _aligned(tensors: Sequence[TensorType]) -> list[tuple[Formula, Formula]]:
 
 
 def _joined(tensors: Sequence[TensorType], dim: object) -> list[tuple[Formula, Formula]]:
-    """The extents of the dims along which ``cat`` does not join its operands, pairwise."""
+    """The extents of all dims but ``dim``, along which ``cat`` joins its operands and an index reads, pairwise."""
     rank = tensors[0].rank
     if not isinstance(dim, int) or not -rank <= dim < rank or any(tensor.rank != rank for tensor in tensors):
         return []  # the type rule says what is wrong

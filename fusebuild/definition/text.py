@@ -268,7 +268,7 @@ class RecipeText:
                 values = map(self._fusion.value, islice(operands, count))
                 parts.append(f"{parameter.name}=[{', '.join(map(self._operand, values))}]")
             elif named[parameter.name] is not None:
-                parts.append(f"{parameter.name}={_recipe_attribute(named[parameter.name])}")
+                parts.append(f"{parameter.name}={_recipe_attribute(parameter, named[parameter.name])}")
         return f"{expr.op}({', '.join(parts)})"
 
     def _operand(self, value: Value) -> str:
@@ -326,9 +326,11 @@ def _yaml_literal(literal: Literal | tuple[int, ...]) -> str:
     return repr(literal)
 
 
-def _recipe_attribute(value: Attribute) -> str:
+def _recipe_attribute(parameter: Parameter, value: Attribute) -> str:
     if isinstance(value, DType):
         return value.value
+    if parameter.kind == "extent":
+        return show(value)  # type: ignore[arg-type]
     if isinstance(value, tuple):
         return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"  # type: ignore[arg-type]
     return str(value)
