@@ -20,7 +20,7 @@ from fusebuild.schedule.domain import Access
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
 from fusebuild.schedule.storage import operands
 
-_RENAMES = frozenset({"set", "segment_set", "real"})
+_RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
 COORDINATE = "i{}"
 _MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
 

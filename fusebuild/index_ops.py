@@ -13,6 +13,7 @@ dim are 1 or more, checked at run time, and a computed size that turns out to be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from fusebuild.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
@@ -259,6 +260,36 @@ def _shortest_group(old: Sequence[Formula], new: Sequence[Formula], at_old: int,
     return None
 
 
+def reshaped_strides(
+    strides: Sequence[Formula], old: Sequence[Formula], new: Sequence[Formula]
+) -> tuple[Formula, ...] | None:
+    """The strides of a tensor of shape ``old`` when it is seen as ``new``; None where no strides say it."""
+    found: list[Formula] = []
+    for old_run, new_run in reshape_groups(old, new) or ():
+        inner = _one_stride([(old[dim], strides[dim]) for dim in old_run if old[dim] != 1])
+        if inner is None:
+            return None
+        found += [product([inner, *new[dim + 1 : new_run.stop]]) for dim in new_run]
+    return tuple(found)
+
+
+def _one_stride(dims: Sequence[tuple[Formula, Formula]]) -> Formula | None:
+    """The innermost stride of ``(extent, stride)`` dims that are walked as one; None where they cannot be."""
+    if not dims:
+        return 0
+    running = inner = dims[-1][1]
+    for extent, stride in reversed(dims):
+        if stride != running:
+            return None
+        running = product([extent, stride])
+    return inner
+
+
+def _contiguous(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+    tensor = require_tensor("contiguous", types[0])
+    return tensor_type(tensor.dtype, tensor.shape)
+
+
 def _sorted_product(extents: Sequence[Formula]) -> Formula:
     """The product with its factors in one order."""
     flat = product(extents)
@@ -289,6 +320,7 @@ INDEXING = (
             _pad),
     _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad),
     _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat),
+    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}"),
     _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape),
     _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take),
     _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select),

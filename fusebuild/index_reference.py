@@ -108,6 +108,7 @@ REFERENCES: dict[str, Callable[[Expr, Sequence[Tensor], Sizes], Tensor]] = {
     "pad": _pad,
     "place": _pad,
     "cat": _cat,
+    "contiguous": lambda expr, operands, sizes: operands[0],
     "reshape": _reshape,
     "take": _take,
     "index_select": _take,

@@ -119,7 +119,7 @@ class TensorType:
             if not self.contiguity[dim] or not self.is_row_major:
                 running = None
             strides[dim] = running
-            running = None if running is None else product([self.shape[dim], running])
+            running = None if running is None else product([self.shape[dim] or 1, running])  # 0 would say broadcast
         return tuple(strides)
 
     def __str__(self) -> str:

@@ -111,7 +111,18 @@ def _convert_held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
 
 
 _COPIES = frozenset(
-    {"set", "segment_set", "broadcast", "broadcast_in_dim", "expand", "squeeze", "permute", "slice", "reshape"}
+    {
+        "set",
+        "segment_set",
+        "broadcast",
+        "broadcast_in_dim",
+        "expand",
+        "squeeze",
+        "permute",
+        "slice",
+        "reshape",
+        "contiguous",
+    }
 )
 """Ops that move values and round nothing."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fusebuild.builder import FusionBuilder
+from fusebuild.formula import difference, product
 from fusebuild.ir import DType, Fusion, Value
 from fusebuild.type_rules import TypeRuleError
 
@@ -27,7 +28,8 @@ _BINARY = ("add", "sub", "mul", "maximum", "minimum", "lt", "eq", "ge", "logical
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean", "var", "var_mean")
 _LITERALS = (0, 1, 2, 3, 0.0, -0.0, 1.0, 0.5, True, False)
 _KINDS = ("unary", "binary", "binary", "where", "cast", "reduction", "broadcast", "squeeze", "expand",
-          "broadcast_in_dim", "pow", "constant")  # fmt: skip
+          "broadcast_in_dim", "pow", "constant", "permute", "slice", "pad", "cat", "take", "reshape")  # fmt: skip
+_INDEXED = ("take", "index_select", "take_along_axis", "gather", "embedding")
 
 
 def _pick(draw: st.DrawFn, values: Sequence[Value]) -> Value:
@@ -53,10 +55,12 @@ def _call(draw: st.DrawFn, builder: FusionBuilder, kind: str, values: Sequence[V
     if kind == "cast":
         return builder.call("cast", [_pick(draw, values)], {"dtype": draw(st.sampled_from(_DTYPES))})
     tensors = [value for value in values if value.is_tensor]
-    return _call_on_tensor(draw, builder, kind, _pick(draw, tensors))
+    return _call_on_tensor(draw, builder, kind, _pick(draw, tensors), tensors)
 
 
-def _call_on_tensor(draw: st.DrawFn, builder: FusionBuilder, kind: str, x: Value) -> tuple[Value, ...]:
+def _call_on_tensor(
+    draw: st.DrawFn, builder: FusionBuilder, kind: str, x: Value, tensors: Sequence[Value]
+) -> tuple[Value, ...]:
     shape = x.tensor.shape
     if kind == "reduction":
         op = draw(st.sampled_from(_REDUCTIONS))
@@ -69,6 +73,29 @@ def _call_on_tensor(draw: st.DrawFn, builder: FusionBuilder, kind: str, x: Value
     if kind == "squeeze":
         ones = [dim for dim, extent in enumerate(shape) if extent == 1]
         return builder.call("squeeze", [x], {"dims": tuple(ones[index] for index in _subset(draw, len(ones)))})
+    if kind == "permute":
+        return builder.call("permute", [x], {"permutation": tuple(draw(st.permutations(range(len(shape)))))})
+    if kind == "slice":
+        ends = tuple(draw(st.sampled_from((extent, 2, difference(extent, 1)))) for extent in shape)
+        starts, steps = (tuple(draw(st.integers(least, least + 1)) for _ in shape) for least in (0, 1))
+        return builder.call("slice", [x], {"start_indices": starts, "end_indices": ends, "strides": steps})
+    if kind == "pad":
+        widths = tuple(draw(st.integers(0, 2)) for _ in range(2 * draw(st.integers(0, len(shape)))))
+        return builder.call("pad", [x, builder.constant(draw(st.sampled_from((0, 1.5))))], {"pad_widths": widths})
+    if kind == "cat":
+        fitting = [each for each in tensors if each.tensor.rank == len(shape)]
+        return builder.call(
+            "cat", [x, _pick(draw, fitting)], {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
+        )
+    if kind == "take":
+        op = draw(st.sampled_from(_INDEXED))
+        named = {} if op == "embedding" else {"dim": draw(st.integers(-len(shape), max(0, len(shape) - 1)))}
+        return builder.call(op, [x, _pick(draw, tensors)], named)
+    if kind == "reshape":
+        first = draw(st.integers(0, len(shape)))
+        last = draw(st.integers(first, len(shape)))
+        target = (*shape[:first], product(shape[first:last]), *shape[last:])
+        return builder.call("reshape", [x], {"shape": target})
     if kind == "expand":
         target = [draw(st.sampled_from((1, "M", "N"))) if extent == 1 else extent for extent in shape]
         return builder.call("expand", [x], {"shape": tuple(target)})
@@ -98,7 +125,8 @@ def _add_outputs(draw: st.DrawFn, builder: FusionBuilder, values: Sequence[Value
 @st.composite
 def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fusion:
     """A Fusion over the symbols of :data:`EXTENTS`: mixed dtypes and ranks, pointwise ops, casts, views, reductions
-    with and without keepdim, constants, repeated outputs, and (with ``aliases``) outputs that overwrite inputs."""
+    with and without keepdim, parts of tensors, tensors side by side, elements by number, constants, repeated outputs,
+    and (with ``aliases``) outputs that overwrite inputs."""
     builder = FusionBuilder("random")
     values = [builder.tensor(DType.FLOAT, ("M", "N")), builder.tensor(DType.BFLOAT16, ("N", "K"))]
     values += [

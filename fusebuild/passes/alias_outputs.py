@@ -1,7 +1,8 @@
 """Make every output a value of its own, and let nothing read an input after the output that overwrites it.
 
 An output that aliases input ``x`` is defined after every other reader of ``x``. Where that cannot be, because such a
-reader needs the output itself (or two outputs overwrite each other's inputs), the value moves to a new fid that readers
+reader needs the output itself (or two outputs overwrite each other's inputs), or the expr itself reads ``x`` elsewhere
+than where it writes, the value moves to a new fid that readers
 use, and a ``set`` at the end stores it over ``x``. The segmenter keeps this order with edges of its own.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import replace
 from fusebuild.composites import carry_composites
 from fusebuild.ir import Expr, Fusion, Output, Value
 from fusebuild.ir import attributes as canonical
-from fusebuild.ops import OPS
+from fusebuild.ops import OPS, Kind
 
 
 def alias_outputs(fusion: Fusion) -> Fusion:
@@ -82,6 +83,9 @@ class _Orderer:
                 self._add_edges(readers, definition)
                 self.waits_for[definition] = readers
         self.finished: set[int] = set()
+        for definition, output in list(self.overwriting.items()):
+            if _reads_elsewhere(self.exprs[definition], output.alias):
+                self._store_later(definition)
 
     def _add_edges(self, readers: set[int], definition: int) -> None:
         self.before[definition] |= readers
@@ -148,6 +152,11 @@ class _Orderer:
         self.after.append(set())
         self._add_edges(readers | {definition}, store)
         return readers - self.finished
+
+
+def _reads_elsewhere(expr: Expr, fid: int | None) -> bool:
+    """Whether ``expr`` reads the tensor ``fid`` at other coordinates than those of its result."""
+    return expr.inputs[:1] == (fid,) and (OPS[expr.op].kind is Kind.INDEX or expr.op == "permute")
 
 
 def _with_fids(expr: Expr, outputs: dict[int, int], inputs: dict[int, int]) -> Expr:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fusebuild.errors import SourceLocation
 from fusebuild.formula import Formula, total
-from fusebuild.index_ops import pad_widths, permutation_of, reshape_groups
+from fusebuild.index_ops import pad_widths, permutation_of, reshape_groups, reshaped_strides
 from fusebuild.ir import Attribute, DType, Expr, Fusion, Value
 from fusebuild.ops import OPS, Kind
 from fusebuild.passes.rewriting import Rewriter
@@ -29,6 +29,16 @@ def index_reads(fusion: Fusion) -> Fusion:
             rewriter.keep(expr)
             continue
         move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
+        if (
+            move is not None
+            and move.is_idle(source.tensor.shape)
+            and rewriter.value(expr.outputs[0]).type == source.type
+        ):
+            rewriter.replace(expr.outputs[0], source, location=expr.location)
+            continue
+        if isinstance(move, _Pad) and 0 in source.tensor.shape:
+            _fill(rewriter, expr)
+            continue
         mover = None if move is None else movers.of(move)
         if mover is None or not mover.passes(source):
             _keep(movers.copies, expr)
@@ -41,11 +51,21 @@ def index_reads(fusion: Fusion) -> Fusion:
     return rewriter.finish()
 
 
+def _fill(rewriter: Rewriter, expr: Expr) -> None:
+    """What ``expr`` pads has no elements: all is around it."""
+    (_, *fill), result = rewriter.operands(expr), rewriter.value(expr.outputs[0]).tensor
+    value = fill[0] if fill else rewriter.constant(0, dtype=result.dtype, location=expr.location)
+    named: dict[str, Attribute] = {"shape": result.shape, "dtype": result.dtype}
+    full = rewriter.emit("full", [value], named, location=expr.location)
+    rewriter.replace(expr.outputs[0], full, location=expr.location)
+
+
 def _keep(copies: _Copies, expr: Expr) -> None:
     """``expr`` as it is, but for a copy of a tensor that it cannot read where it is."""
     rewriter = copies.rewriter
     source, *others = rewriter.operands(expr)
-    readable = copies.readable(source, expr.location)
+    new_shape = rewriter.value(expr.outputs[0]).tensor.shape if expr.op == "reshape" else None
+    readable = copies.readable(source, new_shape, expr.location)
     if readable is source:
         rewriter.keep(expr)
     else:
@@ -55,20 +75,21 @@ def _keep(copies: _Copies, expr: Expr) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Copies:
-    """Copies of inputs whose strides only the caller knows: what lies elsewhere is found by strides that are known.
-
-    A ``segment_set``, because a ``set`` is no copy to later passes."""
+    """Copies of tensors that cannot be read elsewhere as they are: what lies elsewhere is found by strides that are
+    known, and a reshaped tensor has strides of its own."""
 
     rewriter: Rewriter
     made: dict[int, Value]
 
-    def readable(self, value: Value, location: SourceLocation) -> Value:
-        """``value``, or a copy of it."""
-        if None not in value.tensor.strides:
+    def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
+        """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
+        strides = [stride for stride in value.tensor.strides if stride is not None]
+        is_known = len(strides) == value.tensor.rank
+        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
             return value
         if value.fid not in self.made:
             name = f"{value.name}_contiguous"
-            self.made[value.fid] = self.rewriter.emit("segment_set", [value], name=name, location=location)
+            self.made[value.fid] = self.rewriter.emit("contiguous", [value], name=name, location=location)
         return self.made[value.fid]
 
 
@@ -209,7 +230,7 @@ class _Mover:
     def passes(self, value: Value) -> bool:
         """Whether the move can go on to the operands of what defines ``value``."""
         definition = self.rewriter.definition(value)
-        if definition is None or definition.op == "segment_set":
+        if definition is None or definition.op in ("segment_set", "contiguous"):
             return False
         if OPS[definition.op].kind is Kind.POINTWISE:
             operands = [each for each in self.rewriter.operands(definition) if each.is_tensor]
@@ -282,7 +303,8 @@ class _Mover:
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name = f"{value.name}_{self.move.op}"
-        value = self.movers.copies.readable(value, location)
+        new_shape = self.move.new if isinstance(self.move, _Reshape) else None
+        value = self.movers.copies.readable(value, new_shape, location)
         return self.rewriter.emit(self.move.op, [value], self.move.attributes(), name=name, location=location)
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:

@@ -324,7 +324,7 @@ class AxisDomain:
     def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
         """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
         vector's length, beside the extent of ``axis``; None for any other tensor."""
-        if access.strides[axis] != 1 or None in access.strides:
+        if not self.axes or access.strides[axis] != 1 or None in access.strides:
             return None
         if self.is_contiguous(access):
             return ()

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fusebuild.formula import Formula, product, total
-from fusebuild.index_ops import pad_widths, slice_bounds
-from fusebuild.ir import Expr, Task, TensorType, tensor_type
+from fusebuild.index_ops import pad_widths, reshaped_strides, slice_bounds
+from fusebuild.ir import Expr, Task, TensorType
 from fusebuild.ops import Kind, op_of
 
 
@@ -116,9 +116,10 @@ def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Stor
     own: list[Formula] = [stride for stride in whole.strides if stride is not None]
     named, result = dict(expr.attributes), task.fusion.value(expr.outputs[0]).tensor
     if expr.op == "reshape":
-        if whole.offset != 0 or whole.strides != tensor_type(source.dtype, source.shape).strides:
+        seen = reshaped_strides(own, source.shape, result.shape)
+        if seen is None:
             raise StorageError(expr.outputs[0], f"{task.fusion.value(expr.inputs[0]).name} is not contiguous")
-        return replace(whole, strides=result.strides)
+        return replace(whole, strides=seen)
     if expr.op == "slice":
         bounds = slice_bounds(source.shape, named)
         starts = [product([first, stride]) for stride, (first, _, _) in zip(own, bounds, strict=True)]
