@@ -45,6 +45,15 @@ SHOWN_FUSIONS = {
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
+INDEXED = {
+    "rope": ({"x": "bfloat16[M, D]", "c": "float[M, D]", "s": "float[M, D]"},
+             "low = slice(x, [0, 0], [M, D // 2])\nhigh = slice(x, [0, D // 2], [M, D])\n"
+             "y = x * c + cat([-high, low], 1) * s", {"y": "bfloat16"}),
+    "embedding": ({"table": "bfloat16[V, D]", "ids": "int64[T]"}, "y = embedding(table, ids)", {"y": "bfloat16"}),
+    "pad": ({"x": "float[M, N]"}, "y = pad(x, [4, 8, 1, 0], 2.5)", {"y": "float"}),
+}  # fmt: skip
+"""Small fusions that read elsewhere: their first kernels are kept as goldens."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
@@ -89,8 +98,17 @@ def test_golden_of_a_fusion_made_for_tests(fusion: str, golden: Golden) -> None:
         golden(GOLDEN / fusion / f"{stem}.cu", found[stem].text)
 
 
+@pytest.mark.parametrize("name", INDEXED)
+def test_golden_index_reads(name: str, golden: Golden) -> None:
+    inputs, body, outputs = INDEXED[name]
+    first = next(launched(recipe_of(text_of(inputs, body, outputs, name=name), f"{name}.yaml")))
+    golden(GOLDEN / "index_reads" / f"{name}_{first.stem}.cu", first.kernel.text)
+
+
 SHOWN_OR_SCANS = sorted(
-    path for path in FUSIONS.glob("*.yaml") if path.stem in ("built_in_lambdas", "scans", *SHOWN_FUSIONS)
+    path
+    for path in FUSIONS.glob("*.yaml")
+    if path.stem in ("built_in_lambdas", "index_edges", "indexing", "permutations", "scans", *SHOWN_FUSIONS)
 )
 
 

@@ -249,9 +249,8 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
         for index, axis in enumerate(domain.axes)
         if not isinstance(axis.extent, int)
     ]
-    for access in (*domain.accesses.values(), *domain.sources.values()):
-        if domain.is_contiguous(access):
-            continue
+    strided = [access for access in domain.accesses.values() if not domain.is_contiguous(access)]
+    for access in (*strided, *domain.sources.values()):
         for axis in access.axes:
             stride, dim = access.strides[axis], access.dims[axis]
             if isinstance(stride, int) or dim is None:

@@ -1,0 +1,41 @@
+// embedding.yaml, segment 0: pointwise, variant vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2}
+// schedule: threads=256 unroll=2 min_blocks=4
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 256;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+
+FUSEBUILD_KERNEL(kThreads, 4)
+pointwise_344ea46637e2b824(
+    const int64_t* __restrict__ T1,  // ids: int64[T]
+    __nv_bfloat16* __restrict__ T2,  // y: bfloat16[T, D]
+    const __nv_bfloat16* __restrict__ X2,  // table: bfloat16[V, D], for y
+    int64_t n0,  // T
+    int64_t n1,  // D
+    int64_t X2_size,  // V
+    int64_t X2_stride) {  // D
+  const Index total = n0 * n1;
+  const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
+
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    const Index i1 = i % Index(n1);
+    const Index i0 = i / Index(n1);
+    const int64_t t1 = T1[i0];  // ids
+    const fb::Vec<__nv_bfloat16, kVec> x2 = fb::load<kVec>(X2 + i1 + fb::inside(t1, X2_size) * X2_stride);
+    fb::Vec<__nv_bfloat16, kVec> v2;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t2 = x2[k];
+      v2[k] = t2;
+    }
+    fb::store(T2 + i, v2);
+  }
+}
+
+FUSEBUILD_ENTRY(pointwise_344ea46637e2b824)

@@ -1,0 +1,78 @@
+// rope.yaml, segment 0: pointwise, variant vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 19: 10}
+// schedule: threads=256 unroll=2 min_blocks=4
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 256;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+
+FUSEBUILD_KERNEL(kThreads, 4)
+pointwise_bc07e43f827a0dc6(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, D]
+    const float* __restrict__ T1,  // c: float[M, D]
+    const float* __restrict__ T2,  // s: float[M, D]
+    __nv_bfloat16* __restrict__ T19,  // y: bfloat16[M, D]
+    const __nv_bfloat16* __restrict__ X6,  // x: bfloat16[M, D], for high_place
+    const __nv_bfloat16* __restrict__ X8,  // x: bfloat16[M, D], for low_place
+    int64_t s14,  // D - (D // 2)
+    int64_t n0,  // M
+    int64_t n1,  // D
+    int64_t X6_stride0,  // stride of dim 0, in elements
+    int64_t X6_offset,  // D // 2
+    int64_t X6_end1,  // D - (D // 2)
+    int64_t X8_stride0,  // stride of dim 0, in elements
+    int64_t X8_offset,  // -1*(D - (D // 2))
+    int64_t X8_first1,  // D - (D // 2)
+    int64_t X8_end1) {  // D
+  const Index total = n0 * n1;
+  const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
+
+  fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
+  fb::Vec<float, kVec> v1[kUnroll];
+  fb::Vec<float, kVec> v2[kUnroll];
+  fb::Vec<__nv_bfloat16, kVec> x6[kUnroll];
+  fb::Vec<__nv_bfloat16, kVec> x8[kUnroll];
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    const Index i1 = i % Index(n1);
+    const Index i0 = i / Index(n1);
+    v0[u] = fb::load<kVec>(T0 + i);
+    v1[u] = fb::load<kVec>(T1 + i);
+    v2[u] = fb::load<kVec>(T2 + i);
+    x6[u] = i1 < X6_end1 ? fb::load<kVec>(X6 + X6_offset + i0 * X6_stride0 + i1) : fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f));
+    x8[u] = i1 >= X8_first1 && i1 < X8_end1 ? fb::load<kVec>(X8 + X8_offset + i0 * X8_stride0 + i1) : fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f));
+  }
+
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    const Index i1 = i % Index(n1);
+    fb::Vec<__nv_bfloat16, kVec> v19;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[u][k];
+      const float t1 = v1[u][k];
+      const float t2 = v2[u][k];
+      const __nv_bfloat16 t6 = x6[u][k];
+      const __nv_bfloat16 t8 = x8[u][k];
+      const float t5 = fb::cast<float>(t0) * t1;  // rope.yaml:9
+      const float t7 = -fb::cast<float>(t6);  // rope.yaml:9
+      const float t9 = fb::cast<float>(t8);  // low_cast, rope.yaml:9
+      const int64_t t12 = int64_t(i1 + k);  // rope.yaml:9
+      const bool t15 = t12 < s14;  // rope.yaml:9
+      const float t16 = fb::where(t15, t7, t9);  // rope.yaml:9
+      const float t17 = t16 * t2;  // rope.yaml:9
+      const float t18 = t5 + t17;  // y, rope.yaml:9
+      const __nv_bfloat16 t19 = fb::cast<__nv_bfloat16>(t18);  // rope.yaml:11
+      v19[k] = t19;
+    }
+    fb::store(T19 + i, v19);
+  }
+}
+
+FUSEBUILD_ENTRY(pointwise_bc07e43f827a0dc6)
