@@ -31,11 +31,11 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 SANITIZED = [
     *(ROOT / "recipes" / f"{name}.yaml"
       for name in ("adaln_backward", "argmax", "batchnorm_train", "batchnorm_train_nchw", "column_sum",
-                   "cross_entropy_grad", "layernorm", "layernorm_backward", "mlp", "reduction_pointwise_epilogue", "rope",
-                   "scale_bias_relu", "softmax", "sum_squares", "transpose_add")),
+                   "cross_entropy_grad", "layernorm", "layernorm_backward", "mlp", "reduction_pointwise_epilogue",
+                   "rope", "scale_bias_relu", "softmax", "sum_squares", "transpose_add")),
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges", "index_in_place", "indexing",
-                   "indexing_rows", "layouts", "marks", "moments_split", "ordered_ranks", "permutations",
+      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges", "index_in_place",
+                   "indexing", "indexing_rows", "layouts", "marks", "moments_split", "ordered_ranks", "permutations",
                    "persistent_levels", "persistent_strided", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
