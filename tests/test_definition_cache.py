@@ -130,8 +130,8 @@ def respelled(fusion: Fusion) -> Fusion:
     """``fusion`` with gaps between fids, other names and other symbols."""
     symbols = {"M": "rows", "N": "columns", "K": "depth"}
 
-    def formulas(shape: Any) -> Any:
-        return tuple(symbols.get(extent, extent) for extent in shape) if isinstance(shape, tuple) else shape
+    def formulas(part: Any) -> Any:
+        return tuple(map(formulas, part)) if isinstance(part, tuple) else symbols.get(part, part)
 
     def value(old: Value) -> Value:
         type_ = replace(old.type, shape=formulas(old.type.shape)) if old.is_tensor else old.type  # type: ignore[union-attr, call-arg]
