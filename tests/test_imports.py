@@ -21,7 +21,7 @@ LAYERS = (
     {"type_rules", "composites"},
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "plan", "target", "resources", "elf", "stored_zip"},
-    {"builder", "plan_check", "toolchain"},
+    {"builder", "plan_check", "toolchain", "footprint"},
     {"lambdas", "lambda_reference", "index_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
      "recipe_lambdas", "recipe_composites", "recipe_bench", "lambda_checks", "passes", "schedule", "reference",

@@ -27,6 +27,7 @@ from fusebuild.bench.report import Measurement, Report
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import Traffic, TrafficError, measured_traffic
 from fusebuild.errors import UsageError, VerificationError, nearest
+from fusebuild.footprint import read_bytes
 from fusebuild.formula import evaluate, total
 from fusebuild.ir import Fusion
 from fusebuild.plan import as_formula
@@ -176,7 +177,8 @@ def _with_traffic(timed: dict[str, Any], path: Path, case: Mapping[str, int], op
 
 
 def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:
-    """Bytes that any implementation must move: each distinct element of every input and output once."""
-    inputs = [value.tensor.nbytes for value in fusion.tensor_inputs]
+    """Bytes that any implementation must move: each distinct element of every input and output once, of inputs that
+    only index ops read what they take."""
+    inputs = [read_bytes(fusion, value.fid) for value in fusion.tensor_inputs]
     outputs = [fusion.value(fid).tensor for fid in fusion.output_fids]
     return evaluate(total([*inputs, *(output.nbytes for output in outputs)]), case)

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from fusebuild.bench.torch_graph import Argument, TorchGraph
+from fusebuild.bench.torch_indexing import INDEXING
 from fusebuild.errors import NoReferenceError
 from fusebuild.formula import product
 from fusebuild.ir import DType, Expr, Fusion, Value
@@ -172,7 +173,9 @@ class _Writer:
         values = [self._fusion.value(fid) for fid in expr.outputs]
         special = _SPECIAL.get(expr.op)
         if special is None and OPS[expr.op].kind is not Kind.POINTWISE:
-            raise NoReferenceError.at(expr.location, f"{expr.op} with a lambda has no torch function")
+            raise NoReferenceError.at(
+                expr.location, f"{expr.op}{' with a lambda' if expr.combine else ''} has no torch function"
+            )
         if special is not None:
             is_torchs = any(fid in self._tensors for fid in expr.inputs)
             self._tensors.update(value.fid for value in values if value.is_tensor or is_torchs)
@@ -395,6 +398,10 @@ def _library(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[A
     return [writer.graph.call(function, *map(writer.whole, expr.inputs))]
 
 
+def _moved(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
+    return [INDEXING[expr.op](writer.graph, expr, [writer.whole(fid) for fid in expr.inputs], values[0])]
+
+
 def _keeps(expr: Expr) -> bool:
     return bool(expr.attribute("keepdim"))
 
@@ -418,6 +425,7 @@ _SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument
     **dict.fromkeys(("argmax", "argmin", "any", "all", "cumsum", "cumprod"), _built_in),
     "logsumexp": _logsumexp,
     "online_softmax_statistics": _softmax_statistics,
+    **dict.fromkeys(INDEXING, _moved),
     "full": _full,
     "iota": _iota,
     "size": _size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fusebuild.footprint import read_bytes
 from fusebuild.formula import Formula, symbols, total
 from fusebuild.ir import (
     Fusion,
@@ -45,11 +46,12 @@ class Segment:
 
     @property
     def hbm_bytes(self) -> Formula:
-        """Bytes of the distinct elements of every tensor the segment reads or writes."""
-        read = {fid for expr in self.fusion.exprs for fid in expr.inputs}
-        tensors = [self.fusion.value(fid) for fid in self.fusion.inputs if fid in read]
-        tensors += [self.fusion.value(output.fid) for output in self.fusion.outputs]
-        return total([value.tensor.nbytes for value in tensors if value.is_tensor])
+        """Bytes of the distinct elements of every tensor the segment reads or writes, of those that only index ops read
+        what they take."""
+        needed = {fid for expr in self.fusion.exprs for fid in expr.inputs}
+        read = [read_bytes(self.fusion, value.fid) for value in self.fusion.tensor_inputs if value.fid in needed]
+        written = [self.fusion.value(output.fid) for output in self.fusion.outputs]
+        return total([*read, *(value.tensor.nbytes for value in written if value.is_tensor)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,9 @@ struct Welford {
   static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
     const T count = a.v2 + b.v2;
     const T share = count > T(0) ? b.v2 / count : T(0);
-    const T delta = T(b.v0 - a.v0);
-    return {a.v0 + double(delta * share), a.v1 + b.v1 + delta * delta * a.v2 * share, count};
+    const double way = b.v0 - a.v0;
+    const T delta = T(way);
+    return {a.v0 + way * double(share), a.v1 + b.v1 + delta * delta * a.v2 * share, count};
   }
   // The mean in the end, NaN of nothing.
   static FUSEBUILD_DEVICE T mean(const State& total) { return total.v2 > T(0) ? T(total.v0) : T(NAN); }

@@ -25,7 +25,7 @@ reduction_finish_3924c24037e90071(
   fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a1));
   if (fb::thread_y() != 0 || kept >= results) return;
 
-  const float t1 = a1;  // y, column_sum.yaml:6
+  const float t1 = a1;  // y, column_sum.yaml:8
   T1[kept] = t1;
 }
 

@@ -9,7 +9,7 @@ constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_7ac8b695af9365c0(
+pointwise_8e399a0ecb5d1794(
     float* __restrict__ T2,  // y: float[M + 1, N + 12]
     const float* __restrict__ X2,  // x: float[M, N], for y
     int64_t n0,  // M + 1
@@ -21,28 +21,29 @@ pointwise_7ac8b695af9365c0(
   const Index total = n0 * n1;
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
-  fb::Vec<float, kVec> x2[kUnroll];
+  fb::Packed<float, kVec> q2[kUnroll];
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
     const Index i1 = i % Index(n1);
     const Index i0 = i / Index(n1);
-    x2[u] = i0 >= 1 && i0 < X2_end0 && i1 >= 4 && i1 < X2_end1 ? fb::load<kVec>(X2 + X2_offset + i0 * X2_stride0 + i1) : fb::splat<kVec>(2.5f);
+    q2[u] = i0 >= 1 && i0 < X2_end0 && i1 >= 4 && i1 < X2_end1 ? fb::load_packed<kVec>(X2 + X2_offset + i0 * X2_stride0 + i1) : fb::pack(fb::splat<kVec>(2.5f));
   }
 
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
+    const fb::Vec<float, kVec> x2 = fb::unpack(q2[u]);
     fb::Vec<float, kVec> v2;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const float t2 = x2[u][k];
+      const float t2 = x2[k];
       v2[k] = t2;
     }
     fb::store(T2 + i, v2);
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_7ac8b695af9365c0)
+FUSEBUILD_ENTRY(pointwise_8e399a0ecb5d1794)

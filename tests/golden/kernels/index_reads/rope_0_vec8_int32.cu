@@ -9,7 +9,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_bc07e43f827a0dc6(
+pointwise_214535a1175938d4(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, D]
     const float* __restrict__ T1,  // c: float[M, D]
     const float* __restrict__ T2,  // s: float[M, D]
@@ -29,22 +29,22 @@ pointwise_bc07e43f827a0dc6(
   const Index total = n0 * n1;
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
-  fb::Vec<__nv_bfloat16, kVec> v0[kUnroll];
-  fb::Vec<float, kVec> v1[kUnroll];
-  fb::Vec<float, kVec> v2[kUnroll];
-  fb::Vec<__nv_bfloat16, kVec> x6[kUnroll];
-  fb::Vec<__nv_bfloat16, kVec> x8[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+  fb::Packed<float, kVec> p1[kUnroll];
+  fb::Packed<float, kVec> p2[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> q6[kUnroll];
+  fb::Packed<__nv_bfloat16, kVec> q8[kUnroll];
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
     const Index i1 = i % Index(n1);
     const Index i0 = i / Index(n1);
-    v0[u] = fb::load<kVec>(T0 + i);
-    v1[u] = fb::load<kVec>(T1 + i);
-    v2[u] = fb::load<kVec>(T2 + i);
-    x6[u] = i1 < X6_end1 ? fb::load<kVec>(X6 + X6_offset + i0 * X6_stride0 + i1) : fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f));
-    x8[u] = i1 >= X8_first1 && i1 < X8_end1 ? fb::load<kVec>(X8 + X8_offset + i0 * X8_stride0 + i1) : fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f));
+    p0[u] = fb::load_packed<kVec>(T0 + i);
+    p1[u] = fb::load_packed<kVec>(T1 + i);
+    p2[u] = fb::load_packed<kVec>(T2 + i);
+    q6[u] = i1 < X6_end1 ? fb::load_packed<kVec>(X6 + X6_offset + i0 * X6_stride0 + i1) : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
+    q8[u] = i1 >= X8_first1 && i1 < X8_end1 ? fb::load_packed<kVec>(X8 + X8_offset + i0 * X8_stride0 + i1) : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
   }
 
   FUSEBUILD_UNROLL
@@ -52,14 +52,19 @@ pointwise_bc07e43f827a0dc6(
     const Index i = first + Index(u) * (kThreads * kVec);
     if (i >= total) break;
     const Index i1 = i % Index(n1);
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+    const fb::Vec<float, kVec> v1 = fb::unpack(p1[u]);
+    const fb::Vec<float, kVec> v2 = fb::unpack(p2[u]);
+    const fb::Vec<__nv_bfloat16, kVec> x6 = fb::unpack(q6[u]);
+    const fb::Vec<__nv_bfloat16, kVec> x8 = fb::unpack(q8[u]);
     fb::Vec<__nv_bfloat16, kVec> v19;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[u][k];
-      const float t1 = v1[u][k];
-      const float t2 = v2[u][k];
-      const __nv_bfloat16 t6 = x6[u][k];
-      const __nv_bfloat16 t8 = x8[u][k];
+      const __nv_bfloat16 t0 = v0[k];
+      const float t1 = v1[k];
+      const float t2 = v2[k];
+      const __nv_bfloat16 t6 = x6[k];
+      const __nv_bfloat16 t8 = x8[k];
       const float t5 = fb::cast<float>(t0) * t1;  // rope.yaml:9
       const float t7 = -fb::cast<float>(t6);  // rope.yaml:9
       const float t9 = fb::cast<float>(t8);  // low_cast, rope.yaml:9
@@ -75,4 +80,4 @@ pointwise_bc07e43f827a0dc6(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_bc07e43f827a0dc6)
+FUSEBUILD_ENTRY(pointwise_214535a1175938d4)

@@ -34,13 +34,13 @@ inner_persistent_5ded3fe161fe678c(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
-      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
       a5 = fb::Sum::combine(a5, t3);
     }
   }
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
-  const float t5 = a5;  // mean_sum, layernorm.yaml:11
-  const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:11
+  const float t5 = a5;  // mean_sum, layernorm.yaml:13
+  const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
 
   float a10 = fb::Sum::identity<float>();
   for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
@@ -48,17 +48,17 @@ inner_persistent_5ded3fe161fe678c(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
-      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
-      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:11
-      const float t9 = t8 * t8;  // var_squares, layernorm.yaml:11
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+      const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
       a10 = fb::Sum::combine(a10, t9);
     }
   }
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a10));
-  const float t10 = a10;  // var_sum, layernorm.yaml:11
-  const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:11
-  const float t14 = t11 + 1e-05f;  // layernorm.yaml:12
-  const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:12
+  const float t10 = a10;  // var_sum, layernorm.yaml:13
+  const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+  const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+  const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
 
   for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load_shared<kVec>(c0 + col);
@@ -70,12 +70,12 @@ inner_persistent_5ded3fe161fe678c(
       const __nv_bfloat16 t0 = v0[k];
       const __nv_bfloat16 t1 = v1[k];
       const __nv_bfloat16 t2 = v2[k];
-      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:10
-      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:11
-      const float t16 = t8 * t15;  // layernorm.yaml:13
-      const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:13
-      const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:13
-      const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:15
+      const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+      const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+      const float t16 = t8 * t15;  // layernorm.yaml:15
+      const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+      const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+      const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
       o21[k] = t21;
     }
     fb::store(r21 + col, o21);
