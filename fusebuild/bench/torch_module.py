@@ -130,12 +130,23 @@ class _Writer:
             assert isinstance(origin, fx.Node), f"output {output.name} is no tensor"
             if origin in seen:
                 result = self.graph.method("clone", result, memory_format=torch.contiguous_format)
+            elif self._is_turned(output.fid):
+                result = self.graph.method("contiguous", result)
             seen.add(origin)
             results.append(result)
         return tuple(
             result if output.alias is None else self.graph.method("copy_", self.graph.inputs[output.alias], result)
             for output, result in zip(self._fusion.outputs, results, strict=True)
         )
+
+    def _is_turned(self, fid: int) -> bool:
+        """Whether ``fid`` is what a permutation gives, which torch leaves where it is."""
+        index = self._fusion.definition(fid)
+        while index is not None and self._fusion.exprs[index].op in _COPIES | _VIEWS | {"permute"}:
+            if self._fusion.exprs[index].op == "permute":
+                return True
+            index = self._fusion.definition(self._fusion.exprs[index].inputs[0])
+        return False
 
     def _origin(self, fid: int) -> int:
         """The value that ``fid`` is a view or another name of."""

@@ -102,7 +102,7 @@ def _launch(
 def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int) -> PointwiseHeuristics:
     """Two vectors a thread (one with many inputs, whose loads are in flight together anyway), 256 threads a block;
     smaller blocks when there is too little work to fill the multiprocessors."""
-    inputs = [fid for fid in domain.accesses if fid not in task.outputs]
+    inputs = [*(fid for fid in domain.accesses if fid not in task.outputs), *domain.sources]
     unroll = 2 if len(inputs) <= 3 else 1
     threads = 256
     while threads > 64 and total < target.multiprocessors * threads * vec * unroll:

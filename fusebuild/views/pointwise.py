@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fusebuild.body import Body, Group
@@ -37,34 +37,35 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -
     """
     spec, outputs = body.spec, body.task.outputs
     inner = len(spec.domain.axes) - 1
-    exprs = body.closure(outputs)
-    reads = [fid for fid in body.reads(outputs) if fid not in tiled]
+    sources = _sources(body, body.closure(outputs), groups)
+    exprs = body.closure(outputs, sources.loaded)
+    reads = [fid for fid in body.reads(outputs, sources.loaded) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
     vectors = [fid for fid in moving if is_vector(body, fid)]
     stored = [fid for fid in outputs if fid not in tiled]
     strided = [fid for fid in (*moving, *stored) if fid not in vectors and not is_vector(body, fid)]
-    sources = _sources(body, exprs, groups)
     hoisted, element = body.split(exprs, [inner])
     unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
-    late = [expr for expr in exprs if expr not in sources.early]
     coordinate = element_coordinate(body, groups, inner, spec.vec)
     return Sweep(
-        load_coordinates=_coordinates(body, groups, vectors, sources.early),
-        coordinates=_coordinates(body, groups, unloaded, late),
+        load_coordinates=_coordinates(
+            body, groups, [*vectors, *body.reads(sources.positions)], [*sources.early, *body.closure(sources.positions)]
+        ),
+        coordinates=_coordinates(body, groups, unloaded, exprs),
         arrays=(
             *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
             *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.loaded),
         ),
         loads=(
             *(f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
-            *(f"q{fid}[u] = {sources.load(fid, packed=True)};" for fid in sources.loaded),
+            *sources.position_lines(),
+            *(f"q{fid}[u] = {sources.load(fid)};" for fid in sources.loaded),
         ),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
             *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
-            *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = {sources.load(fid)};" for fid in sources.found),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
         ),
         element=(
@@ -72,8 +73,7 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -
             *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
             *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
             *(strided_load(body, fid, groups, inner) for fid in moving if fid in strided),
-            *(sources.statement(expr) or body.statement(expr, coordinate)
-              for expr in element if expr not in sources.early),
+            *(body.statement(expr, coordinate) for expr in element),
             *(f"{tile_element(body, fid)} = {body.operand(fid, body.value(fid).dtype)};"
               for fid in outputs if fid in tiled),
             *(element_store(body, fid, fid in strided, groups, inner) for fid in stored),
@@ -104,45 +104,49 @@ def _coordinates(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """Which index ops read whole vectors: those ``early`` with the inputs, before anything is computed, and those that
-    wait until the position is ``found``, which is the same for all elements of a vector."""
+    """The index ops ``early`` read whole vectors, with the inputs and before anything is computed but the positions
+    where they read."""
 
     body: Body
     groups: tuple[Group, ...]
     early: tuple[Expr, ...]
-    late: tuple[Expr, ...]
 
     @property
     def loaded(self) -> tuple[int, ...]:
         return tuple(expr.outputs[0] for expr in self.early)
 
     @property
-    def found(self) -> tuple[int, ...]:
-        return tuple(expr.outputs[0] for expr in self.late)
+    def positions(self) -> tuple[int, ...]:
+        """The values that say where they read."""
+        found = (self.body.domain.sources[fid].position for fid in self.loaded)
+        return tuple(dict.fromkeys(position.index for position in found if position is not None))
 
-    def load(self, fid: int, *, packed: bool = False) -> str:
+    def position_lines(self) -> tuple[str, ...]:
+        """The lines that find the positions."""
+        body, coordinate = self.body, self._coordinate()
+        exprs = [expr for expr in body.closure(self.positions) if not body.is_scalar(expr.outputs[0])]
+        return (
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
+            *(body.statement(expr, coordinate) for expr in exprs),
+        )
+
+    def load(self, fid: int) -> str:
         """The vector that the index op with the result ``fid`` reads."""
-        coordinate = element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
-        address, fill = self.body.elsewhere(fid, coordinate), f"fb::splat<kVec>({self.body.fill(fid)})"
-        if packed:
-            return self.body.bounded(fid, coordinate, f"fb::load_packed<kVec>({address})", f"fb::pack({fill})")
-        return self.body.bounded(fid, coordinate, f"fb::load<kVec>({address})", fill)
+        coordinate = self._coordinate()
+        load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
+        return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
-    def statement(self, expr: Expr) -> str:
-        """An element of a vector that is there already; empty for any other expr."""
-        (fid, *_) = expr.outputs
-        return f"const {self.body.c_type(fid)} t{fid} = x{fid}[k];" if expr in self.late else ""
+    def _coordinate(self) -> Callable[[int], str]:
+        return element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
 
 
 def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:
     inner = len(body.domain.axes) - 1
-    early, late = list[Expr](), list[Expr]()
+    early = list[Expr]()
     for expr in exprs:
         access = body.domain.sources.get(expr.outputs[0])
         if op_of(expr).kind is not Kind.INDEX or access is None or body.domain.unit_stride(access, inner) is None:
             continue
-        if access.position is None:
+        if access.position is None or inner not in body.axes_of(access.position.index):
             early.append(expr)
-        elif inner not in body.axes_of(access.position.index):
-            late.append(expr)
-    return _Sources(body=body, groups=tuple(groups), early=tuple(early), late=tuple(late))
+    return _Sources(body=body, groups=tuple(groups), early=tuple(early))

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 3;  // blocks that share a row; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_0a6f2a909552d4c8(
+reduction_inner_8a8d836b768f7103(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P5,  // partial results of mean
     float* __restrict__ P6,  // partial results of biased_m2
@@ -30,7 +30,7 @@ reduction_inner_0a6f2a909552d4c8(
   fb::Moments<float> w5;
   const Index first = begin + Index(lane) * kVec;
   Index col = first;
-  for (int64_t stop = begin + int64_t(4) * kThreadsPerRow * kVec; col < end; stop = begin + 16 * (stop - begin)) {
+  for (int64_t stop = begin + int64_t(kThreadsPerRow) * kVec; col < end; stop = begin + 4 * (stop - begin)) {
     const Index until = stop < end ? stop : end;
     FUSEBUILD_UNROLL_BY(4)
     for (; col < until; col += kThreadsPerRow * kVec) {
@@ -57,4 +57,4 @@ reduction_inner_0a6f2a909552d4c8(
   P7[split * n1 + row] = a5.v2;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_0a6f2a909552d4c8)
+FUSEBUILD_ENTRY(reduction_inner_8a8d836b768f7103)

@@ -9,7 +9,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_344ea46637e2b824(
+pointwise_463236415c89255f(
     const int64_t* __restrict__ T1,  // ids: int64[T]
     __nv_bfloat16* __restrict__ T2,  // y: bfloat16[T, D]
     const __nv_bfloat16* __restrict__ X2,  // table: bfloat16[V, D], for y
@@ -20,6 +20,7 @@ pointwise_344ea46637e2b824(
   const Index total = n0 * n1;
   const Index first = (Index(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x()) * kVec;
 
+  fb::Packed<__nv_bfloat16, kVec> q2[kUnroll];
   FUSEBUILD_UNROLL
   for (int u = 0; u < kUnroll; ++u) {
     const Index i = first + Index(u) * (kThreads * kVec);
@@ -27,7 +28,14 @@ pointwise_344ea46637e2b824(
     const Index i1 = i % Index(n1);
     const Index i0 = i / Index(n1);
     const int64_t t1 = T1[i0];  // ids
-    const fb::Vec<__nv_bfloat16, kVec> x2 = fb::load<kVec>(X2 + i1 + fb::inside(t1, X2_size) * X2_stride);
+    q2[u] = fb::load_packed<kVec>(X2 + i1 + fb::inside(t1, X2_size) * X2_stride);
+  }
+
+  FUSEBUILD_UNROLL
+  for (int u = 0; u < kUnroll; ++u) {
+    const Index i = first + Index(u) * (kThreads * kVec);
+    if (i >= total) break;
+    const fb::Vec<__nv_bfloat16, kVec> x2 = fb::unpack(q2[u]);
     fb::Vec<__nv_bfloat16, kVec> v2;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -38,4 +46,4 @@ pointwise_344ea46637e2b824(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_344ea46637e2b824)
+FUSEBUILD_ENTRY(pointwise_463236415c89255f)

@@ -1,15 +1,15 @@
 // rope.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 19: 10}
-// schedule: threads=256 unroll=2 min_blocks=4
+// schedule: threads=256 unroll=1 min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_214535a1175938d4(
+pointwise_52ef648c91e7c3ee(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, D]
     const float* __restrict__ T1,  // c: float[M, D]
     const float* __restrict__ T2,  // s: float[M, D]
@@ -80,4 +80,4 @@ pointwise_214535a1175938d4(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_214535a1175938d4)
+FUSEBUILD_ENTRY(pointwise_52ef648c91e7c3ee)
