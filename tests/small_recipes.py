@@ -59,9 +59,10 @@ def text_of(
     name: str = "test",
     scalars: Mapping[str, str] | None = None,
     cases: str = "",
+    extents: str = "",
 ) -> str:
     """A recipe's text. ``inputs`` and ``outputs`` map names to what stands after the colon."""
-    lines = [f"fusion: {name}", "inputs:"]
+    lines = [f"fusion: {name}", *(["extents:", f"  {extents}"] if extents else []), "inputs:"]
     lines += [f"  {key}: {value}" for key, value in inputs.items()]
     if scalars:
         lines += ["scalars:", *(f"  {key}: {value}" for key, value in scalars.items())]

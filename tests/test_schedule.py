@@ -183,12 +183,13 @@ SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
 class TestPointwise:
     def test_variants_and_guards(self) -> None:
         found = variants("pointwise", POINTWISE, M=1024, N=1024)
-        assert names(found) == ["vec8_int32", "scalar_int32", "scalar_int64"]
+        assert names(found) == ["vec8_int32", "shifted_vec8_int32", "scalar_int64"]
         assert found[0].guard == (
             SMALL, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", 1, 16), ("aligned", 3, 16),
         )  # fmt: skip
-        assert [variant.guard for variant in found[1:]] == [(SMALL,), ()]
-        assert [(k.vec, k.index) for v in found for k in kernels(v)] == [(8, "int32_t"), (1, "int32_t"), (1, "int64_t")]
+        assert [variant.guard for variant in found[1:]] == [(SMALL, ("aligned", 0, 16), ("aligned", 3, 16)), ()]
+        assert [(k.vec, k.index) for v in found for k in kernels(v)] == [(8, "int32_t"), (8, "int32_t"), (1, "int64_t")]
+        assert [kernels(variant)[0].shifted for variant in found] == [False, True, False]
 
     def test_the_narrowest_tensor_decides_the_vector(self) -> None:
         def width(inputs: Mapping[str, str], output: str) -> int:
@@ -212,6 +213,9 @@ class TestPointwise:
             ("vec4_int32", (("aligned", 0, 16), ("aligned", 1, 16))), ("scalar_int32", ()),
         ]  # fmt: skip
         assert [(v.name, v.guard) for v in of(15)] == [("scalar_int32", ())]
+        assert [(v.name, v.guard) for v in of(100001)] == [
+            ("shifted_vec4_int32", (("aligned", 0, 16), ("aligned", 1, 16))), ("scalar_int64", ()),
+        ]  # fmt: skip
         assert names(of(2**31)) == ["scalar_int64"]
 
     def test_a_zero_dim_result_is_one_scalar_kernel(self) -> None:
@@ -242,8 +246,9 @@ class TestPointwise:
 class TestReduction:
     def test_inner(self) -> None:
         found = variants("reduction", ROW_SUM, M=16384, N=4096)
-        assert names(found) == ["vec4_int32", "scalar_int32", "scalar_int64"]
+        assert names(found) == ["vec4_int32", "shifted_vec4_int32", "scalar_int64"]
         assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16))
+        assert found[1].guard == (("lt", "N", INDEX_HEADROOM), ("aligned", 0, 16))
         (launch,) = found[0].launches
         threads = RowThreads(per_row=128, rows=1)
         assert launch.kernel.heuristics == InnerHeuristics(threads=threads, splits=1)
@@ -299,14 +304,14 @@ def persistent(spec: KernelSpec) -> PersistentHeuristics:
 class TestInnerPersistent:
     def test_variants_and_guards(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=16384, N=8192)
-        assert names(found) == ["registers_vec8_int32", "shared_vec8_int32", "registers_vec1_int32",
+        assert names(found) == ["registers_vec8_int32", "shared_vec8_int32", "shifted_vec8_int32",
                                 "reread_scalar_int64"]  # fmt: skip
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
         assert found[0].guard == (*dense, ("le", "N", 8192))
         assert found[1].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
-        assert found[2].guard[0] == small
+        assert found[2].guard == (small, ("aligned", 0, 16), ("aligned", y, 16), ("le", "N", 16384 - 7))
         assert found[3].guard == ()
 
     def test_registers_hold_the_row(self) -> None:
@@ -346,7 +351,8 @@ class TestInnerPersistent:
         assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
 
     def test_values_by_the_element_take_a_register_each(self) -> None:
-        found = {variant.name: variant for variant in variants("inner_persistent", SOFTMAX, M=16, N=65536)}
+        task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents="N: {multiple_of: 8}")
+        found = {variant.name: variant for variant in variants("inner_persistent", task, M=16, N=65536)}
         heuristics = persistent(kernels(found["registers_vec1_int32"])[0])
         assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 4)
 
@@ -406,7 +412,7 @@ class TestClusters:
     def test_go_before_the_other_variants_for_long_rows_alone(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
         assert names(found) == ["cluster4_vec8_int32", "registers_vec8_int32", "shared_vec8_int32",
-                                "registers_vec1_int32", "reread_scalar_int64"]  # fmt: skip
+                                "shifted_vec8_int32", "reread_scalar_int64"]  # fmt: skip
         assert found[0].guard[-2:] == (("lt", CLUSTER_ROW_BYTES, ("mul", 2, "N")), ("le", "N", 65536))
         assert found[0].guard[:-2] == found[1].guard[:-1]
         (launch,) = found[0].launches

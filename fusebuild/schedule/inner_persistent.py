@@ -47,6 +47,7 @@ from fusebuild.schedule.rows import (
     reduced_axes,
     row_threads,
 )
+from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
 ONE_BLOCK = 65536
@@ -153,7 +154,10 @@ class InnerPersistentScheduler:
             _registers(task, target, domain, columns, vec, (small, *vector), sizes),
             _shared(task, target, domain, columns, vec, (small, *vector), sizes),
         ]
-        if vec > 1:
+        if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
+            guard = (small, *shifted_guards(task, domain, vec))
+            variants.append(_registers(task, target, domain, columns, vec, guard, sizes, shifted=True))
+        elif vec > 1:
             variants.append(_registers(task, target, domain, columns, 1, (small,), sizes))
         if vec > 1 and not cluster and not _fits_shared(task, target, domain, hint(columns, sizes)):
             variants.append(_reread(task, domain, columns, vec, "int32_t", (small, *vector), sizes))
@@ -220,27 +224,32 @@ def _registers(
     vec: int,
     guard: tuple[Formula, ...],
     sizes: Mapping[str, int],
+    *,
+    shifted: bool = False,
 ) -> VariantSpec:
-    """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread."""
+    """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
+    ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
     cached = cached_inputs(task, domain)
     vector_bytes = _vector_bytes(task, cached, vec)
     # What combines with a lambda has more than one number to keep, and temporaries.
     available = REGISTER_BYTES // 2 if any(task.fusion.exprs[index].combine for index in task.exprs) else REGISTER_BYTES
     most = max(1, available // vector_bytes) if cached else max(1, 16 // vec)
-    size = hint(columns, sizes)
+    before = vec - 1 if shifted else 0
+    size = hint(columns, sizes) + before
+    tight = shifted and hint(columns, sizes) % vec != 0
     wanted = min(4 if vec > 1 else 16, most)
-    threads, chunks = _layout(size, vec, wanted, most)
+    threads, chunks = _layout(size, vec, wanted, most, tight=tight)
     kept = tuple(kept_values(task, domain))
     if kept and not _lasts(task, target, threads, chunks * vec, cached, kept):
-        fewer = _layout(size, vec, -(-wanted // 2), most)
+        fewer = _layout(size, vec, -(-wanted // 2), most, tight=tight)
         if _lasts(task, target, fewer[0], fewer[1] * vec, cached, kept):
             threads, chunks = fewer
         else:
             kept = ()
     heuristics = PersistentHeuristics(threads=threads, storage="registers", chunks=chunks, cached=cached, kept=kept)
-    fits: Formula = ("le", columns, threads.per_row * chunks * vec)
-    name = f"registers_vec{vec}_int32"
-    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics)
+    fits: Formula = ("le", columns, threads.per_row * chunks * vec - before)
+    name = f"{'shifted' if shifted else 'registers'}_vec{vec}_int32"
+    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics, shifted=shifted)
 
 
 def _cluster(
@@ -302,10 +311,12 @@ def _exchanges(task: Task, warps: int) -> bool:
     return 8 * max(parts) * warps <= CLUSTER_BUFFER_BYTES
 
 
-def _layout(size: int, vec: int, vectors: int, most: int) -> tuple[RowThreads, int]:
-    """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most."""
+def _layout(size: int, vec: int, vectors: int, most: int, *, tight: bool = False) -> tuple[RowThreads, int]:
+    """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most, and
+    where they are not ``tight`` a power of two, for rows that are somewhat longer."""
     threads = row_threads(size, vec, vectors)
-    return threads, min(most, next_power_of_two(-(-size // (threads.per_row * vec))))
+    chunks = -(-size // (threads.per_row * vec))
+    return threads, min(most, chunks if tight else next_power_of_two(chunks))
 
 
 def _lasts(
@@ -373,6 +384,8 @@ def _variant(
     index: str,
     heuristics: PersistentHeuristics,
     shared_bytes: Formula = 0,
+    *,
+    shifted: bool = False,
 ) -> VariantSpec:
     kernel = KernelSpec(
         template="inner_persistent",
@@ -382,6 +395,7 @@ def _variant(
         index=index,
         vec=vec,
         heuristics=heuristics,
+        shifted=shifted,
     )
     rows = axis_product(domain, kept_axes(domain))
     launch = LaunchSpec(

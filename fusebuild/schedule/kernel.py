@@ -60,7 +60,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices."""
+    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
+    ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`."""
 
     template: str
     task: Task
@@ -69,6 +70,7 @@ class KernelSpec:
     index: str
     vec: int
     heuristics: object
+    shifted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

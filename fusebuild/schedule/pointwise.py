@@ -2,6 +2,10 @@
 
 All axes are flattened into one index; a tensor that lacks an axis (a broadcast) recovers its coordinates by division,
 which costs nothing next to memory. Values that do not change along the innermost axis are computed once a vector.
+
+Rows that are no multiple of a vector have vectors that belong to two of them (``shifted``). Dense tensors do not mind,
+but for the last vector. What repeats with each row is cut out of aligned words, and read around the row's end; all
+else is read by elements, whose coordinates count on from those of the vector.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from fusebuild.schedule.kernel import (
     LaunchSpec,
     Rejection,
     VariantSpec,
+    Width,
     any_domain,
     axis_product,
     fits_int32,
@@ -28,6 +33,7 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
+from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
 
@@ -67,23 +73,43 @@ class PointwiseScheduler:
         sources = [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
         vector = vector_guards(task, domain, inner, vec, also=sources) if domain.axes else ()
         small = fits_int32(total)
-        variants = [
+        one_by_one: Width = ("scalar_int32", (small,), 1, "int32_t")
+        is_odd = bool(domain.axes) and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain)
+        if is_odd:
+            one_by_one = (f"shifted_vec{vec}_int32", (small, *shifted_guards(task, domain, vec)), vec, "int32_t")
+        ways: list[Width] = [
             (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
-            ("scalar_int32", (small,), 1, "int32_t"),
+            one_by_one,
             ("scalar_int64", (), 1, "int64_t"),
         ]
-        return usable(
-            [
-                VariantSpec(
-                    name=name, guard=guard, launches=(_launch(task, target, domain, total, width, index, sizes),)
-                )
-                for name, guard, width, index in (variants if vec > 1 else variants[1:])
-            ]
-        )
+        variants = []
+        for name, guard, width, index in ways if vec > 1 else ways[1:]:
+            shifted = is_odd and name == one_by_one[0]
+            launch = _launch(task, target, domain, total, width, index, sizes, shifted=shifted)
+            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,)))
+        return usable(variants)
+
+
+def _pays(domain: AxisDomain) -> bool:
+    """Whether more tensors are flat, and gain from shifted vectors, than are read by elements along the innermost axis:
+    those lose by them, since neighbouring threads do not read neighbouring elements."""
+    inner, flat = len(domain.axes) - 1, flat_fids(domain)
+    own = [access for access in domain.accesses.values() if inner in access.axes and access.fid not in flat]
+    single = [access for access in own if access.axes != (inner,) or access.strides[inner] != 1]
+    elsewhere = [access for access in domain.sources.values() if inner in access.axes]
+    return len(single) + len(elsewhere) < len(flat)
 
 
 def _launch(
-    task: Task, target: Target, domain: AxisDomain, total: Formula, vec: int, index: str, sizes: Mapping[str, int]
+    task: Task,
+    target: Target,
+    domain: AxisDomain,
+    total: Formula,
+    vec: int,
+    index: str,
+    sizes: Mapping[str, int],
+    *,
+    shifted: bool,
 ) -> LaunchSpec:
     heuristics = choose(task, target, domain, vec, hint(total, sizes))
     kernel = KernelSpec(
@@ -94,6 +120,7 @@ def _launch(
         index=index,
         vec=vec,
         heuristics=heuristics,
+        shifted=shifted,
     )
     per_block = heuristics.threads * heuristics.unroll * vec
     return LaunchSpec(kernel=kernel, grid=(ceil_div(total, per_block), 1, 1), block=(heuristics.threads, 1, 1))

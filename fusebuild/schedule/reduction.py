@@ -11,7 +11,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.formula import Formula, ceil_div, product
 from fusebuild.ir import DType, Task
@@ -25,6 +25,7 @@ from fusebuild.schedule.kernel import (
     VariantSpec,
     axis_product,
     extent_parameters,
+    fits_int32,
     hint,
     reductions,
     rejection,
@@ -41,6 +42,7 @@ from fusebuild.schedule.rows import (
     RowThreads,
     check_outputs,
     check_reductions,
+    check_running,
     kept_axes,
     levels,
     next_power_of_two,
@@ -48,6 +50,7 @@ from fusebuild.schedule.rows import (
     row_threads,
     vector_of_states,
 )
+from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -123,7 +126,13 @@ class ReductionScheduler:
         vec = vector_width(task, domain, inner)
         vec = vec if is_inner else vector_of_states(task, vec)
         make = _inner if is_inner else _outer
-        return usable([make(task, target, domain, *width, sizes) for width in widths(task, domain, vec)])
+        variants = [make(task, target, domain, *width, sizes) for width in widths(task, domain, vec)]
+        columns = axis_product(domain, reduced_axes(domain))
+        is_plain = check_running(self.name, task) is None and len(reduced_axes(domain)) == 1
+        if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
+            name, guard = f"shifted_vec{vec}_int32", (fits_int32(columns), *shifted_guards(task, domain, vec))
+            variants[1] = _inner(task, target, domain, name, guard, vec, "int32_t", sizes, shifted=True)
+        return usable(variants)
 
 
 def _inner(
@@ -135,6 +144,8 @@ def _inner(
     vec: int,
     index: str,
     sizes: Mapping[str, int],
+    *,
+    shifted: bool = False,
 ) -> VariantSpec:
     rows = axis_product(domain, kept_axes(domain))
     columns = axis_product(domain, reduced_axes(domain))
@@ -144,7 +155,7 @@ def _inner(
     if splits > 1:
         threads = RowThreads(per_row=256, rows=1)
     heuristics = InnerHeuristics(threads=threads, splits=splits)
-    kernel = _kernel("reduction_inner", task, domain, vec, index, heuristics, splits)
+    kernel = replace(_kernel("reduction_inner", task, domain, vec, index, heuristics, splits), shifted=shifted)
     launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
     return _with_finish(launch, name, guard, rows, splits, sizes)
 

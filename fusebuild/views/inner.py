@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.body import Body, Group
 from fusebuild.ir import Expr
@@ -11,6 +11,7 @@ from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import kept_axes, levels, reduced_axes
+from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.kernel_view import (
     KernelView,
     Lines,
@@ -26,6 +27,7 @@ from fusebuild.views.kernel_view import (
     strided_element,
 )
 from fusebuild.views.lambdas import combined, folded, foldings
+from fusebuild.views.shifted import INSIDE, if_inside, nearest_column, row_shift, row_vector, with_nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,11 @@ def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) ->
     )
 
 
-def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tuple[Lines, Lines]:
-    """``(coordinates and statistics of the row, base addresses)`` before the first sweep."""
+def row_setup(
+    rows: Rows, outputs: Sequence[int], level: dict[int, int], fetched: Container[int] = ()
+) -> tuple[Lines, Lines]:
+    """``(coordinates and statistics of the row, base addresses and where vectors begin)`` before the first sweep; the
+    ``fetched`` inputs have no base."""
     body = rows.body
     touched = [*rows.reads, *outputs]
     needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
@@ -76,7 +81,9 @@ def row_setup(rows: Rows, outputs: Sequence[int], level: dict[int, int]) -> tupl
         *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
-    return lines, tuple(row_base(rows, fid, outputs) for fid in touched if rows.has_columns(fid))
+    based = [fid for fid in touched if rows.has_columns(fid) and fid not in fetched]
+    bases = (row_base(rows, fid, outputs) for fid in based)
+    return lines, (*bases, *row_shift(body, rows.row, rows.reads))
 
 
 def row_base(rows: Rows, fid: int, outputs: Container[int]) -> str:
@@ -98,46 +105,55 @@ def row_sweep(
     vectors = [fid for fid in reads if is_vector(body, fid)]
     moving = [fid for fid in reads if rows.inner in body.domain.accesses[fid].axes]
     hoisted, inside = body.split(exprs, [rows.inner])
-    coordinate = element_coordinate(body, [rows.row, rows.column], rows.inner, body.spec.vec)
+    coordinate = row_coordinate(rows)
     needed = body.needs_coordinates(reads, rows.column) | (body.coordinate_axes(exprs) & {*rows.column.axes})
     needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
+    elements = (
+        *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
+        *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
+        *(body.statement(expr, coordinate) for expr in inside),
+    )
     return Sweep(
-        coordinates=body.coordinates(rows.column, needed),
+        coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.shifted else ())),
         loads=tuple(line for fid in vectors for line in loads(fid)),
         vector=(
             *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
               for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
-        element=(
-            *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
-            *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
-            *(body.statement(expr, coordinate) for expr in inside),
-        ),
+        element=with_nearest(elements, "col", "columns") if body.spec.shifted else elements,
     )  # fmt: skip
 
 
+def row_coordinate(rows: Rows) -> Callable[[int], str]:
+    """Coordinates of an element of the row."""
+    if rows.body.spec.shifted:
+        return element_coordinate(rows.body, [rows.row, nearest_column(rows.column)], rows.inner, 1)
+    return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec)
+
+
+def row_element(rows: Rows, fid: int) -> str:
+    """The element of tensor ``fid``, whose elements are not neighbours in memory."""
+    if rows.body.spec.shifted:
+        return f"r{fid}[{rows.body.offset(fid, [nearest_column(rows.column)])}]"
+    return f"r{fid}[{strided_element(rows.body, fid, [rows.column], rows.inner)}]"
+
+
 def row_element_load(rows: Rows, fid: int) -> str:
-    offset = strided_element(rows.body, fid, [rows.column], rows.inner)
-    return scalar_load(rows.body, fid, f"r{fid}[{offset}]")
+    return scalar_load(rows.body, fid, row_element(rows, fid))
 
 
 def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     """Stores of outputs that change along the row."""
-    body = rows.body
-    strided = [fid for fid in outputs if not is_vector(body, fid)]
-    group = [rows.column]
+    body, shifted = rows.body, rows.body.spec.shifted
+    wide = [fid for fid in outputs if (fid in flat_fids(body.domain) if shifted else is_vector(body, fid))]
+    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+    strided = tuple(f"{row_element(rows, fid)} = {value[fid]};" for fid in outputs if fid not in wide)
+    store = "fb::store_inside({}, {}, inside);" if shifted else "fb::store({}, {});"
     return Sweep(
-        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in outputs if fid not in strided),
-        element=tuple(
-            f"r{fid}[{strided_element(body, fid, group, rows.inner)}] = {body.operand(fid, body.value(fid).dtype)};"
-            if fid in strided
-            else f"o{fid}[k] = {body.operand(fid, body.value(fid).dtype)};"
-            for fid in outputs
-        ),
-        stores=tuple(
-            f"fb::store(r{fid} + {body.offset(fid, group)}, o{fid});" for fid in outputs if fid not in strided
-        ),
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in wide),
+        element=(*(f"o{fid}[k] = {value[fid]};" for fid in wide), *if_inside(body, strided)),
+        stores=tuple(store.format(f"r{fid} + {body.offset(fid, [rows.column])}", f"o{fid}") for fid in wide),
     )
 
 
@@ -180,7 +196,8 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         totals = accumulate(body, own)
         results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = _reduction(heuristics, accumulators(body, own))
-        parts = Sweep(accumulators=totals.accumulators, accumulate=totals.accumulate, results=results)
+        updates = if_inside(body, totals.accumulate)
+        parts = Sweep(accumulators=totals.accumulators, accumulate=updates, results=results)
         sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
     if wide:
         final = kept.around(rows, wide, known, loader)
@@ -251,22 +268,23 @@ class _Loader:
         """Loads of the whole row into registers, all in flight before the first is used."""
         if not self._heuristics.in_registers:
             return ()
-        return tuple(f"c{fid}[c] = {self._global(fid, 'load_packed')};" for fid in self._heuristics.cached)
+        return tuple(f"c{fid}[c] = {self.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
         declaration = f"const fb::Vec<{self.rows_of.body.c_type(fid)}, kVec> v{fid}"
         if fid not in self._heuristics.cached:
-            return (f"{declaration} = {self._global(fid)};",)
+            return (f"{declaration} = {self.from_memory(fid)};",)
         if self._heuristics.in_registers:
             return (f"{declaration} = fb::unpack(c{fid}[c]);",)
         if fid in self._in_shared:
             return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
         self._in_shared.add(fid)
-        return (f"{declaration} = {self._global(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
+        return (f"{declaration} = {self.from_memory(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
 
-    def _global(self, fid: int, function: str = "load") -> str:
-        return f"fb::{function}<kVec>(r{fid} + {self.rows_of.body.offset(fid, [self.rows_of.column])})"
+    def from_memory(self, fid: int, *, packed: bool = False) -> str:
+        """The call that fetches the current vector of input ``fid`` from global memory."""
+        return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:
@@ -279,8 +297,12 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, outputs, level)
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
-    loads = global_loads(rows)
-    sweep = row_sweep(rows, combined(body, indices), known, loads, "v{0}[k]")
+    targets = combined(body, indices)
+    sweep = (
+        _loaded_ahead(rows, targets, known)
+        if spec.shifted
+        else row_sweep(rows, targets, known, global_loads(rows), "v{0}[k]")
+    )
     totals, running = accumulate(body, indices, is_first="is_first && k == 0"), read_rows_once(body, indices)
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if heuristics.splits > 1:
@@ -291,16 +313,37 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     else:
         lines = (*totals.results, *row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
-    parts = Sweep(accumulate=totals.accumulate, reduce=reduce)
+    parts = Sweep(accumulate=if_inside(body, totals.accumulate), reduce=reduce)
     return make_view(
         spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(running, sweep, parts),), epilogue=epilogue,
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
 
 
+def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> Sweep:
+    """The sweep that computes ``targets``. Flat tensors are loaded into arrays by ``loads``, several vectors before the
+    first is used: what a vector may touch is tested first, and no compiler moves loads past tests."""
+    body, ahead = rows.body, dict[int, str]()
+
+    def take(fid: int) -> Lines:
+        declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
+        if fid not in flat_fids(body.domain):
+            return (f"{declaration} = {row_vector(body, fid, rows.column)};",)
+        ahead[fid] = f"p{fid}[u] = {row_vector(body, fid, rows.column, packed=True)};"
+        return (f"{declaration} = fb::unpack(p{fid}[u]);",)
+
+    sweep = row_sweep(rows, targets, known, take, "v{0}[k]")
+    return replace(
+        sweep,
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in ahead),
+        loads=tuple(ahead.values()),
+        vector=(*sweep.loads, *sweep.vector),
+    )
+
+
 def global_loads(rows: Rows) -> Callable[[int], Lines]:
     def lines(fid: int) -> Lines:
-        offset = rows.body.offset(fid, [rows.column])
-        return (f"const fb::Vec<{rows.body.c_type(fid)}, kVec> v{fid} = fb::load<kVec>(r{fid} + {offset});",)
+        declaration = f"const fb::Vec<{rows.body.c_type(fid)}, kVec> v{fid}"
+        return (f"{declaration} = {row_vector(rows.body, fid, rows.column)};",)
 
     return lines

@@ -74,6 +74,7 @@ class KernelView:
     lambdas: tuple[Lines, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
+    shifted: bool = False
 
 
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
@@ -87,6 +88,7 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
+        shifted=spec.shifted,
         **(defaults | parts),  # type: ignore[arg-type]
     )
 

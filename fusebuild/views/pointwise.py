@@ -9,6 +9,7 @@ from fusebuild.body import Body, Group
 from fusebuild.ir import Expr
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.kernel_view import (
     KernelView,
     Sweep,
@@ -19,12 +20,13 @@ from fusebuild.views.kernel_view import (
     scalar_load,
     strided_load,
 )
+from fusebuild.views.shifted import with_nearest
 
 
 def pointwise(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
-    sweep = elements(body, [group])
+    sweep = shifted_elements(body, group) if spec.shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
     return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
@@ -82,6 +84,68 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -
             f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
         ),
     )  # fmt: skip
+
+
+def shifted_elements(body: Body, group: Group) -> Sweep:
+    """The walk over vectors of neighbouring elements that may be of two rows, and of which the last one may be cut off.
+
+    Vectors of flat tensors are loaded before any is computed. What changes along rows alone is loaded around a row's
+    end. The rest is read at the coordinates of each element.
+    """
+    domain, outputs = body.domain, body.task.outputs
+    every, inner = tuple(range(len(domain.axes))), len(domain.axes) - 1
+    exprs, reads = body.closure(outputs), body.reads(outputs)
+    flat = [fid for fid in reads if fid in flat_fids(domain)]
+    rings = [fid for fid in reads if domain.accesses[fid].axes == (inner,) and is_vector(body, fid) and inner > 0]
+    steady = [fid for fid in reads if not domain.accesses[fid].axes]
+    single = [fid for fid in reads if fid not in (*flat, *rings, *steady)]
+    wide = [fid for fid in outputs if fid in flat_fids(domain)]
+    strided = [fid for fid in outputs if fid not in wide]
+    element = Group(name="at", axes=group.axes) if group.axes == (inner,) else group
+    read = body.coordinate_axes(exprs)
+    counted = body.needs_coordinates([*single, *strided], element) | read
+    walked = {axis for axis in every if axis >= min(counted)} if counted and inner > 0 else set()
+    coordinates = body.coordinates(group, walked | ({inner} if rings else set()))
+    hoisted, moving = body.split(exprs, every)
+    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+    around = f"i{inner}, Index({body.extents[inner]})"
+    own = (
+        *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in (*flat, *rings)),
+        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
+        *(body.statement(expr, lambda axis: body.coordinate(element, axis)) for expr in moving),
+        *(f"v{fid}[k] = {value[fid]};" for fid in wide),
+        *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
+    )
+    return Sweep(
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
+        loads=tuple(f"p{fid}[u] = fb::load_packed_up_to<kVec>(T{fid} + i, total - i);" for fid in flat),
+        coordinates=tuple(_mutable(line, walked) for line in coordinates),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_around<kVec>(T{fid}, {around});"
+              for fid in rings),
+            *(scalar_load(body, fid, f"T{fid}[0]") for fid in steady),
+            *(body.statement(expr) for expr in hoisted),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in wide),
+        ),
+        element=(*with_nearest(own, "i", "total"), *_count_on(body, walked)),
+        stores=tuple(f"fb::store_up_to(T{fid} + i, v{fid}, total - i);" for fid in wide),
+    )  # fmt: skip
+
+
+def _mutable(line: str, walked: Collection[int]) -> str:
+    """The declaration of a coordinate that counts on, if it is one of those ``walked``."""
+    counts = any(line.startswith(f"const Index i{axis} =") for axis in walked)
+    return line.removeprefix("const ") if counts else line
+
+
+def _count_on(body: Body, walked: Collection[int]) -> tuple[str, ...]:
+    """The line that takes the coordinates ``walked`` to the next element; those of the last one stay."""
+    text = ""
+    for axis in sorted(walked):
+        wrapped = f"if (++i{axis} == Index({body.extents[axis]})) {{ i{axis} = 0; {text} }}"
+        text = f"++i{axis};" if axis == 0 else wrapped.replace("  }", " }")
+    return (f"if (i + k + 1 < total) {{ {text} }}",) if text else ()
 
 
 def tile_element(body: Body, fid: int) -> str:

@@ -17,6 +17,7 @@
 #include "fusebuild/math.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/scan.cuh"
+#include "fusebuild/shifted.cuh"
 #include "fusebuild/tile.cuh"
 #include "fusebuild/vec.cuh"
 #include "fusebuild/welford.cuh"

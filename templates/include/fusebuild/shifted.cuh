@@ -1,0 +1,142 @@
+// Vectors that lie where memory is aligned, whatever row their elements are of: rows of any length move in
+// 16-byte accesses so. The first and the last vector of a row share elements with the rows beside it; those
+// are loaded with the row's own, but neither combined nor stored.
+
+#pragma once
+
+#include "fusebuild/vec.cuh"
+
+namespace fusebuild {
+
+// How far before element `first` of a tensor the aligned vector begins that it is in.
+template <int N>
+FUSEBUILD_DEVICE int shift_of(int64_t first) {
+  return static_cast<int>(first & (N - 1));
+}
+
+// How many elements from a row's first one on may be read: `left` are there in all, and no vector of the row
+// reaches further than N beyond it.
+template <int N, typename Index>
+FUSEBUILD_DEVICE Index readable_of(Index columns, int64_t left) {
+  return left < int64_t(columns) + N ? static_cast<Index>(left) : columns + N;
+}
+
+// Bit k says whether column `col` + k is one of the row's; at least one is.
+template <int N, typename Index>
+FUSEBUILD_DEVICE unsigned inside_of(Index col, Index columns) {
+  constexpr unsigned kAll = (1u << N) - 1;
+  const unsigned from_first = col < 0 ? kAll << static_cast<int>(-col) : kAll;
+  const unsigned after_last = columns - col < N ? kAll << static_cast<int>(columns - col) : 0;
+  return from_first & ~after_last & kAll;
+}
+
+FUSEBUILD_DEVICE bool is_inside(unsigned inside, int k) { return (inside >> k & 1) != 0; }
+
+// The column of the row that is the nearest to `col`: what may be read in its place.
+template <typename Index>
+FUSEBUILD_DEVICE Index nearest_column(Index col, Index columns) {
+  const Index from_first = col < 0 ? 0 : col;
+  return from_first < columns ? from_first : columns - 1;
+}
+
+// The aligned vector at `address`, where only `readable` elements may be read, at least one; those beyond are
+// zero.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Packed<T, N> load_packed_up_to(const T* address, Index readable) {
+  if (readable >= N) return load_packed<N>(address);
+  Vec<T, N> values = {};
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N - 1; ++k)
+    if (k < readable) values[k] = address[k];
+  return pack(values);
+}
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_up_to(const T* address, Index readable) {
+  return unpack(load_packed_up_to<N>(address, readable));
+}
+
+// Stores those of an aligned vector's elements that are `inside`.
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_inside(T* address, const Vec<T, N>& values, unsigned inside) {
+  if (inside == (1u << N) - 1) {
+    store(address, values);
+  } else {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k)
+      if (is_inside(inside, k)) address[k] = values[k];
+  }
+}
+
+// Stores an aligned vector where only `writable` elements may be written.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE void store_up_to(T* address, const Vec<T, N>& values, Index writable) {
+  store_inside(address, values, inside_of<N>(Index(0), writable));
+}
+
+// Each register gets what the one `kStep` above it has, or keeps its own.
+template <int kStep, int kCount>
+FUSEBUILD_DEVICE void move_down(uint32_t (&registers)[kCount], bool moves) {
+  FUSEBUILD_UNROLL
+  for (int r = 0; r < kCount - kStep; ++r) registers[r] = moves ? registers[r + kStep] : registers[r];
+}
+
+// Puts into `values` what the row `row` has from column `col` on, aligned or not: cut out of the aligned
+// words around it. False where those are not all of the row, and could lie outside of the tensor.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec<T, N>& values) {
+  using Word = typename Packed<T, N>::Word;
+  constexpr int kWords = Packed<T, N>::kWords + 1;
+  constexpr int kPerWord = sizeof(Word) / sizeof(T);
+  constexpr int kRegisters = kWords * sizeof(Word) / 4;
+  static_assert(sizeof(Word) >= 4, "a vector fills registers");
+  const int before = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T) + col) % kPerWord);
+  if (col < before || columns - col < N + kPerWord - before) return false;
+  const Word* address = reinterpret_cast<const Word*>(row + (col - before));
+  uint32_t registers[kRegisters];
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) {
+    const Word word = load_word<Hint::kNone>(address + w);
+    memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
+  }
+  const int bytes = before * static_cast<int>(sizeof(T));
+  if constexpr (sizeof(Word) == 16) move_down<2>(registers, bytes & 8);
+  if constexpr (sizeof(Word) >= 8) move_down<1>(registers, bytes & 4);
+  if constexpr (sizeof(T) < 4) {
+    FUSEBUILD_UNROLL
+    for (int r = 0; r < kRegisters - 1; ++r)
+      registers[r] =
+          static_cast<uint32_t>((uint64_t(registers[r + 1]) << 32 | registers[r]) >> 8 * (bytes % 4));
+  }
+  Packed<T, N> packed;
+  memcpy(packed.words, registers, sizeof(packed.words));
+  values = unpack(packed);
+  return true;
+}
+
+// What the row `row` has at columns `col` + k, aligned or not; outside of the row, what it has nearest to
+// them.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_beside(const T* row, Index col, Index columns) {
+  Vec<T, N> values;
+  if (!load_unaligned(row, col, columns, values)) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) values[k] = row[nearest_column<Index>(col + k, columns)];
+  }
+  return values;
+}
+
+// The same for a row that begins again where it ends.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_around(const T* row, Index col, Index columns) {
+  Vec<T, N> values;
+  if (!load_unaligned(row, col, columns, values)) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      values[k] = row[col];
+      col = col + 1 < columns ? col + 1 : 0;
+    }
+  }
+  return values;
+}
+
+}  // namespace fusebuild

@@ -1,0 +1,88 @@
+// softmax.yaml, segment 0: inner_persistent, variant shifted_vec8_int32
+// segment fids to original fids: {0: 0, 9: 7}
+// schedule: threads.per_row=512 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[4]
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreadsPerRow = 512;
+constexpr int kRowsPerBlock = 1;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kChunks = 4;  // vectors of a row that a thread holds
+
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
+inner_persistent_c175986bd2f63dc7(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
+    int64_t n0,  // M
+    int64_t n1) {  // N
+  const Index columns = n1;
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t row = fb::block_x();
+  const __nv_bfloat16* r0 = T0 + row * n1;
+  __nv_bfloat16* r9 = T9 + row * n1;
+  const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector
+  const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
+  fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+  fb::Vec<float, kVec> k4[kChunks];
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    c0[c] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+  }
+
+  float a1 = fb::Max::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      if (fb::is_inside(inside, k)) a1 = fb::Max::combine(a1, fb::cast<float>(t0));
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Max>(a1));
+  const float t1 = a1;  // row_max_max, softmax.yaml:6
+
+  float a5 = fb::Sum::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const __nv_bfloat16 t0 = v0[k];
+      const float t3 = fb::cast<float>(t0) - t1;  // softmax.yaml:7
+      const float t4 = fb::exp(t3);  // shifted, softmax.yaml:7
+      k4[c][k] = t4;
+      if (fb::is_inside(inside, k)) a5 = fb::Sum::combine(a5, t4);
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  const float t5 = a5;  // row_sum_sum, softmax.yaml:8
+  const float t7 = fb::reciprocal(t5);  // softmax.yaml:9
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    fb::Vec<__nv_bfloat16, kVec> o9;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t4 = k4[c][k];
+      const float t8 = t4 * t7;  // y, softmax.yaml:9
+      const __nv_bfloat16 t9 = fb::cast<__nv_bfloat16>(t8);  // softmax.yaml:11
+      o9[k] = t9;
+    }
+    fb::store_inside(r9 + col, o9, inside);
+  }
+}
+
+FUSEBUILD_ENTRY(inner_persistent_c175986bd2f63dc7)
