@@ -410,7 +410,12 @@ def run_again(**environment: str) -> None:
     """Runs these tests, but for those of nvcc, in another process."""
     files = [
         str(Path(__file__).with_name(name))
-        for name in ("test_device_header.py", "test_device_clusters.py", "test_device_math.py")
+        for name in (
+            "test_device_header.py",
+            "test_device_clusters.py",
+            "test_device_math.py",
+            "test_device_shifted.py",
+        )
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not nvcc and not again"]
     result = subprocess.run(
@@ -442,7 +447,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford"])
+@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford", "shifted"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))

@@ -1,0 +1,57 @@
+// Rows that begin anywhere, by aligned vectors.
+
+#include <fusebuild/kernel.cuh>
+
+using namespace fusebuild;
+
+// Copies [rows, columns], one thread a row; what `out` has beside the rows is not the kernel's to write.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_row(const T* in, T* out, int64_t rows, int64_t columns) {
+  const int64_t row = block_x() * 32 + thread_x();
+  if (row >= rows) return;
+  const int64_t shift = shift_of<N>(row * columns);
+  const int64_t readable = readable_of<N>(columns, (rows - row) * columns);
+  for (int64_t col = -shift; col < columns; col += N) {
+    const Vec<T, N> values = load_up_to<N>(in + row * columns + col, readable - col);
+    store_inside(out + row * columns + col, values, inside_of<N>(col, columns));
+  }
+}
+
+// Copies `count` elements in vectors; the last one may be cut off.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_all(const T* in, T* out, int64_t count) {
+  const int64_t i = (block_x() * 32 + thread_x()) * N;
+  if (i < count) store_up_to(out + i, load_up_to<N>(in + i, count - i), count - i);
+}
+
+// For each column from -N + 1 on, the N elements beside it, and around the row's end for those of the row.
+template <int N, typename T>
+FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns) {
+  const int64_t place = block_x() * 32 + thread_x(), col = place - (N - 1);
+  if (col >= columns) return;
+  store(beside + place * N, load_beside<N>(in, col, columns));
+  if (col >= 0) store(around + col * N, load_around<N>(in, col, columns));
+}
+
+#define KERNELS(name, T, N)                                                                              \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  copy_row_##name(const T* __restrict__ in, T* __restrict__ out, int64_t m, int64_t n) {                 \
+    copy_row<N>(in, out, m, n);                                                                          \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(copy_row_##name)                                                                       \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  copy_all_##name(const T* __restrict__ in, T* __restrict__ out, int64_t n) { copy_all<N>(in, out, n); } \
+  FUSEBUILD_ENTRY(copy_all_##name)                                                                       \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  windows_##name(const T* __restrict__ in, T* __restrict__ b, T* __restrict__ a, int64_t n) {            \
+    windows<N>(in, b, a, n);                                                                             \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(windows_##name)
+
+KERNELS(bool, bool, 8)
+KERNELS(half, __half, 8)
+KERNELS(bfloat16, __nv_bfloat16, 8)
+KERNELS(float, float, 8)
+KERNELS(int32, int32_t, 4)
+KERNELS(int64, int64_t, 8)
+KERNELS(double, double, 2)
