@@ -447,7 +447,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford", "shifted"])
+@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))

@@ -46,7 +46,7 @@ inner_persistent_c175986bd2f63dc7(
     }
   }
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Max>(a1));
-  const float t1 = a1;  // row_max_max, softmax.yaml:6
+  const float t1 = a1;  // row_max_max, softmax.yaml:8
 
   float a5 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
@@ -58,15 +58,15 @@ inner_persistent_c175986bd2f63dc7(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
-      const float t3 = fb::cast<float>(t0) - t1;  // softmax.yaml:7
-      const float t4 = fb::exp(t3);  // shifted, softmax.yaml:7
+      const float t3 = fb::cast<float>(t0) - t1;  // softmax.yaml:9
+      const float t4 = fb::exp(t3);  // shifted, softmax.yaml:9
       k4[c][k] = t4;
       if (fb::is_inside(inside, k)) a5 = fb::Sum::combine(a5, t4);
     }
   }
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
-  const float t5 = a5;  // row_sum_sum, softmax.yaml:8
-  const float t7 = fb::reciprocal(t5);  // softmax.yaml:9
+  const float t5 = a5;  // row_sum_sum, softmax.yaml:10
+  const float t7 = fb::reciprocal(t5);  // softmax.yaml:11
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
@@ -77,8 +77,8 @@ inner_persistent_c175986bd2f63dc7(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t4 = k4[c][k];
-      const float t8 = t4 * t7;  // y, softmax.yaml:9
-      const __nv_bfloat16 t9 = fb::cast<__nv_bfloat16>(t8);  // softmax.yaml:11
+      const float t8 = t4 * t7;  // y, softmax.yaml:11
+      const __nv_bfloat16 t9 = fb::cast<__nv_bfloat16>(t8);  // softmax.yaml:13
       o9[k] = t9;
     }
     fb::store_inside(r9 + col, o9, inside);
