@@ -1,16 +1,16 @@
-// cluster_levels.yaml, segment 1: inner_persistent, variant cluster4_vec4_int32
+// cluster_levels.yaml, segment 1: inner_persistent, variant cluster2_vec4_int32
 // segment fids to original fids: {0: 4, 4: 34}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=4 cached=[0] kept=[] cluster=4
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreadsPerRow = 512;
-constexpr int kCluster = 4;  // neighbouring blocks, which walk a row together
+constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 4;  // neighbouring elements per access
-constexpr int kChunks = 4;  // vectors of a row that a thread holds
+constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_87850d7a5d1a614d(
+inner_persistent_435d55b3ef7a7842(
     const float* __restrict__ T0,  // z: float[300, 100]
     float* __restrict__ T4) {  // of_z: float[300, 100]
   fb::ClusterPhase phase = fb::join_cluster();
@@ -60,4 +60,4 @@ inner_persistent_87850d7a5d1a614d(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_87850d7a5d1a614d, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_435d55b3ef7a7842, kCluster)

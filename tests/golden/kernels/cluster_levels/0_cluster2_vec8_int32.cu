@@ -1,16 +1,16 @@
-// cluster_levels.yaml, segment 0: inner_persistent, variant cluster4_vec8_int32
+// cluster_levels.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
-// schedule: threads.per_row=1024 threads.rows=1 storage=cluster chunks=1 cached=[0, 1] kept=[] cluster=4
+// schedule: threads.per_row=1024 threads.rows=1 storage=cluster chunks=2 cached=[0, 1] kept=[] cluster=2
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreadsPerRow = 1024;
-constexpr int kCluster = 4;  // neighbouring blocks, which walk a row together
+constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 1;  // vectors of a row that a thread holds
+constexpr int kChunks = 2;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_a25115341063c4e0(
+inner_persistent_db635d4a2e65a322(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -186,4 +186,4 @@ inner_persistent_a25115341063c4e0(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_a25115341063c4e0, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_db635d4a2e65a322, kCluster)
