@@ -1,6 +1,6 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
-// segment fids to original fids: {0: 0, 1: 3, 2: 4, 5: 9, 11: 11, 15: 21, 23: 25}
-// schedule: block_x=32 block_y=8 splits=3 reductions=[2] kept=[1] across=[] scaled=[]
+// segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
+// schedule: block_x=32 block_y=8 splits=3 reductions=[1] kept=[1] across=[] scaled=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -9,50 +9,50 @@ constexpr int kBlockY = 8;  // threads per result
 constexpr int kSplits = 3;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_832b0582322519de(
+reduction_finish_97f48a5e70d29413(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
-    float* T5,  // mean: float[C]
-    float* T11,  // rstd: float[C]
-    float* T15,  // new_mean: float[C]
-    float* T23,  // new_var: float[C]
-    const double* __restrict__ P5,  // partial results of mean
-    const float* __restrict__ P6,  // partial results of biased_m2
-    const float* __restrict__ P7,  // partial results of biased_n
-    int64_t s4,  // N*HW
+    float* T4,  // mean: float[C]
+    float* T12,  // rstd: float[C]
+    float* T16,  // new_mean: float[C]
+    float* T22,  // new_var: float[C]
+    const double* __restrict__ P4,  // partial results of mean
+    const float* __restrict__ P5,  // partial results of m2
+    const float* __restrict__ P6,  // partial results of count
+    int64_t s7,  // N*HW
     int64_t n1) {  // C
   const int64_t results = n1;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
-  const int64_t s17 = fb::sub(s4, int64_t(1));  // batchnorm_train_nchw.yaml:23
-  const int64_t s19 = fb::maximum(s17, int64_t(0));  // batchnorm_train_nchw.yaml:23
 
-  fb::Welford<float>::State a5 = fb::Welford<float>::identity();
+  fb::Welford<float>::State a4 = fb::Welford<float>::identity();
   if (kept < results) {
     for (int split = fb::thread_y(); split < kSplits; split += kBlockY) {
-      a5 = fb::Welford<float>::combine(a5, {P5[split * n1 + kept], P6[split * n1 + kept], P7[split * n1 + kept]});
+      a4 = fb::Welford<float>::combine(a4, {P4[split * n1 + kept], P5[split * n1 + kept], P6[split * n1 + kept]});
     }
   }
-  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a5));
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a4));
   if (fb::thread_y() != 0 || kept >= results) return;
 
-  const float t5 = fb::Welford<float>::mean(a5);  // mean, batchnorm_train_nchw.yaml:16
-  const float t6 = a5.v1;  // biased_m2, batchnorm_train_nchw.yaml:16
+  const float t4 = fb::Welford<float>::mean(a4);  // mean, batchnorm_train_nchw.yaml:16
+  const float t5 = a4.v1;  // m2, batchnorm_train_nchw.yaml:16
   const float t1 = T1[kept];  // running_mean
   const float t2 = T2[kept];  // running_var
-  const float t8 = t6 / fb::cast<float>(s4);  // biased, batchnorm_train_nchw.yaml:16
-  const float t10 = t8 + 1e-05f;  // batchnorm_train_nchw.yaml:17
-  const float t11 = fb::rsqrt(t10);  // rstd, batchnorm_train_nchw.yaml:17
-  const float t12 = t5 - t1;  // batchnorm_train_nchw.yaml:22
-  const float t14 = 0.1f * t12;  // batchnorm_train_nchw.yaml:22
-  const float t15 = t1 + t14;  // new_mean, batchnorm_train_nchw.yaml:22
-  const float t20 = t6 / fb::cast<float>(s19);  // batchnorm_train_nchw.yaml:23
-  const float t21 = t20 - t2;  // batchnorm_train_nchw.yaml:23
-  const float t22 = 0.1f * t21;  // batchnorm_train_nchw.yaml:23
-  const float t23 = t2 + t22;  // new_var, batchnorm_train_nchw.yaml:23
-  T5[kept] = t5;
-  T11[kept] = t11;
-  T15[kept] = t15;
-  T23[kept] = t23;
+  const int64_t t8 = s7;  // count, batchnorm_train_nchw.yaml:16
+  const float t9 = t5 / fb::cast<float>(t8);  // batchnorm_train_nchw.yaml:17
+  const float t11 = t9 + 1e-05f;  // batchnorm_train_nchw.yaml:17
+  const float t12 = fb::rsqrt(t11);  // rstd, batchnorm_train_nchw.yaml:17
+  const float t13 = t4 - t1;  // batchnorm_train_nchw.yaml:22
+  const float t15 = 0.1f * t13;  // batchnorm_train_nchw.yaml:22
+  const float t16 = t1 + t15;  // new_mean, batchnorm_train_nchw.yaml:22
+  const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
+  const float t19 = t5 / fb::cast<float>(t18);  // batchnorm_train_nchw.yaml:23
+  const float t20 = t19 - t2;  // batchnorm_train_nchw.yaml:23
+  const float t21 = 0.1f * t20;  // batchnorm_train_nchw.yaml:23
+  const float t22 = t2 + t21;  // new_var, batchnorm_train_nchw.yaml:23
+  T4[kept] = t4;
+  T12[kept] = t12;
+  T16[kept] = t16;
+  T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_832b0582322519de)
+FUSEBUILD_ENTRY(reduction_finish_97f48a5e70d29413)
