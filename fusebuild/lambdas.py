@@ -29,7 +29,7 @@ STATE_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 MAX_STATE_BYTES = 64
 """What a thread keeps of one state in registers, and a block of 256 threads in 16 KiB of shared memory."""
 
-_NOT_SCALAR = frozenset({"segment_set", "imag", "erfinv", "erfcinv"})
+_NOT_SCALAR = frozenset({"contiguous", "segment_set", "imag", "erfinv", "erfcinv"})
 """Pointwise ops without a meaning on a scalar, or that no check can evaluate."""
 
 

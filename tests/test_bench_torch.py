@@ -25,7 +25,10 @@ from fusebuild.ops import OPS, Kind  # noqa: E402
 from fusebuild.recipe import Recipe, load_recipe  # noqa: E402
 from fusebuild.recipe_bench import TENSOR_METHODS, TORCH_DTYPES, TORCH_FUNCTIONS  # noqa: E402
 from fusebuild.reference import bound_for, compare, evaluate, random_inputs  # noqa: E402
-from fusebuild.verification import largest_tensor  # noqa: E402
+from fusebuild.verification import (
+    largest_tensor,
+    recipe_inputs,
+)
 
 MOST_ELEMENTS = 10**6
 REFERENCED = [path for path in RECIPES if load_recipe(path).bench.reference]
@@ -67,7 +70,7 @@ class TestRecipes:
         module = torch_module(recipe.fusion)
         compiled = torch.compile(module.forward, backend="eager", fullgraph=True, dynamic=False)
         for case in small_cases(recipe):
-            inputs = random_inputs(recipe.fusion, case, seed=3)
+            inputs = recipe_inputs(recipe, case, seed=3, device="cpu")
             check(recipe.fusion, inputs, module)
             check(recipe.fusion, inputs, compiled)
 
@@ -88,7 +91,7 @@ class TestRecipes:
         module = expression_module(recipe.fusion, recipe.bench.reference)
         compiled = torch.compile(module.forward, backend="eager", fullgraph=True, dynamic=False)
         for case in small_cases(recipe):
-            inputs = random_inputs(recipe.fusion, case, seed=3)
+            inputs = recipe_inputs(recipe, case, seed=3, device="cpu")
             results, wanted = as_results(compiled(*inputs)), evaluate(recipe.fusion, inputs)
             assert 0 < len(results) <= len(wanted)
             for output, got, want in zip(recipe.fusion.outputs, results, wanted, strict=False):

@@ -100,6 +100,7 @@ class TestScheduling:
         reasons = {each.name: str(each.accepts(Task(fusion=fusion, exprs=(0, 1)), SM_90)) for each in SCHEDULERS}
         assert reasons == {
             "alias": "alias: linear computes (test.yaml:6)",
+            "transpose": "transpose: linear is a library call (test.yaml:6)",
             "pointwise": "pointwise: linear is a library call (test.yaml:6)",
             "reduction": "reduction: linear is a library call (test.yaml:6)",
             "inner_persistent": "inner_persistent: linear is a library call (test.yaml:6)",

@@ -98,7 +98,7 @@ FUSEBUILD_CLUSTER_ENTRY(softmax, 4)
 
 // Mean, squared deviations and count, as Chan, Golub and LeVeque (1979) combine them: commutes up to
 // rounding.
-struct Welford {
+struct Deviations {
   struct State {
     float v0;
     float v1;
@@ -131,10 +131,10 @@ FUSEBUILD_DEVICE void reduce_to_statistics(const float* in, double* out) {
   ClusterPhase phase = join_cluster();
   const int thread = block_x() * kThreadsPerRow + thread_x();
   const float x = in[thread];
-  Welford::State state = {x, 0.0f, 1.0};
+  Deviations::State state = {x, 0.0f, 1.0};
   Flags::State flags = {x > 0.0f, x > 1.0f, x > 2.0f, x > 1.5f, x > 50.0f};
   float highest = x;
-  reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, accumulator<Welford>(state),
+  reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, accumulator<Deviations>(state),
                                                   accumulator<Max>(highest), accumulator<Flags>(flags));
   double* mine = out + 9 * thread;
   mine[0] = state.v0;

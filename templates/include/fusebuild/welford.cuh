@@ -3,10 +3,11 @@
 // While a thread reads, it keeps sums of x - shift and of its square: three operations an element and no
 // division (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance: Analysis and
 // Recommendations", The American Statistician 37, 1983, on shifted data). The shift is at first the thread's
-// first element, and moves to the mean of what was read each time that has grown fourfold or so. Where it is
-// the mean of the first c of n elements, the groups' distance is part of m2, the sum of squared deviations,
-// and the sum of squares is at most n / c times m2: no more than that can taking n (shift - mean)^2 from it
-// magnify its relative error, and an outlier at the start, which is the worst case, soon counts for little.
+// first element, and moves to the mean of what was read each time that has grown four- to eightfold. Where it
+// is the mean of the first c of n elements, the groups' distance is part of m2, the sum of squared
+// deviations, and the sum of squares is at most n / c times m2: no more than that can taking n (shift -
+// mean)^2 from it magnify its relative error, and an outlier at the start, which is the worst case, soon
+// counts for little.
 //
 // What threads, blocks and partial results hold is merged by the pairwise formula of the same authors. That
 // takes the difference of two means, so means are doubles until the end: in float, each would be off by a
@@ -74,10 +75,10 @@ FUSEBUILD_DEVICE States<Welford<T>, N> states(const Moments<T> (&moments)[N], in
   return result;
 }
 
-// Recenters columns when they have grown fourfold since they had `centered` elements, at first one.
+// Recenters columns when they have grown eightfold since they had `centered` elements, at first one.
 template <typename Index, typename... Columns>
 FUSEBUILD_DEVICE void recenter(Index& centered, Index count, Columns&... columns) {
-  if (count / 4 < centered) return;
+  if (count / 8 < centered) return;
   centered = count;
   (
       [&] {
