@@ -25,10 +25,7 @@ from fusebuild.ops import OPS, Kind  # noqa: E402
 from fusebuild.recipe import Recipe, load_recipe  # noqa: E402
 from fusebuild.recipe_bench import TENSOR_METHODS, TORCH_DTYPES, TORCH_FUNCTIONS  # noqa: E402
 from fusebuild.reference import bound_for, compare, evaluate, random_inputs  # noqa: E402
-from fusebuild.verification import (
-    largest_tensor,
-    recipe_inputs,
-)
+from fusebuild.verification import largest_tensor, recipe_inputs  # noqa: E402
 
 MOST_ELEMENTS = 10**6
 REFERENCED = [path for path in RECIPES if load_recipe(path).bench.reference]
