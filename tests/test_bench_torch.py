@@ -147,7 +147,7 @@ class TestOps:
             fusion = builder.finish()
             check(fusion, random_inputs(fusion, EXTENTS, seed=1))
 
-    @pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "mean", "var", "var_mean", "logsumexp",
+    @pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "mean", "var", "var_mean", "welford", "logsumexp",
                                     "online_softmax_statistics", "any", "all"])  # fmt: skip
     @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1), ()])
     @pytest.mark.parametrize("keepdim", [False, True])

@@ -355,6 +355,18 @@ def _variance(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[
     return [graph.call(operator.getitem, both, index) for index in range(2)]
 
 
+def _welford(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
+    """Mean, sum of squared deviations from it, and number of elements: the second is the variance taken apart."""
+    graph, x = writer.graph, writer.computed(expr)
+    count = writer.number_of_elements(expr.inputs[0], expr.dims)
+    counts = graph.call(torch.full, writer.shape(values[2]), count, dtype=torch.int64, device=graph.device)
+    if not expr.dims:  # torch would take all dims
+        return [x, graph.call(operator.sub, x, x), counts]
+    both = graph.call(torch.var_mean, x, dim=expr.dims, correction=0, keepdim=_keeps(expr))
+    variance, mean = (graph.call(operator.getitem, both, index) for index in range(2))
+    return [mean, graph.call(operator.mul, variance, count), counts]
+
+
 def _built_in(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
     """Argmax, any, cumsum and their kind, as the oracle has them."""
     x: Any = _Typed(writer.graph.proxy(writer.computed(expr)), writer.compute_dtype(expr))
@@ -433,6 +445,7 @@ _SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument
     "min": _extreme,
     "var": _variance,
     "var_mean": _variance,
+    "welford": _welford,
     **dict.fromkeys(("argmax", "argmin", "any", "all", "cumsum", "cumprod"), _built_in),
     "logsumexp": _logsumexp,
     "online_softmax_statistics": _softmax_statistics,
