@@ -88,8 +88,9 @@ def _rendered(segmented: SegmentedFusion, segment: Segment, target: Target, reci
     """The variants of one segment, each with its kernels: those for sizes that the recipe names come first."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    general = scheduler.schedule(segment.fusion.whole(), target, sizes)
-    special = specialized_variants(segment.fusion, scheduler, target, general) if general else ()
+    task = segment.fusion.whole()
+    general = scheduler.schedule(task, target, sizes)
+    special = specialized_variants(task, scheduler, target, general) if general else ()
     return tuple((variant, _render(segment, variant, recipe)) for variant in (*special, *general))
 
 

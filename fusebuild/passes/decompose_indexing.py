@@ -4,7 +4,8 @@ comparisons of coordinates."""
 from __future__ import annotations
 
 from fusebuild.formula import Formula, total
-from fusebuild.ir import DType, Expr, Value
+from fusebuild.ir import Expr, Value
+from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
 _TAKES = {"index_select": "take", "embedding": "take", "gather": "take_along_axis"}
@@ -61,33 +62,16 @@ def _placed(rewriter: Rewriter, expr: Expr, operand: Value, dim: int, before: Fo
 
 def _before(rewriter: Rewriter, expr: Expr, like: Value, dim: int, end: Formula) -> Value:
     """Where the coordinate on ``dim`` of the tensor ``like`` is below ``end``."""
-    coordinate = _coordinate(rewriter, expr, like, dim)
-    bound = _number(rewriter, expr, end)
-    return rewriter.emit("lt", [coordinate, bound], location=expr.location)
-
-
-def _number(rewriter: Rewriter, expr: Expr, formula: Formula) -> Value:
-    if isinstance(formula, int):
-        return rewriter.constant(formula, location=expr.location)
-    return rewriter.emit("size", [], {"extent": formula}, location=expr.location)
-
-
-def _coordinate(rewriter: Rewriter, expr: Expr, like: Value, dim: int) -> Value:
-    """The coordinate on ``dim`` of the tensor ``like``, an integer for each of its elements or for those of one row."""
-    zero, one = (rewriter.constant(literal, location=expr.location) for literal in (0, 1))
-    named = {"length": like.tensor.shape[dim], "dtype": DType.INT64}
-    indices = rewriter.emit("iota", [zero, one], named, location=expr.location)
-    mask = tuple(other != dim for other in range(like.tensor.rank))
-    if not any(mask):
-        return indices
-    return rewriter.emit("broadcast", [indices], {"is_broadcast_dim": mask}, location=expr.location)
+    place = coordinate(rewriter, like.tensor.shape, dim, location=expr.location)
+    bound = number(rewriter, end, location=expr.location)
+    return rewriter.emit("lt", [place, bound], location=expr.location)
 
 
 def _triangle(rewriter: Rewriter, expr: Expr) -> None:
     """The operand where the column is not before (not after) the diagonal, 0 elsewhere."""
     (operand,), (fid,) = rewriter.operands(expr), expr.outputs
-    rank = operand.tensor.rank
-    row, column = (_coordinate(rewriter, expr, operand, dim) for dim in (rank - 2, rank - 1))
+    shape, rank = operand.tensor.shape, operand.tensor.rank
+    row, column = (coordinate(rewriter, shape, dim, location=expr.location) for dim in (rank - 2, rank - 1))
     diagonal = rewriter.constant(int(str(expr.attribute("diagonal"))), location=expr.location)
     shifted = rewriter.emit("add", [row, diagonal], location=expr.location)
     test = "ge" if expr.op == "triu" else "le"

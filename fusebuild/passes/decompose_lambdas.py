@@ -15,6 +15,7 @@ from fusebuild.ir import Attribute, DType, Expr, Value
 from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import OPS
 from fusebuild.passes.built_in_lambdas import BUILT_IN
+from fusebuild.passes.coordinates import coordinate
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.type_rules import broadcast_shapes
 
@@ -112,15 +113,8 @@ def _dim(expr: Expr) -> int:
 
 def _indices(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
     """The coordinate along the dim of ``expr``, of the rank of ``x``."""
-    rank, dim, place = x.tensor.rank, _dim(expr), expr.location
-    bounds = [rewriter.constant(number, location=place) for number in (0, 1)]
-    named: dict[str, Attribute] = {"length": x.tensor.shape[dim], "dtype": DType.INT64}
     name = f"{rewriter.value(expr.outputs[0]).name}_indices"
-    indices = rewriter.emit("iota", bounds, named, name=name, location=place)
-    if rank == 1:
-        return indices
-    mask = tuple(position != dim for position in range(rank))
-    return rewriter.emit("broadcast", [indices], {"is_broadcast_dim": mask}, name=name, location=place)
+    return coordinate(rewriter, x.tensor.shape, _dim(expr), name=name, location=expr.location)
 
 
 def _exp_of_one(rewriter: Rewriter, expr: Expr, x: Value) -> Value:

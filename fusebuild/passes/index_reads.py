@@ -8,13 +8,15 @@ do while they load. Values are computed again where several places read them; ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from fusebuild.errors import SourceLocation
 from fusebuild.formula import Formula, total
 from fusebuild.index_ops import pad_widths, permutation_of, reshape_groups, reshaped_strides
-from fusebuild.ir import Attribute, DType, Expr, Fusion, Value
+from fusebuild.ir import Attribute, Expr, Fusion, Value
 from fusebuild.ops import OPS, Kind
+from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
 
@@ -94,12 +96,44 @@ class _Copies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Slice:
+class _DimByDim:
+    """A move along each dim by itself: its numbers there, which are ``idle`` where it moves nothing."""
+
+    dims: tuple[tuple[Formula, ...], ...]
+
+    op: ClassVar[str]
+    idle: ClassVar[tuple[Formula, ...]]
+    """What a move of a dim of size 1 that stays has as its numbers."""
+
+    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | None:
+        """The same move on an operand of ``shape`` that broadcasts to ``whole``."""
+        pairs = zip(self.dims, shape, whole, strict=True)
+        return self._with([self.idle if own == 1 and size != 1 else each for each, own, size in pairs])
+
+    def permuted(self, order: Sequence[int]) -> Self:
+        """The same move before dims are put in ``order``."""
+        dims = dict(zip(order, self.dims, strict=True))
+        return self._with([dims[dim] for dim in range(len(dims))])
+
+    def with_ones(self, kept: Sequence[int], rank: int) -> Self:
+        """The same move on a tensor of ``rank`` dims, whose dims ``kept`` are these and whose others have size 1."""
+        dims = dict(zip(kept, self.dims, strict=True))
+        return self._with([dims.get(dim, self.idle) for dim in range(rank)])
+
+    def without(self, dims: Sequence[int]) -> Self:
+        """The same move without ``dims``, which have size 1."""
+        return self._with([each for dim, each in enumerate(self.dims) if dim not in dims])
+
+    def _with(self, dims: Sequence[tuple[Formula, ...]]) -> Self:
+        return replace(self, dims=tuple(dims))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slice(_DimByDim):
     """``(start, end, stride)`` for each dim."""
 
-    dims: tuple[tuple[Formula, Formula, Formula], ...]
-
     op = "slice"
+    idle = (0, 1, 1)
 
     def attributes(self) -> dict[str, Attribute]:
         starts, ends, steps = (tuple(each[position] for each in self.dims) for position in range(3))
@@ -108,54 +142,19 @@ class _Slice:
     def is_idle(self, shape: Sequence[Formula]) -> bool:
         return all(each == (0, extent, 1) for each, extent in zip(self.dims, shape, strict=True))
 
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Slice | None:
-        """The same move on an operand of ``shape`` that broadcasts to ``whole``."""
-        pairs = zip(self.dims, shape, whole, strict=True)
-        return _Slice(dims=tuple((0, 1, 1) if own == 1 and size != 1 else each for each, own, size in pairs))
-
-    def permuted(self, order: Sequence[int]) -> _Slice:
-        """The same move before dims are put in ``order``."""
-        dims = dict(zip(order, self.dims, strict=True))
-        return _Slice(dims=tuple(dims[dim] for dim in range(len(dims))))
-
-    def with_ones(self, kept: Sequence[int], rank: int) -> _Slice:
-        """The same move on a tensor of ``rank`` dims, whose dims ``kept`` are these and whose others have size 1."""
-        dims = dict(zip(kept, self.dims, strict=True))
-        return _Slice(dims=tuple(dims.get(dim, (0, 1, 1)) for dim in range(rank)))
-
-    def without(self, dims: Sequence[int]) -> _Slice:
-        """The same move without ``dims``, which have size 1."""
-        return _Slice(dims=tuple(each for dim, each in enumerate(self.dims) if dim not in dims))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pad:
+class _Pad(_DimByDim):
     """``(before, after)`` for each dim."""
 
-    dims: tuple[tuple[Formula, Formula], ...]
-
     op = "place"
+    idle = (0, 0)
 
     def attributes(self) -> dict[str, Attribute]:
         return {"pad_widths": tuple(width for pair in reversed(self.dims) for width in pair)}
 
     def is_idle(self, shape: Sequence[Formula]) -> bool:
-        return all(each == (0, 0) for each in self.dims)
-
-    def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> _Pad | None:
-        pairs = zip(self.dims, shape, whole, strict=True)
-        return _Pad(dims=tuple((0, 0) if own == 1 and size != 1 else each for each, own, size in pairs))
-
-    def permuted(self, order: Sequence[int]) -> _Pad:
-        dims = dict(zip(order, self.dims, strict=True))
-        return _Pad(dims=tuple(dims[dim] for dim in range(len(dims))))
-
-    def with_ones(self, kept: Sequence[int], rank: int) -> _Pad:
-        dims = dict(zip(kept, self.dims, strict=True))
-        return _Pad(dims=tuple(dims.get(dim, (0, 0)) for dim in range(rank)))
-
-    def without(self, dims: Sequence[int]) -> _Pad:
-        return _Pad(dims=tuple(each for dim, each in enumerate(self.dims) if dim not in dims))
+        return all(each == self.idle for each in self.dims)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +240,7 @@ class _Mover:
                 return self.move.on(operand.tensor.shape, value.tensor.shape) is not None
             return definition.op == "full"
         if definition.op == "broadcast":
-            return all(_is_idle_dim(self.move, dim) for dim in _new_dims(definition))
+            return all(self.move.dims[dim] == self.move.idle for dim in _new_dims(definition))
         return definition.op in ("permute", "squeeze", "expand", "full")
 
     def moved(self, value: Value, location: SourceLocation) -> Value:
@@ -318,33 +317,18 @@ def _new_dims(broadcast: Expr) -> list[int]:
     return [dim for dim, is_new in enumerate(mask) if is_new]
 
 
-def _is_idle_dim(move: _Slice | _Pad, dim: int) -> bool:
-    return move.dims[dim] in ((0, 1, 1), (0, 0))
-
-
 def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
     """``inside`` within the bounds of the padded tensor, the value that ``expr`` pads with elsewhere."""
     source, fill = rewriter.operands(expr)
-    rank, location = source.tensor.rank, expr.location
-    shape = rewriter.value(expr.outputs[0]).tensor.shape
+    location, shape = expr.location, rewriter.value(expr.outputs[0]).tensor.shape
     if fill.dtype.is_floating and not inside.dtype.is_floating:  # else the integers inside would become floats
         fill = rewriter.emit("cast", [fill], {"dtype": inside.dtype}, location=location)
     for dim, (before, after) in enumerate(move.dims):
-        zero, one = (rewriter.constant(literal, location=location) for literal in (0, 1))
-        named: dict[str, Attribute] = {"length": shape[dim], "dtype": DType.INT64}
         bounds = [("ge", before)] if before != 0 else []
         bounds += [("lt", total([before, source.tensor.shape[dim]]))] if after != 0 else []
         for test, bound in bounds:
-            position = rewriter.emit("iota", [zero, one], named, location=location)
-            mask = tuple(other != dim for other in range(rank))
-            if any(mask):
-                position = rewriter.emit("broadcast", [position], {"is_broadcast_dim": mask}, location=location)
-            limit = (
-                rewriter.constant(bound, location=location)
-                if isinstance(bound, int)
-                else rewriter.emit("size", [], {"extent": bound}, location=location)
-            )
-            is_inside = rewriter.emit(test, [position, limit], location=location)
+            place = coordinate(rewriter, shape, dim, location=location)
+            is_inside = rewriter.emit(test, [place, number(rewriter, bound, location=location)], location=location)
             inside = rewriter.emit("where", [is_inside, inside, fill], location=location)
     dtype = rewriter.value(expr.outputs[0]).dtype
     if inside.dtype is not dtype:

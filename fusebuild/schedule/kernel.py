@@ -269,11 +269,14 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
     return parameters
 
 
-def kernel_parameters(task: Task, domain: AxisDomain, partials: Sequence[Parameter] = ()) -> tuple[Parameter, ...]:
-    """All that a kernel of ``task`` may read or write, with ``partials`` after its tensors; rendering leaves out what
-    the kernel does not use."""
-    tensors, scalars = tensor_parameters(task, domain), scalar_parameters(task)
-    return (*tensors, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
+def kernel_parameters(
+    task: Task, domain: AxisDomain, partials: Sequence[Parameter] = (), tensors: Sequence[Parameter] | None = None
+) -> tuple[Parameter, ...]:
+    """All that a kernel of ``task`` may read or write, with ``partials`` after its ``tensors``, which are all those of
+    the task if none are given; rendering leaves out what the kernel does not use."""
+    own = tensor_parameters(task, domain) if tensors is None else tensors
+    scalars = scalar_parameters(task)
+    return (*own, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
 
 
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
@@ -290,6 +293,12 @@ def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comm
 def vector_fids(domain: AxisDomain, axis: int) -> tuple[int, ...]:
     """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
     return tuple(fid for fid, access in domain.accesses.items() if domain.unit_stride(access, axis) is not None)
+
+
+def vector_sources(domain: AxisDomain) -> list[Access]:
+    """What index ops read by vectors: elements that are neighbours along the innermost axis."""
+    inner = len(domain.axes) - 1
+    return [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
 
 
 def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
@@ -319,12 +328,11 @@ Width = tuple[str, tuple[Formula, ...], int, str]
 """The name of a variant, its guard, its elements per access and the C type of its indices."""
 
 
-def widths(task: Task, domain: AxisDomain, vec: int) -> list[Width]:
-    """The ways to access the whole of ``domain``, the fastest first, for families that have no other choice to make."""
-    inner = len(domain.axes) - 1
+def widths(domain: AxisDomain, vec: int, guard: tuple[Formula, ...]) -> list[Width]:
+    """The ways to access the whole of ``domain``, the fastest first, for families that have no other choice to make;
+    vectors of ``vec`` elements need ``guard``."""
     small = fits_int32(axis_product(domain, range(len(domain.axes))))
-    vector = (small, *vector_guards(task, domain, inner, vec))
-    wide: list[Width] = [(f"vec{vec}_int32", vector, vec, "int32_t")] if vec > 1 else []
+    wide: list[Width] = [(f"vec{vec}_int32", (small, *guard), vec, "int32_t")] if vec > 1 else []
     return [*wide, ("scalar_int32", (small,), 1, "int32_t"), ("scalar_int64", (), 1, "int64_t")]
 
 

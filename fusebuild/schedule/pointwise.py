@@ -22,7 +22,6 @@ from fusebuild.schedule.kernel import (
     LaunchSpec,
     Rejection,
     VariantSpec,
-    Width,
     any_domain,
     axis_product,
     fits_int32,
@@ -31,7 +30,9 @@ from fusebuild.schedule.kernel import (
     rejection,
     usable,
     vector_guards,
+    vector_sources,
     vector_width,
+    widths,
 )
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
@@ -70,21 +71,15 @@ class PointwiseScheduler:
         total = axis_product(domain, range(len(domain.axes)))
         inner = len(domain.axes) - 1
         vec = vector_width(task, domain, inner) if domain.axes else 1
-        sources = [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
-        vector = vector_guards(task, domain, inner, vec, also=sources) if domain.axes else ()
-        small = fits_int32(total)
-        one_by_one: Width = ("scalar_int32", (small,), 1, "int32_t")
+        vector = vector_guards(task, domain, inner, vec, also=vector_sources(domain)) if domain.axes else ()
+        ways = widths(domain, vec, vector)
         is_odd = bool(domain.axes) and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain)
         if is_odd:
-            one_by_one = (f"shifted_vec{vec}_int32", (small, *shifted_guards(task, domain, vec)), vec, "int32_t")
-        ways: list[Width] = [
-            (f"vec{vec}_int32", (small, *vector), vec, "int32_t"),
-            one_by_one,
-            ("scalar_int64", (), 1, "int64_t"),
-        ]
+            guard = (fits_int32(total), *shifted_guards(task, domain, vec))
+            ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
         variants = []
-        for name, guard, width, index in ways if vec > 1 else ways[1:]:
-            shifted = is_odd and name == one_by_one[0]
+        for place, (name, guard, width, index) in enumerate(ways):
+            shifted = is_odd and place == 1
             launch = _launch(task, target, domain, total, width, index, sizes, shifted=shifted)
             variants.append(VariantSpec(name=name, guard=guard, launches=(launch,)))
         return usable(variants)
@@ -96,8 +91,7 @@ def _pays(domain: AxisDomain) -> bool:
     inner, flat = len(domain.axes) - 1, flat_fids(domain)
     own = [access for access in domain.accesses.values() if inner in access.axes and access.fid not in flat]
     single = [access for access in own if access.axes != (inner,) or access.strides[inner] != 1]
-    elsewhere = [access for access in domain.sources.values() if inner in access.axes]
-    return len(single) + len(elsewhere) < len(flat)
+    return len(single) < len(flat)
 
 
 def _launch(

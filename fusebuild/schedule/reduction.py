@@ -24,16 +24,15 @@ from fusebuild.schedule.kernel import (
     Rejection,
     VariantSpec,
     axis_product,
-    extent_parameters,
     fits_int32,
     hint,
+    kernel_parameters,
     reductions,
     rejection,
-    scalar_parameters,
-    source_parameters,
     tensor_parameters,
     try_domain,
     usable,
+    vector_guards,
     vector_width,
     widths,
     workspace_parameter,
@@ -126,7 +125,8 @@ class ReductionScheduler:
         vec = vector_width(task, domain, inner)
         vec = vec if is_inner else vector_of_states(task, vec)
         make = _inner if is_inner else _outer
-        variants = [make(task, target, domain, *width, sizes) for width in widths(task, domain, vec)]
+        ways = widths(domain, vec, vector_guards(task, domain, inner, vec))
+        variants = [make(task, target, domain, *way, sizes) for way in ways]
         columns = axis_product(domain, reduced_axes(domain))
         is_plain = check_running(self.name, task) is None and len(reduced_axes(domain)) == 1
         if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
@@ -194,16 +194,16 @@ def _kernel(
     template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: object, splits: int
 ) -> KernelSpec:
     """A reducing kernel. With splits it writes partials and not outputs."""
-    tensors = tensor_parameters(task, domain)
+    tensors, partials = tensor_parameters(task, domain), list[Parameter]()
     if splits > 1:
         outputs = {f"T{fid}" for fid in task.outputs}
         tensors = [parameter for parameter in tensors if parameter.name not in outputs]
-        tensors += partial_parameters(task, reduced_values(task), const=False)
+        partials = partial_parameters(task, reduced_values(task), const=False)
     return KernelSpec(
         template=template,
         task=task,
         domain=domain,
-        parameters=(*tensors, *source_parameters(task, domain), *scalar_parameters(task), *extent_parameters(domain)),
+        parameters=kernel_parameters(task, domain, partials, tensors),
         index=index,
         vec=vec,
         heuristics=heuristics,
@@ -296,13 +296,7 @@ def finish_launch(
         template="reduction_finish",
         task=task,
         domain=domain,
-        parameters=(
-            *tensors,
-            *source_parameters(task, domain),
-            *partials,
-            *scalar_parameters(task),
-            *extent_parameters(domain),
-        ),
+        parameters=kernel_parameters(task, domain, partials, tensors),
         index=index,
         vec=1,
         heuristics=heuristics,

@@ -27,6 +27,7 @@ from fusebuild.schedule.kernel import (
     rejection,
     try_domain,
     usable,
+    vector_guards,
     vector_width,
     widths,
 )
@@ -77,7 +78,7 @@ class ScanScheduler:
         return usable(
             [
                 VariantSpec(name=name, guard=guard, launches=(make(task, domain, width, index, sizes),))
-                for name, guard, width, index in widths(task, domain, vec)
+                for name, guard, width, index in widths(domain, vec, vector_guards(task, domain, inner, vec))
             ]
         )
 

@@ -13,19 +13,19 @@ from dataclasses import replace
 from itertools import product
 
 from fusebuild.formula import Formula, evaluate, symbols
-from fusebuild.ir import Fusion, TensorType
+from fusebuild.ir import Fusion, Task, TensorType
 from fusebuild.schedule.kernel import DEFAULT_EXTENT, Scheduler, VariantSpec
 from fusebuild.target import Target
 
 
 def specialized_variants(
-    fusion: Fusion, scheduler: Scheduler, target: Target, general: Sequence[VariantSpec]
+    task: Task, scheduler: Scheduler, target: Target, general: Sequence[VariantSpec]
 ) -> tuple[VariantSpec, ...]:
-    """One variant of the segment ``fusion`` for each combination of sizes that the recipe names for its symbols; none
-    where the variant that those sizes take among the ``general`` ones is the same."""
-    found = []
+    """One variant of a segment, all of which is ``task``, for each combination of sizes that the recipe names for its
+    symbols; none where the variant that those sizes take among the ``general`` ones is the same."""
+    found, fusion = [], task.fusion
     for sizes in named_sizes(fusion):
-        own = _taken(scheduler.schedule(fusion.whole(), target, _hints(fusion, sizes)), fusion, sizes)
+        own = _taken(scheduler.schedule(task, target, _hints(fusion, sizes)), fusion, sizes)
         if own.launches and own.launches != _taken(general, fusion, sizes).launches:
             prefix = "_".join(f"{symbol}{size}" for symbol, size in sizes.items())
             equal: tuple[Formula, ...] = tuple(("eq", symbol, size) for symbol, size in sizes.items())

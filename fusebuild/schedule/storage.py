@@ -97,6 +97,7 @@ def sources(task: Task) -> dict[int, Storage]:
     strides are not known now.
     """
     found: dict[int, Storage] = {}
+    unheld = hidden(task)
     overwritten = {output.alias for output in task.fusion.outputs if output.fid in task.outputs}
     for expr in index_exprs(task):
         source, (result,) = task.fusion.value(expr.inputs[0]), expr.outputs
@@ -108,7 +109,7 @@ def sources(task: Task) -> dict[int, Storage]:
         if None in whole.strides:
             raise StorageError(result, f"{source.name} has strides known only at run time")
         found[result] = _indexed(task, expr, source.tensor, whole)
-    return {fid: storage for fid, storage in found.items() if fid not in hidden(task)}
+    return {fid: storage for fid, storage in found.items() if fid not in unheld}
 
 
 def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Storage:

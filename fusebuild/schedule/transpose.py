@@ -22,12 +22,13 @@ from fusebuild.schedule.kernel import (
     VariantSpec,
     any_domain,
     axis_product,
-    fits_int32,
     kernel_parameters,
     rejection,
     usable,
     vector_guards,
+    vector_sources,
     vector_width,
+    widths,
 )
 from fusebuild.schedule.pointwise import PointwiseScheduler
 from fusebuild.target import Target
@@ -71,23 +72,15 @@ class TransposeScheduler:
         across, inner = _across(domain), len(domain.axes) - 1
         assert across is not None
         vec = min(vector_width(task, domain, inner), vector_width(task, domain, across))
-        also = [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
-        small = fits_int32(axis_product(domain, range(len(domain.axes))))
         turned = [fid for fid in domain.accesses if fid not in _tiled(domain, across)]
         vector = dict.fromkeys([
-            small,
-            *vector_guards(task, domain, inner, vec, also=also),
+            *vector_guards(task, domain, inner, vec, also=vector_sources(domain)),
             *vector_guards(task, domain, across, vec, one_by_one=turned),
         ])  # fmt: skip
-        variants = [
-            (f"vec{vec}_int32", tuple(vector), vec, "int32_t"),
-            ("scalar_int32", (small,), 1, "int32_t"),
-            ("scalar_int64", (), 1, "int64_t"),
-        ]
         return usable(
             [
                 VariantSpec(name=name, guard=guard, launches=(_launch(task, domain, across, width, index),))
-                for name, guard, width, index in (variants if vec > 1 else variants[1:])
+                for name, guard, width, index in widths(domain, vec, tuple(vector))
             ]
         )
 

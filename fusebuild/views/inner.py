@@ -258,9 +258,8 @@ class _Loader:
             return ()
         lines, start = [], ""
         for fid in cached:
-            lines.append(f"auto* c{fid} = {start or 'fb::dynamic_shared<char>()'};")
             c_type = body.c_type(fid)
-            lines[-1] = f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});"
+            lines.append(f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});")
             start = f"c{fid} + {body.size(self.rows_of.column.axes)}"
         return tuple(lines)
 
