@@ -25,13 +25,14 @@ FUSIONS = Path(__file__).parent / "fusions"
 SHOWN = {
     "layernorm": ("registers_vec8_int32", "shared_vec8_int32", "reread_scalar_int64"),
     "silu_mul": ("vec8_int32",),
-    "bias_gelu": ("vec8_int32", "shifted_vec8_int32"),
+    "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
     "column_sum": ("vec8_int32_split33",),
     "sum_squares": ("vec8_int32_split528", "shifted_vec8_int32_split528"),
     "adaln_backward": ("registers_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32", "shifted_vec8_int32"),
     "batchnorm_train": ("vec8_int32_split132",),
+    "scale_bias_relu": ("rows_vec8_int32",),
     "batchnorm_train_nchw": ("vec8_int32_split3",),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""

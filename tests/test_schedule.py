@@ -183,7 +183,7 @@ SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
 class TestPointwise:
     def test_variants_and_guards(self) -> None:
         found = variants("pointwise", POINTWISE, M=1024, N=1024)
-        assert names(found) == ["vec8_int32", "shifted_vec8_int32", "scalar_int64"]
+        assert names(found) == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
         assert found[0].guard == (
             SMALL, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", 1, 16), ("aligned", 3, 16),
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """Elementwise tasks with any broadcast pattern: one thread handles ``unroll`` vectors of neighbouring elements.
 
 All axes are flattened into one index; a tensor that lacks an axis (a broadcast) recovers its coordinates by division,
-which costs nothing next to memory. Values that do not change along the innermost axis are computed once a vector.
+which costs nothing next to memory. Values that do not change along the innermost axis are computed once a vector. Where
+vectors repeat along an axis, :mod:`fusebuild.schedule.pointwise_rows` has a faster kernel.
 
 Rows that are no multiple of a vector have vectors that belong to two of them (``shifted``). Dense tensors do not mind,
 but for the last vector. What repeats with each row is cut out of aligned words, and read around the row's end; all
@@ -34,6 +35,7 @@ from fusebuild.schedule.kernel import (
     vector_width,
     widths,
 )
+from fusebuild.schedule.pointwise_rows import rows_launch, walked_axis
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
@@ -78,9 +80,13 @@ class PointwiseScheduler:
             guard = (fits_int32(total), *shifted_guards(task, domain, vec))
             ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
         variants = []
+        walked = walked_axis(task, domain, sizes) if vec > 1 else None
         for place, (name, guard, width, index) in enumerate(ways):
-            shifted = is_odd and place == 1
-            launch = _launch(task, target, domain, total, width, index, sizes, shifted=shifted)
+            if place == 0 and walked is not None:
+                name, launch = f"rows_{name}", rows_launch(task, target, domain, walked, vec, sizes)
+            else:
+                shifted = is_odd and place == 1
+                launch = _launch(task, target, domain, total, width, index, sizes, shifted=shifted)
             variants.append(VariantSpec(name=name, guard=guard, launches=(launch,)))
         return usable(variants)
 

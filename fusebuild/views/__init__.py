@@ -13,11 +13,13 @@ from fusebuild.views.inner_outer import inner_outer_persistent
 from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_finish, reduction_outer
 from fusebuild.views.pointwise import pointwise
+from fusebuild.views.pointwise_rows import pointwise_rows
 from fusebuild.views.scan import scan, scan_outer
 from fusebuild.views.transpose import transpose
 
 _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise": pointwise,
+    "pointwise_rows": pointwise_rows,
     "transpose": transpose,
     "inner_persistent": inner_persistent,
     "inner_outer_persistent": inner_outer_persistent,

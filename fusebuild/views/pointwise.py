@@ -31,17 +31,17 @@ def pointwise(spec: KernelSpec) -> KernelView:
     return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
 
-def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = ()) -> Sweep:
+def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), known: Collection[int] = ()) -> Sweep:
     """The walk over vectors of neighbouring elements: everything of a vector is loaded before any of it is computed.
 
     Tensors ``tiled`` are found in, and left in, tiles of shared memory that other lines fill and empty; the last two
-    groups are then the tile's rows ``o`` and columns ``i``.
+    groups are then the tile's rows ``o`` and columns ``i``. Values ``known`` are there before the walk.
     """
     spec, outputs = body.spec, body.task.outputs
     inner = len(spec.domain.axes) - 1
-    sources = _sources(body, body.closure(outputs), groups)
-    exprs = body.closure(outputs, sources.loaded)
-    reads = [fid for fid in body.reads(outputs, sources.loaded) if fid not in tiled]
+    sources = _sources(body, body.closure(outputs, known), groups)
+    exprs = body.closure(outputs, [*sources.loaded, *known])
+    reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
     vectors = [fid for fid in moving if is_vector(body, fid)]
     stored = [fid for fid in outputs if fid not in tiled]
