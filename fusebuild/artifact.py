@@ -2,7 +2,8 @@
 
 The file is a stored zip with one spelling (:mod:`fusebuild.stored_zip`), so equal contents are equal bytes:
 
-    manifest.json         format, fusion, toolchain, what the contents were made from, sha256 and size of each member
+    manifest.json         format, fusion, toolchain, what the contents were made from, sha256 and size of each member,
+                          registers, shared memory and spills of each cubin
     plan.json             what the executor runs (:mod:`fusebuild.plan`)
     recipe.yaml           the recipe, as it was read
     kernels/<name>.cu     each kernel's rendered text
@@ -27,6 +28,7 @@ import msgspec
 
 from fusebuild import elf, plan_check, stored_zip
 from fusebuild.errors import ArtifactError
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
 
 MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
@@ -35,11 +37,13 @@ _UNREADABLE = (msgspec.MsgspecError, RecursionError, OverflowError, ValueError)
 """What msgspec raises for JSON that is malformed, too deep, out of range, or not UTF-8."""
 
 
-class MemberRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the manifest says of another member: sha256 in hex, size in bytes."""
+class MemberRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the manifest says of another member: sha256 in hex, size in bytes, and what a cubin takes of the chip where
+    ptxas told."""
 
     sha256: str
     size: int
+    resources: KernelResources | None = None
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +88,13 @@ class Artifact:
         """The object of ``kernel`` for ``target``; raises :class:`ArtifactError` when there is none."""
         return self.member(object_member(target, kernel))
 
+    def resources(self, target: str, kernel: str) -> KernelResources | None:
+        """What the object of ``kernel`` for ``target`` takes of the chip; None for one of the host, and where nobody
+        said so. Raises :class:`ArtifactError` when there is no such object."""
+        member = object_member(target, kernel)
+        self.member(member)
+        return self.manifest.members[member].resources
+
     def kernel_text(self, kernel: str) -> str:
         """The rendered text of ``kernel``; raises :class:`ArtifactError` when there is none."""
         return self.member(kernel_member(kernel)).decode("utf-8")
@@ -115,23 +126,26 @@ def write_artifact(
     objects: Mapping[tuple[str, str], bytes],
     toolchain: Mapping[str, str],
     sources: Mapping[str, str],
+    resources: Mapping[tuple[str, str], KernelResources] | None = None,
 ) -> bool:
     """Write the artifact; False when the file already holds exactly these bytes and was left alone.
 
     ``kernels`` maps names to texts, ``objects`` maps (target, kernel) to ELF bytes; both must be exactly what ``plan``
-    launches. The file appears whole or not at all. Raises :class:`ArtifactError` for contents that
-    :func:`open_artifact` would refuse, and for a path that cannot be written.
+    launches. ``resources`` says what the cubins among the objects take of the chip. The file appears whole or not at
+    all. Raises :class:`ArtifactError` for contents that :func:`open_artifact` would refuse, and for a path that cannot
+    be written.
     """
     members = {PLAN: encode(plan), RECIPE: recipe}
     members |= {kernel_member(name): text.encode() for name, text in kernels.items()}
     members |= {object_member(target, kernel): data for (target, kernel), data in objects.items()}
+    used = {object_member(*key): each for key, each in (resources or {}).items()}
     manifest = Manifest(
         format=FORMAT_VERSION,
         fusion=plan.fusion,
         digest=plan.digest,
         toolchain=dict(toolchain),
         sources=dict(sources),
-        members={name: _record(data) for name, data in members.items()},
+        members={name: _record(data, used.get(name)) for name, data in members.items()},
     )
     members[MANIFEST] = _encode_manifest(manifest)
     _validate(path, members)
@@ -166,8 +180,8 @@ def open_artifact(path: str | os.PathLike[str]) -> Artifact:
     return Artifact(path=path, manifest=manifest, plan=plan, members=members)
 
 
-def _record(data: bytes) -> MemberRecord:
-    return MemberRecord(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+def _record(data: bytes, resources: KernelResources | None = None) -> MemberRecord:
+    return MemberRecord(sha256=hashlib.sha256(data).hexdigest(), size=len(data), resources=resources)
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:
@@ -254,8 +268,10 @@ def _check_digests(path: Path, members: Mapping[str, bytes], manifest: Manifest)
     for name in sorted(members.keys() - manifest.members.keys() - {MANIFEST}):
         raise ArtifactError(str(path), "the manifest does not know it", name)
     for name, record in manifest.members.items():
-        if name == MANIFEST or _record(members[name]) != record:
+        if name == MANIFEST or _record(members[name], record.resources) != record:
             raise ArtifactError(str(path), "its sha256 or size is not what the manifest says", name)
+        if record.resources is not None and not name.endswith(".cubin"):
+            raise ArtifactError(str(path), "it is no cubin, and has resources of one", name)
 
 
 def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:

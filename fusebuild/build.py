@@ -26,6 +26,7 @@ from pathlib import Path
 
 from fusebuild import elf
 from fusebuild.errors import CompileError, UsageError
+from fusebuild.kernel_resources import KernelResources, parse_resources
 from fusebuild.resources import include_dir, ninja_template
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, compiler_environment
@@ -112,17 +113,6 @@ class Headers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """What ptxas says a kernel uses: registers per thread; bytes of spills (stores and loads), stack and static shared
-    memory."""
-
-    registers: int
-    spill_bytes: int
-    stack_bytes: int
-    shared_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
     """``objects`` has the path of every object asked for, all whole. ``resources`` has what ptxas said of the cubins.
 
@@ -130,7 +120,7 @@ class BuildResult:
     """
 
     objects: Mapping[Key, Path]
-    resources: Mapping[Key, Resources]
+    resources: Mapping[Key, KernelResources]
     compiled: int
     total: int
     seconds: float
@@ -138,7 +128,7 @@ class BuildResult:
     @property
     def spills(self) -> dict[Key, int]:
         """Bytes spilled, for the objects that spill."""
-        return {key: used.spill_bytes for key, used in self.resources.items() if used.spill_bytes}
+        return {key: used.spills for key, used in self.resources.items() if used.spills}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +193,7 @@ class _Job:
             return f"its device function {name} was not inlined, so its bytes depend on the directory"
         return ""
 
-    def resources(self) -> Resources | None:
+    def resources(self) -> KernelResources | None:
         """What ptxas said of it; None for a host object, and when the log is lost."""
         if self.target.is_host or not self.log.is_file():
             return None
@@ -288,23 +278,6 @@ def build(
         compiled=compiled,
         total=len(planned),
         seconds=time.monotonic() - started,
-    )
-
-
-def parse_resources(log: str) -> Resources | None:
-    """The sums over all functions in ``ptxas -v``'s output; None when it does not report registers."""
-    registers = [int(count) for count in re.findall(r"Used (\d+) registers", log)]
-    if not registers:
-        return None
-
-    def total(pattern: str) -> int:
-        return sum(int(count) for count in re.findall(pattern, log))
-
-    return Resources(
-        registers=max(registers),
-        spill_bytes=total(r"(\d+) bytes spill"),
-        stack_bytes=total(r"(\d+) bytes stack frame"),
-        shared_bytes=total(r"(\d+) bytes smem"),
     )
 
 

@@ -187,7 +187,7 @@ def inspect(
 
 def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search | None) -> tuple[list[Any], Any]:
     """What there is to see, a target each, and the Fusion as the recipe says it."""
-    from fusebuild.inspection import Inspection, composites_in, composites_of
+    from fusebuild.inspection import Inspection, composites_in, composites_of, resources_in
 
     if path.suffix == ".fuse":
         if search is not None:
@@ -202,6 +202,7 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         for name in names:
             artifact.require_target(name)
         composites = {name: composites_in(artifact, fusion, name) for name in names}
+        resources = {name: resources_in(artifact, name) for name in names}
     else:
         from fusebuild.pipeline import plan_recipe
         from fusebuild.recipe import load_recipe
@@ -212,8 +213,12 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         planned = plan_recipe(recipe, chosen, search=search or "heuristic")
         plan, fusion = planned.plan, recipe.fusion
         composites = {name: composites_of(planned.segmented[name]) for name in names}
+        resources = {name: {} for name in names}
     sizes = fusion.cases[0] if fusion.cases else None
-    inspections = [Inspection(plan=plan, target=name, sizes=sizes, composites=composites[name]) for name in names]
+    inspections = [
+        Inspection(plan=plan, target=name, sizes=sizes, composites=composites[name], resources=resources[name])
+        for name in names
+    ]
     return inspections, fusion
 
 

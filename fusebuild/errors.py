@@ -112,6 +112,12 @@ class CompileError(FusebuildError):
     """A compiler was run and failed, or left an object that is not whole."""
 
 
+class SpillError(LocatedError):
+    """Kernels of a recipe keep more than the registers they have, and the recipe does not allow it."""
+
+    exit_code = 1
+
+
 class StaleError(FusebuildError):
     """An artifact differs from what its recipe, templates, flags or toolchain would produce now."""
 

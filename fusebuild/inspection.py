@@ -6,12 +6,13 @@ Needs no GPU, no tensors, no compiler and no torch: sizes are those of the recip
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fusebuild import __version__
 from fusebuild.formula import Formula, evaluate, product, show, symbols
 from fusebuild.ir import Composite, Fusion
+from fusebuild.kernel_resources import KernelResources, resources_text
 from fusebuild.plan import LibraryCall, Plan, PlanSegment, PlanValue, as_formula
 from fusebuild.target import find_target
 
@@ -101,16 +102,21 @@ def composites_in(artifact: Artifact, fusion: Fusion, target: str) -> tuple[Plac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """One target of a plan, seen with the sizes of one case (None where the recipe gives none)."""
+    """One target of a plan, seen with the sizes of one case (None where the recipe gives none).
+
+    ``resources`` has what compiled kernels take of the chip: those of an artifact, and none of a recipe.
+    """
 
     plan: Plan
     target: str
     sizes: Mapping[str, int] | None
     composites: tuple[PlacedComposite, ...] = ()
+    resources: Mapping[str, KernelResources] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``, and
-        ``"composites"`` after the segments where there are any."""
+        ``"composites"`` after the segments where there are any. Each segment has ``"resources"`` by kernel where they
+        are known."""
         segments = [self._segment(segment) for segment in self.segments]
         composites = [placed.as_json() for placed in self.composites]
         return {
@@ -152,6 +158,8 @@ class Inspection:
     def _segment(self, segment: PlanSegment) -> dict[str, Any]:
         formula = as_formula(segment.hbm_bytes)
         launches = [launch for variant in segment.variants for launch in variant.launches]
+        kernels = list(dict.fromkeys(launch.kernel for launch in launches))
+        known = {kernel: self.resources[kernel].as_json() for kernel in kernels if kernel in self.resources}
         call = {"call": _call(segment.call)} if isinstance(segment.call, LibraryCall) else {}
         return {
             "id": segment.id,
@@ -160,9 +168,14 @@ class Inspection:
             "inputs": list(segment.inputs),
             "outputs": list(segment.outputs),
             "rematerialized": list(segment.rematerialized),
-            "kernels": list(dict.fromkeys(launch.kernel for launch in launches)),
+            "kernels": kernels,
+            **({"resources": known} if known else {}),
             "variants": [
-                {"name": variant.name, "guard": [show(as_formula(guard)) for guard in variant.guard]}
+                {
+                    "name": variant.name,
+                    "guard": [show(as_formula(guard)) for guard in variant.guard],
+                    "kernels": [launch.kernel for launch in variant.launches],
+                }
                 for variant in segment.variants
             ],
             "hbm_bytes": self.bytes_of(formula),
@@ -209,6 +222,15 @@ def stored_bytes(value: PlanValue) -> Formula:
     return product([_BYTES[value.dtype], *(1 if stride == 0 else as_formula(extent) for extent, stride in pairs)])
 
 
+def resources_in(artifact: Artifact, target: str) -> dict[str, KernelResources]:
+    """What each kernel of ``artifact`` takes of ``target``'s chip, where it is known. Raises
+    :class:`~fusebuild.errors.ArtifactError` when the artifact holds no code for ``target``."""
+    segments = artifact.require_target(target).segments
+    kernels = {launch.kernel for each in segments for variant in each.variants for launch in variant.launches}
+    found = {kernel: artifact.resources(target, kernel) for kernel in sorted(kernels)}
+    return {kernel: resources for kernel, resources in found.items() if resources is not None}
+
+
 def _call(call: LibraryCall) -> dict[str, Any]:
     """``{"op", "dtype", "a", "b", "bias", "out", "transpose_b", "m", "n", "k", "batch"}``; sizes are texts."""
     return {
@@ -251,6 +273,9 @@ def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
     for variant in segment["variants"]:
         guard = " and ".join(variant["guard"]) or "always"
         lines.append(f"  variant {variant['name']}: {guard}")
+        for kernel in variant["kernels"]:
+            if used := segment.get("resources", {}).get(kernel):
+                lines.append(f"    {kernel}: {resources_text(used)}")
     return lines
 
 

@@ -20,6 +20,7 @@ from fusebuild.formula import show
 from fusebuild.inspection import Inspection, bytes_text, call_text, stored_bytes
 from fusebuild.inspection_layout import Box, Layout, Net, PlacedNet, layout
 from fusebuild.ir import Fusion
+from fusebuild.kernel_resources import resources_text
 from fusebuild.plan import PlanSegment, PlanValue, as_formula
 from fusebuild.resources import templates_dir
 
@@ -99,7 +100,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentDetails:
-    """What the page tells of a segment when it is chosen."""
+    """What the page tells of a segment when it is chosen. ``variants`` have a name, a guard and their kernels, each
+    with what it takes of the chip."""
 
     id: int
     scheduler: str
@@ -108,7 +110,7 @@ class SegmentDetails:
     outputs: tuple[TensorText, ...]
     fid_map: tuple[tuple[int, TensorText], ...]
     rematerialized: tuple[str, ...]
-    variants: tuple[tuple[str, str, tuple[str, ...]], ...]
+    variants: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
     reasons: tuple[Reason, ...]
     call: str
 
@@ -314,13 +316,18 @@ class _Pages:
                 (
                     variant.name,
                     " and ".join(shown["guard"]) or "always",
-                    tuple(launch.kernel for launch in variant.launches),
+                    tuple((launch.kernel, self._resources(launch.kernel)) for launch in variant.launches),
                 )
                 for variant, shown in zip(segment.variants, report["variants"], strict=True)
             ),
             reasons=tuple(_reason(why) for why in segment.why),
             call=call_text(report["call"]) if "call" in report else "",
         )
+
+    def _resources(self, kernel: str) -> str:
+        """What ``kernel`` takes of the chip, in words; empty where it is not known."""
+        used = self._inspection.resources.get(kernel)
+        return resources_text(used.as_json()) if used is not None else ""
 
     def _tensor_details(self, fid: int) -> TensorDetails:
         return TensorDetails(

@@ -16,10 +16,11 @@ from fusebuild import __version__
 from fusebuild.artifact import write_artifact
 from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
 from fusebuild.dump import Dump
-from fusebuild.errors import Diagnostic, LocatedError, RecipeError, UsageError
+from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation, SpillError, UsageError
 from fusebuild.ir import Fusion
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.passes import run_passes
-from fusebuild.plan import Plan
+from fusebuild.plan import Plan, PlanSegment
 from fusebuild.planning import assemble, plan_target
 from fusebuild.recipe import Recipe, load_recipe
 from fusebuild.render import Kernel, template_digests
@@ -75,7 +76,7 @@ def compile_recipes(
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
     A dry run plans and counts but writes nothing. Raises :class:`RecipeError`, :class:`ScheduleError`,
-    :class:`ToolchainError`, :class:`CompileError` and :class:`UsageError`.
+    :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
     """
     recipes = read_recipes(paths)
     planned = [plan_recipe(recipe, targets, dump, search) for recipe in recipes]
@@ -88,6 +89,7 @@ def compile_recipes(
             BuiltArtifact(planned=each, path=build_dir.artifact(each.plan.fusion), written=False) for each in planned
         ]
     else:
+        refuse_spills(planned, objects)
         artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
     return CompileReport(artifacts=tuple(artifacts), build=objects)
 
@@ -158,6 +160,37 @@ def kernel_requests(
     return tuple(requests[key] for key in sorted(requests))
 
 
+def refuse_spills(planned: Sequence[PlannedRecipe], objects: BuildResult) -> None:
+    """Raise one :class:`SpillError` that names every kernel which spills registers and whose recipe does not allow it,
+    with the first statement of its segment that is written in the recipe."""
+    diagnostics = [
+        _spill(each, target.target, segment_plan, variant.name, kernel, objects.resources[target.target, kernel])
+        for each in planned
+        if not each.recipe.allow_spills
+        for target in each.plan.targets
+        for segment_plan in target.segments
+        for variant in segment_plan.variants
+        for kernel in dict.fromkeys(launch.kernel for launch in variant.launches)
+        if (target.target, kernel) in objects.spills
+    ]
+    if diagnostics:
+        raise SpillError(diagnostics)
+
+
+def _spill(
+    planned: PlannedRecipe, target: str, segment_plan: PlanSegment, variant: str, kernel: str, used: KernelResources
+) -> Diagnostic:
+    exprs = planned.segmented[target].segments[segment_plan.id].fusion.exprs
+    written = [expr.location for expr in exprs if expr.location.path == planned.recipe.path]
+    return Diagnostic(
+        location=written[0] if written else SourceLocation(path=planned.recipe.path, line=1, column=1),
+        message=f"kernel {kernel} for {target} spills registers: {used.spill_stores} bytes stored and "
+        f"{used.spill_loads} loaded by a thread, with {used.registers} registers "
+        f"(segment {segment_plan.id}, {segment_plan.scheduler}, variant {variant})",
+        hint="spills cost time, not correctness; 'allow_spills: true' in the recipe allows them",
+    )
+
+
 def pack(
     planned: PlannedRecipe,
     targets: Sequence[Target],
@@ -176,6 +209,7 @@ def pack(
         objects={key: objects.objects[key].read_bytes() for key in sorted(own)},
         toolchain=toolchain.versions,
         sources=source_digests(planned, targets, toolchain),
+        resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )
     return BuiltArtifact(planned=planned, path=path, written=written)
 

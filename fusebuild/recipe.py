@@ -36,7 +36,7 @@ class Recipe:
 
     ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
     the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
-    the one after the last.
+    the one after the last. ``allow_spills`` says that its kernels may spill registers, which else is an error.
     """
 
     path: str
@@ -44,6 +44,7 @@ class Recipe:
     fusion: Fusion
     bench: BenchSpec = field(default_factory=BenchSpec)
     ranges: Mapping[int, tuple[Formula, Formula]] = field(default_factory=dict)
+    allow_spills: bool = False
 
 
 def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
@@ -90,7 +91,14 @@ def parse_recipe(text: str, path_name: str) -> Recipe:
     problems.raise_if_any()
     fusion = recorder.finish()
     problems.raise_if_any()
-    return Recipe(path=path_name, text=text, fusion=fusion, bench=bench, ranges=recorder.ranges)
+    return Recipe(
+        path=path_name,
+        text=text,
+        fusion=fusion,
+        bench=bench,
+        ranges=recorder.ranges,
+        allow_spills=sections.allow_spills,
+    )
 
 
 class _Recorder:

@@ -5,7 +5,7 @@ fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, c
 scalars {name: dtype or {dtype, value}}
 lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
 body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
-bench {reference: a torch expression, cases}
+bench {reference: a torch expression, cases}   allow_spills (true or false)
 ```
 """
 
@@ -24,6 +24,7 @@ from fusebuild.recipe_text import Mapping, Node, Problems, Scalar
 
 SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
+    "allow_spills",
 )  # fmt: skip
 _SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 
@@ -96,6 +97,7 @@ class Sections:
     cases: list[Case] = field(default_factory=list)
     bench_reference: Scalar | None = None
     bench_cases: list[Case] = field(default_factory=list)
+    allow_spills: bool = False
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -134,6 +136,7 @@ class _SectionReader:
             "outputs": self._read_outputs,
             "cases": self._read_cases,
             "bench": self._read_bench,
+            "allow_spills": self._read_allow_spills,
         }
         for section, reader in readers.items():
             if section in entries:
@@ -366,6 +369,9 @@ class _SectionReader:
             self._sections.bench_reference = self._fields.text(entries["reference"][1], "an expression, as text")
         if "cases" in entries:
             self._sections.bench_cases = self._cases(entries["cases"][1])
+
+    def _read_allow_spills(self, node: Node) -> None:
+        self._sections.allow_spills = bool(self._fields.flag(node, "allow_spills"))
 
     def _check_ranges(self) -> None:
         """Symbols of ranges are dims of inputs, and in every case there is something to draw from."""

@@ -20,10 +20,8 @@ from fusebuild.build import (
     BuildResult,
     Headers,
     KernelSource,
-    Resources,
     build,
     object_name,
-    parse_resources,
     read_headers,
     write_if_changed,
 )
@@ -354,17 +352,6 @@ class TestNames:
         assert path.stat().st_mtime == 1
         assert write_if_changed(path, "other")
         assert os.listdir(path.parent) == ["file"]
-
-
-def test_what_ptxas_says() -> None:
-    log = """ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'k' for 'sm_90'
-ptxas info    : Function properties for k
-    1288 bytes stack frame, 2420 bytes spill stores, 2528 bytes spill loads
-ptxas info    : Used 32 registers, used 1 barriers, 1288 bytes cumulative stack size, 4224 bytes smem, 8 bytes cmem[2]
-"""
-    assert parse_resources(log) == Resources(registers=32, spill_bytes=4948, stack_bytes=1288, shared_bytes=4224)
-    assert parse_resources("ptxas info    : 0 bytes gmem\n") is None
 
 
 def test_the_state_can_be_explained_by_ninja_alone(toolchain: Toolchain, build_dir: BuildDir) -> None:

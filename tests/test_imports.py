@@ -20,7 +20,8 @@ LAYERS = (
     {"ir"},
     {"type_rules", "composites"},
     {"op_def"},
-    {"ops", "generalized_ops", "index_ops", "plan", "target", "resources", "elf", "stored_zip"},
+    {"ops", "generalized_ops", "index_ops", "plan", "target", "resources", "elf", "stored_zip",
+     "kernel_resources"},
     {"builder", "plan_check", "toolchain", "footprint"},
     {"lambdas", "lambda_reference", "index_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
@@ -40,7 +41,7 @@ LAYERS = (
 )  # fmt: skip
 """Each layer may import those before it, and its own."""
 
-SIDE_TOWER = {"errors", "formula", "plan", "elf", "stored_zip", "plan_check", "artifact", "runtime"}
+SIDE_TOWER = {"errors", "formula", "plan", "elf", "stored_zip", "kernel_resources", "plan_check", "artifact", "runtime"}
 """What running an artifact imports, and nothing else."""
 
 HEAVY = {"torch", "tvm_ffi", "yaml", "jinja2", "networkx"}

@@ -43,6 +43,8 @@ class TestSeed000:
     def test_the_whole_report(self) -> None:
         found = report(shipped("reduction_pointwise_epilogue"))
         kernels = [segment.pop("kernels") for segment in found["segments"]]
+        launched = [[variant.pop("kernels") for variant in segment["variants"]] for segment in found["segments"]]
+        assert launched == [[[name] for name in names] for names in kernels]
         assert [len(names) for names in kernels] == [2, 2]
         assert all(name.startswith(family) for names, family in zip(kernels, ("reduction_inner", "pointwise"),
                                                                     strict=True) for name in names)  # fmt: skip

@@ -242,6 +242,19 @@ class TestPointwise:
         assert launch.block == (heuristics.threads, 1, 1)
         assert launch.grid == (("ceil_div", "M", heuristics.threads * heuristics.unroll * 4), 1, 1)
 
+    def test_threads_that_hold_much_are_fewer_at_a_time(self) -> None:
+        def of(outputs: int) -> list[int]:
+            body = "\n".join(f"y{each} = x + {each}.5" for each in range(outputs))
+            task = whole({"x": "bfloat16[M, N]"}, body, {f"y{each}": "float" for each in range(outputs)})
+            chosen = [variant.launches[0].kernel.heuristics for variant in variants("pointwise", task, M=2**23, N=8)]
+            assert all(isinstance(each, PointwiseHeuristics) for each in chosen)
+            return [each.min_blocks for each in chosen if isinstance(each, PointwiseHeuristics)]
+
+        # 16 registers, 2 vectors of 4 for x and one of 8 for each output; 64 registers for 4 blocks of 256 threads
+        assert of(5) == [4, 4, 4]
+        assert of(6) == [2, 2, 4]
+        assert of(14) == [1, 1, 4]
+
 
 class TestReduction:
     def test_inner(self) -> None:

@@ -8,6 +8,7 @@ all it was made from is the same now; only else is a compiler looked for.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target import TARGETS, Target, find_target
 from fusebuild.toolchain import cache_dir, find_toolchain
+
+logger = logging.getLogger(__name__)
 
 Named = TypeVar("Named", PlanValue, PlanOutput)
 
@@ -175,6 +178,8 @@ def _compiled(planned: PlannedRecipe, target: Target, folder: Path) -> Path:
         return path
     toolchain = find_toolchain([target])
     objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
+    for (_, kernel), spilled in sorted(objects.spills.items()):  # a definition has no place in which to allow it
+        logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, RECIPE, target.name, spilled)
     return pack(planned, [target], build_dir, toolchain, objects).path
 
 

@@ -39,6 +39,11 @@ from fusebuild.schedule.pointwise_rows import rows_launch, walked_axis
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
+BLOCK_THREADS = 1024
+"""Threads that a multiprocessor should hold: enough to hide memory latency with two vectors each."""
+OTHER_REGISTERS = 16
+"""What a thread takes beside the elements that it holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseHeuristics:
@@ -128,10 +133,20 @@ def _launch(
 
 def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int) -> PointwiseHeuristics:
     """Two vectors a thread (one with many inputs, whose loads are in flight together anyway), 256 threads a block;
-    smaller blocks when there is too little work to fill the multiprocessors."""
+    smaller blocks when there is too little work to fill the multiprocessors, and fewer of them at a time when their
+    threads hold so much that registers would spill."""
     inputs = [*(fid for fid in domain.accesses if fid not in task.outputs), *domain.sources]
     unroll = 2 if len(inputs) <= 3 else 1
     threads = 256
     while threads > 64 and total < target.multiprocessors * threads * vec * unroll:
         threads //= 2
-    return PointwiseHeuristics(threads=threads, unroll=unroll, min_blocks=max(1, 1024 // threads))
+    blocks, registers = BLOCK_THREADS // threads, OTHER_REGISTERS + _held(task, domain, vec, unroll)
+    while blocks > 1 and registers > target.registers // (threads * blocks):
+        blocks //= 2
+    return PointwiseHeuristics(threads=threads, unroll=unroll, min_blocks=blocks)
+
+
+def _held(task: Task, domain: AxisDomain, vec: int, unroll: int) -> int:
+    """Registers that a thread takes for ``unroll`` vectors of each input and one of each output."""
+    size = {fid: -(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses}
+    return sum(words * (1 if fid in task.outputs else unroll) for fid, words in size.items())

@@ -36,6 +36,8 @@ from fusebuild.target import Target
 THREADS = 256
 BLOCK_THREADS = 1536
 """Threads that a multiprocessor should hold: on an H200, 1024 wait for memory and 2048 have too few registers."""
+WIDE_BLOCK_THREADS = 1024
+"""The same where indices take two registers each, which spilled."""
 TILE_BYTES = 48 * 1024
 """Static shared memory that the tiles of a block may take together."""
 
@@ -121,7 +123,7 @@ def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str) -
         threads=threads,
         tile=tile,
         unroll=tile * tile // (threads * vec),
-        min_blocks=BLOCK_THREADS // threads,
+        min_blocks=(BLOCK_THREADS if index == "int32_t" else WIDE_BLOCK_THREADS) // threads,
         across=across,
         tiled=tiled,
     )

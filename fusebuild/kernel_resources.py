@@ -1,0 +1,65 @@
+"""What a compiled kernel takes of the chip: what ptxas says, what a manifest keeps of it, and words for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class KernelResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Registers of a thread; bytes of static shared memory of a block; bytes of local memory of a thread.
+
+    ``spill_stores`` and ``spill_loads`` are bytes that move because registers ran out, ``stack`` is all of the local
+    memory: what spills, and arrays that are indexed at run time or passed by address.
+    """
+
+    registers: Count
+    shared: Count
+    stack: Count
+    spill_stores: Count
+    spill_loads: Count
+
+    @property
+    def spills(self) -> int:
+        """Bytes spilled, stored and loaded."""
+        return self.spill_stores + self.spill_loads
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"registers", "shared", "stack", "spill_stores", "spill_loads"}``."""
+        return dict(msgspec.structs.asdict(self))
+
+
+def parse_resources(log: str) -> KernelResources | None:
+    """The sums over all functions in ``ptxas -v``'s output; None when it does not report registers."""
+    registers = [int(count) for count in re.findall(r"Used (\d+) registers", log)]
+    if not registers:
+        return None
+
+    def total(what: str) -> int:
+        return sum(int(count) for count in re.findall(rf"(\d+) bytes {what}", log))
+
+    return KernelResources(
+        registers=max(registers),
+        shared=total("smem"),
+        stack=total("stack frame"),
+        spill_stores=total("spill stores"),
+        spill_loads=total("spill loads"),
+    )
+
+
+def resources_text(resources: Mapping[str, int]) -> str:
+    """What :meth:`KernelResources.as_json` gives, in words: ``40 registers, 4,224 bytes shared``. What is none is left
+    out."""
+    words = [f"{resources['registers']} registers"]
+    if resources["shared"]:
+        words.append(f"{resources['shared']:,} bytes shared")
+    if resources["stack"]:
+        words.append(f"{resources['stack']:,} bytes of local memory")
+    if resources["spill_stores"] or resources["spill_loads"]:
+        words.append(f"spills {resources['spill_stores']:,} bytes out and {resources['spill_loads']:,} in")
+    return ", ".join(words)

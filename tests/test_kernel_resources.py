@@ -1,0 +1,170 @@
+"""What ptxas says of kernels: read, kept in artifacts, shown; and spills, an error unless a recipe allows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from small_recipes import PAIR, recipe_of, text_of
+
+from fusebuild.artifact import open_artifact
+from fusebuild.build import BuildResult
+from fusebuild.cli import cli
+from fusebuild.errors import RecipeError, SpillError
+from fusebuild.inspection import Inspection, resources_in
+from fusebuild.inspection_html import render_page
+from fusebuild.kernel_resources import KernelResources, parse_resources, resources_text
+from fusebuild.pipeline import compile_recipes, plan_recipe, refuse_spills
+from fusebuild.target import TARGETS
+
+SM_80, SM_90, HOST = TARGETS["sm_80"], TARGETS["sm_90"], TARGETS["host"]
+
+SPILLED = KernelResources(registers=32, shared=4224, stack=1288, spill_stores=2420, spill_loads=2528)
+LEAN = KernelResources(registers=40, shared=0, stack=0, spill_stores=0, spill_loads=0)
+WITH_ARRAY = KernelResources(registers=40, shared=0, stack=64, spill_stores=0, spill_loads=0)
+
+LOG = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_90'
+ptxas info    : Function properties for k
+    1288 bytes stack frame, 2420 bytes spill stores, 2528 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 1288 bytes cumulative stack size, 4224 bytes smem, 8 bytes cmem[2]
+"""
+
+
+def built(resources: dict[tuple[str, str], KernelResources]) -> BuildResult:
+    return BuildResult(objects={}, resources=resources, compiled=0, total=len(resources), seconds=0.0)
+
+
+class TestReading:
+    def test_what_ptxas_says(self) -> None:
+        assert parse_resources(LOG) == SPILLED
+        assert parse_resources("ptxas info    : 0 bytes gmem\n") is None
+
+    def test_functions_that_are_called_count_too(self) -> None:
+        found = parse_resources(LOG + LOG.replace("Used 32", "Used 48"))
+        assert found == KernelResources(registers=48, shared=8448, stack=2576, spill_stores=4840, spill_loads=5056)
+
+    def test_in_words(self) -> None:
+        assert resources_text(LEAN.as_json()) == "40 registers"
+        assert resources_text(WITH_ARRAY.as_json()) == "40 registers, 64 bytes of local memory"
+        assert resources_text(SPILLED.as_json()) == (
+            "32 registers, 4,224 bytes shared, 1,288 bytes of local memory, spills 2,420 bytes out and 2,528 in"
+        )
+
+    def test_no_count_is_negative(self) -> None:
+        with pytest.raises(msgspec.ValidationError, match="`int` >= 0"):
+            msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(LEAN, stack=-1)), type=KernelResources)
+
+
+class TestSpills:
+    def test_are_an_error_that_names_all_of_them(self) -> None:
+        planned = plan_recipe(recipe_of(PAIR, "recipes/pair.yaml"), [SM_80, SM_90])
+        spilling = [planned.plan.targets[index].segments[index].variants[0].launches[0].kernel for index in (0, 1)]
+        resources = {(target.name, name): LEAN for target in (SM_80, SM_90) for name in planned.kernels[target.name]}
+        resources |= {("sm_80", spilling[0]): SPILLED, ("sm_90", spilling[1]): SPILLED}
+        with pytest.raises(SpillError) as caught:
+            refuse_spills([planned], built(resources))
+        assert caught.value.exit_code == 1
+        what = "spills registers: 2420 bytes stored and 2528 loaded by a thread, with 32 registers"
+        hint = "  hint: spills cost time, not correctness; 'allow_spills: true' in the recipe allows them"
+        variants = [planned.plan.targets[index].segments[index].variants[0].name for index in (0, 1)]
+        assert str(caught.value).splitlines() == [
+            f"recipes/pair.yaml:5:11: error: kernel {spilling[0]} for sm_80 {what} "
+            f"(segment 0, reduction, variant {variants[0]})",
+            "    total = sum(x, dims=[1])",
+            "            ^~~~~~~~~~~~~~~~",
+            hint,
+            f"recipes/pair.yaml:6:7: error: kernel {spilling[1]} for sm_90 {what} "
+            f"(segment 1, pointwise, variant {variants[1]})",
+            "    y = segment_set(total) * 2.0",
+            "        ^~~~~~~~~~~~~~~~~~~~~~~~",
+            hint,
+        ]
+
+    def test_a_recipe_may_allow_them(self) -> None:
+        planned = plan_recipe(recipe_of(PAIR + "allow_spills: true\n"), [SM_90])
+        refuse_spills([planned], built({("sm_90", name): SPILLED for name in planned.kernels["sm_90"]}))
+
+    def test_other_local_memory_is_no_spill(self) -> None:
+        planned = plan_recipe(recipe_of(PAIR), [SM_90])
+        refuse_spills([planned], built({("sm_90", name): WITH_ARRAY for name in planned.kernels["sm_90"]}))
+
+    def test_the_host_has_no_registers_to_tell_of(self) -> None:
+        refuse_spills([plan_recipe(recipe_of(PAIR), [HOST])], built({}))
+
+    def test_allowing_them_changes_no_plan(self) -> None:
+        allowing = recipe_of(PAIR + "allow_spills: true\n")
+        assert allowing.allow_spills
+        assert allowing.fusion == recipe_of(PAIR).fusion
+        assert not recipe_of(PAIR + "allow_spills: false\n").allow_spills
+
+    def test_allowing_is_yes_or_no(self) -> None:
+        with pytest.raises(RecipeError) as caught:
+            recipe_of(PAIR + "allow_spills: yes\n")
+        assert str(caught.value).splitlines()[0] == "test.yaml:9:15: error: allow_spills is 'yes'"
+        with pytest.raises(RecipeError) as caught:
+            recipe_of(PAIR + "allow_spills: 48\n")
+        assert "expected true or false for allow_spills" in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def spilling(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recipe whose kernels cannot but spill, and ``build/``, made where that is allowed."""
+    folder = tmp_path_factory.mktemp("spilling")
+    (folder / "wide.yaml").write_text(WIDE + "allow_spills: true\n")
+    compile_recipes([folder / "wide.yaml"], [SM_90, HOST], folder / "build", jobs=2)
+    return folder
+
+
+PARTS = 6
+WIDE = text_of(
+    {f"x{each}": "bfloat16[M, N]" for each in range(PARTS)} | {f"y{each}": "float[M, N]" for each in range(PARTS)},
+    "\n".join(
+        [f"m{each} = max(x{each} * y{each}, dims=[1], keepdim=True)" for each in range(PARTS)]
+        + [f"z{each} = exp(x{each} * y{each} - m{each}) * y{(each + 1) % PARTS}" for each in range(PARTS)]
+    ),
+    {f"z{each}": "float" for each in range(PARTS)},
+    name="wide",
+    extents="N: {multiple_of: 8}",
+    cases="M: 64, N: 8192",
+)
+"""Rows of twelve tensors at once, each read again after the first sweep: more than a thread of many can hold."""
+
+
+class TestBuilding:
+    def test_an_artifact_tells_what_its_kernels_take(self, spilling: Path) -> None:
+        artifact = open_artifact(spilling / "build" / "wide.fuse")
+        found = resources_in(artifact, "sm_90")
+        kernels = {launch.kernel for each in artifact.require_target("sm_90").segments
+                   for variant in each.variants for launch in variant.launches}  # fmt: skip
+        assert {*found} == kernels
+        assert all(each.registers > 0 for each in found.values())
+        assert any(each.spills for each in found.values())
+        assert resources_in(artifact, "host") == {}
+
+    def test_spills_stop_a_build_that_compiles_nothing_too(self, spilling: Path) -> None:
+        recipe = spilling / "wide.yaml"
+        recipe.write_text(WIDE)
+        for _ in range(2):
+            with pytest.raises(SpillError, match=r"wide\.yaml:\d+:\d+: error: kernel \w+ for sm_90 spills"):
+                compile_recipes([recipe], [SM_90, HOST], spilling / "build")
+        result = CliRunner().invoke(cli, ["compile", str(recipe), "-o", str(spilling / "build")])
+        assert isinstance(result.exception, SpillError)
+
+    def test_inspect_shows_them(self, spilling: Path) -> None:
+        path = str(spilling / "build" / "wide.fuse")
+        artifact = open_artifact(path)
+        found = resources_in(artifact, "sm_90")
+        shown = CliRunner().invoke(cli, ["inspect", path, "--arch", "sm_90"], catch_exceptions=False).output
+        for kernel, resources in found.items():
+            assert f"    {kernel}: {resources_text(resources.as_json())}\n" in shown
+        report = json.loads(CliRunner().invoke(cli, ["inspect", path, "--arch", "sm_90", "--json"]).output)
+        (segment,) = report["segments"]
+        assert segment["resources"] == {kernel: found[kernel].as_json() for kernel in segment["kernels"]}
+        fusion = recipe_of(WIDE).fusion
+        page = render_page(Inspection(plan=artifact.plan, target="sm_90", sizes=None, resources=found), fusion)
+        for kernel, resources in found.items():
+            assert f'<div class="kernel">{kernel}: {resources_text(resources.as_json())}</div>' in page
