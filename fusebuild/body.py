@@ -22,6 +22,8 @@ from fusebuild.schedule.storage import operands
 
 _RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
 COORDINATE = "i{}"
+WITHIN_VECTOR = " + k"
+"""What follows the coordinate of a vector's first element where lines are about its element ``k``."""
 _MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
 
 
@@ -100,15 +102,17 @@ class Statements:
 
 class Body(Statements):
     """Statements for one kernel. Where its groups of axes are ``interleaved``, every axis has a stride of its own in
-    every tensor; else a group is one dim of a contiguous tensor."""
+    every tensor; else a group is one dim of a contiguous tensor. ``flat`` is how a kernel of shifted vectors writes the
+    place of a vector's first element in the whole domain, a multiple of the vector's length."""
 
-    def __init__(self, spec: KernelSpec, *, interleaved: bool = False) -> None:
+    def __init__(self, spec: KernelSpec, *, interleaved: bool = False, flat: str = "") -> None:
         super().__init__(spec.task.fusion, (spec.task.fusion.exprs[index] for index in spec.task.exprs))
         self.spec = spec
         self.task = spec.task
         self.domain = spec.domain
         self.extents = extent_names(spec.domain)
         self._interleaved = interleaved
+        self._flat = flat if spec.shifted else ""
 
     def axes_of(self, fid: int) -> frozenset[int]:
         """The axes along which (the root of) ``fid`` changes."""
@@ -153,6 +157,8 @@ class Body(Statements):
         if op_of(expr).kind is Kind.INDEX:
             (fid,) = expr.outputs
             return self.bounded(fid, coordinate, f"*({self.elsewhere(fid, coordinate)})", self.fill(fid))
+        if expr.op == "linear_index":
+            return self._linear_index(expr, coordinate)
         if expr.op != "iota":
             return super()._expression(expr, coordinate)
         result = self.value(expr.outputs[0])
@@ -162,6 +168,28 @@ class Body(Statements):
         zero, one = (literal_text(number, result.dtype) for number in (0, 1))
         scaled = position if step == one else f"{step} * {position}"
         return scaled if start == zero else f"{start} + {scaled}"
+
+    def _linear_index(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's
+        length, and where compilers see that, they find the work that neighbours have in common."""
+        order = self._linear_axes(expr)
+        if self._is_flat(expr):
+            return f"fb::vector_element<kVec>({self._flat}, k)"
+        places = [coordinate(axis) for axis in order]
+        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR)
+        if is_within_vector:
+            places[-1] = places[-1].removesuffix(WITHIN_VECTOR)
+        terms = [self.step(place, order[at + 1 :]) for at, place in enumerate(places)]
+        first = " + ".join(terms) or "0"
+        return f"fb::vector_element<kVec>({first}, k)" if is_within_vector else first
+
+    def _linear_axes(self, expr: Expr) -> list[int]:
+        """The axes of a ``linear_index``, in the order of its dims."""
+        return [axis for axis in dict.fromkeys(self.domain.dims_of(expr.outputs[0])) if axis is not None]
+
+    def _is_flat(self, expr: Expr) -> bool:
+        """Whether a ``linear_index`` is the place of an element in the whole domain, and the kernel knows that."""
+        return bool(self._flat) and self._linear_axes(expr) == [*range(len(self.domain.axes))]
 
     def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """``(those that change along none of axes, the others)``, scalars left out of both."""
@@ -307,11 +335,12 @@ class Body(Statements):
         return literal_text(0, dtype) if fill is None else self.operand(fill, dtype)
 
     def coordinate_axes(self, exprs: Iterable[Expr]) -> set[int]:
-        """The axes whose coordinates ``exprs`` read: those of an iota, and where index ops read."""
+        """The axes whose coordinates ``exprs`` read: those of an ``iota`` or ``linear_index``, and where index ops
+        read."""
         axes: set[int] = set()
         for expr in exprs:
             fid = expr.outputs[0]
-            if expr.op == "iota":
+            if expr.op == "iota" or (expr.op == "linear_index" and not self._is_flat(expr)):
                 axes |= self.axes_of(fid)
             elif fid in self.domain.sources and op_of(expr).kind is Kind.INDEX:
                 access = self.domain.sources[fid]

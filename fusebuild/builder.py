@@ -147,6 +147,8 @@ class FusionBuilder:
             given["dims"] = _all_or_normalized(op, given["dims"], max(ranks))
         if isinstance(dim := given.get("dim"), int) and ranks:
             given["dim"] = normalize_dims(op, [dim], max(ranks))[0]
+        if op_def.check is not None:
+            op_def.check([operand.literal for operand in operands])
         types = op_def.infer([operand.type for operand in operands], given)  # type: ignore[arg-type]
         padded = [*names, *[""] * (len(types) - len(names))]
         fids = results or [None] * len(types)

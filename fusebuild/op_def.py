@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusebuild.ir import Attribute, DType, TensorType, ValueType
+from fusebuild.ir import Attribute, DType, Literal, TensorType, ValueType
 from fusebuild.type_rules import normalize_dims
 
 Attributes = Mapping[str, Attribute]
@@ -46,7 +46,8 @@ OPERANDS = frozenset({"value", "values"})
 class OpDef:
     """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
     of a reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it
-    reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are."""
+    reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are.
+    ``check`` sees the operands that are known now, None for the others, and raises like ``infer``."""
 
     name: str
     kind: Kind
@@ -59,6 +60,7 @@ class OpDef:
     functor: str = ""
     running: str = ""
     results: int = 1
+    check: Callable[[Sequence[Literal | tuple[int, ...] | None]], None] | None = None
 
     @property
     def is_generalized(self) -> bool:

@@ -29,6 +29,7 @@ from fusebuild.op_def import (
     dims_of,
     dtype_of,
 )
+from fusebuild.random_ops import RANDOM
 from fusebuild.type_rules import (
     TypeRuleError,
     broadcast_in_dim_type,
@@ -438,7 +439,7 @@ _IMAG = OpDef(
 
 OPS: dict[str, OpDef] = {
     op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *INDEXING, *_REDUCTIONS,
-                           *GENERALIZED, *_CREATION, *_LIBRARY)
+                           *GENERALIZED, *_CREATION, *RANDOM, *_LIBRARY)
 }  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""
 

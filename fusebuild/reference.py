@@ -23,6 +23,8 @@ from fusebuild.index_reference import REFERENCES as INDEX_REFERENCES
 from fusebuild.ir import DType, Expr, Fusion, ScalarType, TensorType, Value
 from fusebuild.lambda_reference import Combination, built_in, dim_of, reduce_with, scan_with
 from fusebuild.ops import OPS, Kind
+from fusebuild.random_reference import OPS as RANDOM_OPS
+from fusebuild.random_reference import random_results
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -394,6 +396,12 @@ def _moved(step: _Step) -> tuple[Tensor, ...]:
     return (INDEX_REFERENCES[step.expr.op](step.expr, step.operands, step.extents),)
 
 
+def _random(step: _Step) -> tuple[Tensor, ...]:
+    result = step.results[0]
+    sizes = [evaluate_formula(extent, step.extents) for extent in result.tensor.shape]
+    return random_results(step.expr.op, step.operands, sizes, result.dtype, step.device, step.convert)
+
+
 _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
     "broadcast": _broadcast,
     "broadcast_in_dim": _broadcast_in_dim,
@@ -414,6 +422,7 @@ _SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
         for op in ("argmax", "argmin", "any", "all", "logsumexp", "online_softmax_statistics", "cumsum", "cumprod")
     },
     **dict.fromkeys(INDEX_REFERENCES, _moved),
+    **dict.fromkeys(RANDOM_OPS, _random),
     "full": _full,
     "iota": _iota,
     "size": _size,

@@ -19,7 +19,11 @@ from fusebuild.type_rules import TypeRuleError
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
 _STATISTICS_ORDER = ("x", "dims", "correction", "keepdim")
-_ORDER = {"var": _STATISTICS_ORDER, "var_mean": _STATISTICS_ORDER}
+_ORDER = {
+    "var": _STATISTICS_ORDER,
+    "var_mean": _STATISTICS_ORDER,
+    "uniform": ("minval", "maxval", "shape", "dtype", "rng_seed", "rng_offset"),
+}
 """Where nvFuser's positional arguments come in another order than in ``OPS``."""
 _NULL_ONLY = ("max", "min")
 """Ops that have a dtype in nvFuser's signature and none here: they keep their operand's."""

@@ -2,9 +2,10 @@
 
 What is left: pointwise ops whose tensor operands have one rank, ``cast``, ``set``, ``segment_set``, ``broadcast``,
 ``expand``, ``squeeze``, ``permute``, ``slice``, ``pad``, ``place``, ``reshape``, ``take``, ``take_along_axis``,
-``full``, ``iota``, ``size``, the reductions sum, prod, max, min and ``reduce`` without ``keepdim`` or ``dtype``, each
-over one run of adjacent dims, ``welford`` without ``keepdim`` where one kernel computes it (see :func:`_reads_once`),
-``scan``, and library calls whose operands have strides that are known now. Extents of 1 still broadcast implicitly.
+``full``, ``iota``, ``linear_index``, ``size``, the reductions sum, prod, max, min and ``reduce`` without ``keepdim`` or
+``dtype``, each over one run of adjacent dims, ``welford`` without ``keepdim`` where one kernel computes it (see
+:func:`_reads_once`), ``scan``, and library calls whose operands have strides that are known now. Extents of 1 still
+broadcast implicitly.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from fusebuild.passes.built_in_lambdas import BUILT_IN
 from fusebuild.passes.decompose_indexing import COMPOSITES as INDEXING_COMPOSITES
 from fusebuild.passes.decompose_indexing import indexing
 from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
+from fusebuild.passes.decompose_random import COMPOSITES as RANDOM_COMPOSITES
+from fusebuild.passes.decompose_random import random
 from fusebuild.passes.rewriting import Rewriter
 from fusebuild.schedule.inner_persistent import ONE_BLOCK
 from fusebuild.type_rules import reduction_dtype
@@ -46,6 +49,8 @@ def decompose(fusion: Fusion) -> Fusion:
             built_in(rewriter, expr)
         elif expr.op in INDEXING_COMPOSITES:
             indexing(rewriter, expr)
+        elif expr.op in RANDOM_COMPOSITES:
+            random(rewriter, expr)
         elif OPS[expr.op].is_generalized:
             generalized(rewriter, expr)
         elif OPS[expr.op].kind is Kind.POINTWISE:

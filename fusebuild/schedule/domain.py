@@ -311,6 +311,11 @@ class AxisDomain:
         varying = self.domain.varying(fid, type_)
         return frozenset(index for index, axis in enumerate(self.axes) if varying & {*axis.loops})
 
+    def dims_of(self, fid: int) -> tuple[int | None, ...]:
+        """The axis of each dim of a value; None where the dim has size 1 or nothing in memory changes along it."""
+        axis_of = {loop: index for index, axis in enumerate(self.axes) for loop in axis.loops}
+        return tuple(None if loop is None else axis_of.get(loop) for loop in self.domain.dims[fid])
+
     def is_contiguous(self, access: Access) -> bool:
         """True when the tensor is dense over the axes along which it changes, in their order, from its first element
         on."""
@@ -358,8 +363,8 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     """``domain`` with loops merged into axes wherever every value in memory, its ``own`` or ``elsewhere``, allows it.
 
     A reduced loop merges only with one that the same reductions run over. The loops of an ``iota`` and of what has
-    bounds stay alone, since their coordinates are read. Loops along which nothing in memory changes (those of an expand
-    that is stored compactly) are dropped.
+    bounds stay alone, since their coordinates are read; those of a ``linear_index`` merge as if it were in memory.
+    Loops along which nothing in memory changes (those of an expand that is stored compactly) are dropped.
     """
     memory = [("T", fid, storage) for fid, storage in own.items()] + [
         ("X", fid, each) for fid, each in elsewhere.items()
@@ -374,12 +379,13 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     }
     alone |= {loop for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds
               if (loop := domain.dims[fid][dim]) is not None}  # fmt: skip
+    walked = {**strides, **_linear_strides(task, domain)}
     groups: list[list[int]] = []
     for loop in range(len(domain.loops)):
         if not domain.loops[loop].reduced and all(own.get(loop, (0, None))[0] == 0 for own in strides.values()):
             continue
         previous = groups[-1][-1] if groups else None
-        if previous is not None and not {previous, loop} & alone and _merges(domain, strides, previous, loop):
+        if previous is not None and not {previous, loop} & alone and _merges(domain, walked, previous, loop):
             groups[-1].append(loop)
         else:
             groups.append([loop])
@@ -436,6 +442,14 @@ def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
         for dim, (loop, stride) in enumerate(zip(domain.dims[fid], storage.strides, strict=True))
         if loop is not None
     }
+
+
+def _linear_strides(task: Task, domain: Domain) -> dict[tuple[str, int], _LoopStrides]:
+    """The strides that the results of ``linear_index`` would have in memory."""
+    exprs = (task.fusion.exprs[index] for index in task.exprs)
+    fids = [expr.outputs[0] for expr in exprs if expr.op == "linear_index"]
+    storages = {fid: Storage(tensor=fid, strides=task.fusion.value(fid).tensor.strides) for fid in fids}
+    return {("L", fid): _loop_strides(domain, fid, storage) for fid, storage in storages.items()}
 
 
 def _merges(domain: Domain, strides: Mapping[tuple[str, int], _LoopStrides], outer: int, inner: int) -> bool:

@@ -56,7 +56,7 @@ ONE_BLOCK = 65536
 COSTLY = frozenset(
     {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "sqrt", "rsqrt", "reciprocal", "div", "truediv",
      "tanh", "sigmoid", "silu", "erf", "erfc", "erfinv", "erfcinv", "sin", "cos", "tan", "asin", "acos", "atan",
-     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod"}
+     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod", "philox_uniform"}
 )  # fmt: skip
 """Ops of many instructions: a value is worth the registers that keep it."""
 

@@ -55,7 +55,8 @@ class Rows:
 
 def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) -> Rows:
     kept, reduced = kept_axes(spec.domain), reduced_axes(spec.domain)
-    body = Body(spec, interleaved=bool(kept) and max(kept) > min(reduced))
+    flat = "row * columns + col" if kept else "col"
+    body = Body(spec, interleaved=bool(kept) and max(kept) > min(reduced), flat=flat)
     return Rows(
         body=body,
         row=Group(name="row", axes=kept, index="int64_t"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fusebuild.body import Body, Group
+from fusebuild.body import WITHIN_VECTOR, Body, Group
 from fusebuild.ir import Expr
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.views.lambdas import foldings, structs
@@ -109,7 +109,7 @@ def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int
     def coordinate(axis: int) -> str:
         group = next(group for group in groups if axis in group.axes)
         text = body.coordinate(group, axis)
-        return f"{text} + k" if axis == inner and vec > 1 else text
+        return f"{text}{WITHIN_VECTOR}" if axis == inner and vec > 1 else text
 
     return coordinate
 

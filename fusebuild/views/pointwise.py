@@ -24,7 +24,7 @@ from fusebuild.views.shifted import with_nearest
 
 
 def pointwise(spec: KernelSpec) -> KernelView:
-    body = Body(spec)
+    body = Body(spec, flat="i")
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
     sweep = shifted_elements(body, group) if spec.shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)

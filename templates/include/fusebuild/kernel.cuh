@@ -15,6 +15,7 @@
 #include "fusebuild/cast.cuh"
 #include "fusebuild/cluster.cuh"
 #include "fusebuild/math.cuh"
+#include "fusebuild/random.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
