@@ -8,6 +8,7 @@ constant takes the dtype of what it meets.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from fusebuild.builder import FusionBuilder
@@ -31,6 +32,11 @@ MAX_STATE_BYTES = 64
 
 _NOT_SCALAR = frozenset({"contiguous", "segment_set", "imag", "erfinv", "erfcinv"})
 """Pointwise ops without a meaning on a scalar, or that no check can evaluate."""
+
+
+_COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"})
+_TURNED = {"gt": "lt", "ge": "le"}
+"""Comparisons that are others of their operands in the other order."""
 
 
 def is_scalar_op(name: str) -> bool:
@@ -106,3 +112,28 @@ def state_bytes(dtypes: Sequence[DType]) -> int:
         size += -size % dtype.bytes + dtype.bytes
         widest = max(widest, dtype.bytes)
     return size + -size % widest
+
+
+def lambda_form(body: Fusion) -> str:
+    """What ``body`` computes, as a digest: equal for lambdas that differ in names and fids, in the order of independent
+    statements, or in the order of operands where that makes no difference."""
+    forms = {
+        fid: _digest("constant", value.dtype.value, repr(value.literal))
+        for fid, value in body.values.items()
+        if value.is_constant
+    }
+    for place, fid in enumerate(body.inputs):
+        forms[fid] = _digest("input", str(place), body.value(fid).dtype.value)
+    for expr in body.exprs:
+        operands = [forms[fid] for fid in expr.inputs]
+        if expr.op in _TURNED:
+            operands.reverse()
+        if expr.op in _COMMUTATIVE:
+            operands.sort()
+        op, named = _TURNED.get(expr.op, expr.op), repr(sorted(expr.attributes))
+        forms |= {fid: _digest(op, named, str(part), *operands) for part, fid in enumerate(expr.outputs)}
+    return _digest(*(forms[fid] for fid in body.output_fids))
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()

@@ -5,12 +5,13 @@ All are commutative and associative up to rounding, which ``tests/test_lambdas.p
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fusebuild.ir import DType, Fusion, Literal, Value
-from fusebuild.lambdas import LambdaBuilder
+from fusebuild.lambdas import STATE_DTYPES, LambdaBuilder, lambda_form, state_dtypes
 
 _LOWEST = {DType.INT64: -(2**63), DType.INT32: -(2**31), DType.BOOL: False}
 _HIGHEST = {DType.INT64: 2**63 - 1, DType.INT32: 2**31 - 1, DType.BOOL: True}
@@ -48,7 +49,7 @@ def arg_extreme(op: str, dtype: DType) -> BuiltIn:
     beats, lowest = ("gt", _LOWEST) if op == "argmax" else ("lt", _HIGHEST)
     better, same = write(beats, a, b), write("eq", a, b)
     if dtype.is_floating:
-        a_is_nan, b_is_nan = write("ne", a, a), write("ne", b, b)
+        a_is_nan, b_is_nan = write("isnan", a), write("isnan", b)
         better = write("logical_or", better, write("logical_and", a_is_nan, write("logical_not", b_is_nan)))
         same = write("logical_or", same, write("logical_and", a_is_nan, b_is_nan))
     first = write("lt", i, j)
@@ -96,3 +97,23 @@ BUILT_IN: dict[str, Callable[[str, DType], BuiltIn]] = {
     "cumprod": running,
 }
 """For each op that is a lambda in disguise, what makes its lambda from the op's name and the dtype it computes in."""
+
+_RECOGNIZED = ("argmax", "argmin", "logsumexp")
+
+
+@functools.cache
+def _forms() -> dict[str, tuple[str, BuiltIn]]:
+    """By its form, each lambda that kernels combine with in a way of their own, and the first op that has it."""
+    made = [
+        (op, BUILT_IN[op](op, dtype))
+        for op in _RECOGNIZED
+        for dtype in STATE_DTYPES
+        if dtype.is_floating or op != "logsumexp"
+    ]
+    return {lambda_form(built_in.body): (op, built_in) for op, built_in in made}
+
+
+def recognized(body: Fusion) -> tuple[str, BuiltIn] | None:
+    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, whoever wrote it;
+    and that lambda. None for all others."""
+    return _forms().get(lambda_form(body)) if len(state_dtypes(body)) == 2 else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fusebuild.body import Body, Group
-from fusebuild.ir import Expr
+from fusebuild.body import Body, Group, literal_text
+from fusebuild.ir import DType, Expr
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
+from fusebuild.views.batches import Batches, batches, place, position_of
 from fusebuild.views.kernel_view import (
     KernelView,
     Lines,
@@ -26,7 +27,7 @@ from fusebuild.views.kernel_view import (
     scalar_load,
     strided_element,
 )
-from fusebuild.views.lambdas import combined, folded, foldings
+from fusebuild.views.lambdas import Folding, folded, foldings
 from fusebuild.views.shifted import INSIDE, if_inside, nearest_column, row_shift, row_vector, with_nearest
 
 
@@ -109,10 +110,11 @@ def row_sweep(
     coordinate = row_coordinate(rows)
     needed = body.needs_coordinates(reads, rows.column) | (body.coordinate_axes(exprs) & {*rows.column.axes})
     needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
+    placed = _placed(rows, inside)
     elements = (
         *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
         *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
-        *(body.statement(expr, coordinate) for expr in inside),
+        *(_is_placed(body, expr) if expr in placed else body.statement(expr, coordinate) for expr in inside),
     )
     return Sweep(
         coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.shifted else ())),
@@ -121,8 +123,64 @@ def row_sweep(
             *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
               for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
+            *(place(body, f"h{expr.outputs[0]}", position, row_start(rows)(rows.inner))
+              for expr, position in placed.items()),
         ),
         element=with_nearest(elements, "col", "columns") if body.spec.shifted else elements,
+    )  # fmt: skip
+
+
+def _placed(rows: Rows, exprs: Sequence[Expr]) -> dict[Expr, int]:
+    """The exprs that say whether an element of a vector is at a position, with that: found once for the vector."""
+    if rows.body.spec.vec == 1:
+        return {}
+    found = {expr: position_of(rows.body, expr, rows.inner) for expr in exprs}
+    return {expr: position for expr, position in found.items() if position is not None}
+
+
+def _is_placed(body: Body, expr: Expr) -> str:
+    (fid,) = expr.outputs
+    return f"const bool t{fid} = h{fid} == k;{body.comment(body.value(fid), expr)}"
+
+
+def row_start(rows: Rows) -> Callable[[int], str]:
+    """Coordinates of the first element of a vector of the row, in shifted vectors before it."""
+    return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, 1)
+
+
+def row_batches(rows: Rows, indices: Sequence[int], *, keeps: bool = True) -> Batches:
+    """How the reductions at ``indices`` take the vectors of rows."""
+    return batches(rows.body, indices, rows.inner, row_start(rows), keeps=keeps, looks_up=keeps)
+
+
+def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], where: str) -> Sweep:
+    """Sums of which one element alone differs from zero: it is fetched before the row is walked and added after that,
+    by the thread for which ``where``, a format of the position, is true."""
+    parts = (_only_element(rows, folding, *gathered.only[folding.index], known, where)
+             for folding in foldings(rows.body, gathered.only))  # fmt: skip
+    return join(Sweep(), *parts)
+
+
+def _only_element(rows: Rows, folding: Folding, value: int, position: int, known: Sequence[int], where: str) -> Sweep:
+    body, (total,) = rows.body, folding.expr.outputs
+    wanted, at = body.operand(position, DType.INT64), Group(name=f"at{total}", axes=rows.column.axes)
+    reads = [fid for fid in body.reads([value], known) if rows.has_columns(fid)]
+    exprs = [expr for expr in body.closure([value], known) if rows.is_column(expr.outputs[0])]
+    coordinate = element_coordinate(body, [rows.row, at], rows.inner, 1)
+    return Sweep(
+        accumulators=(
+            f"const bool has{total} = {where.format(wanted)};",
+            f"const Index {at.name} = has{total} ? {wanted} : 0;",
+            *(f"const {body.c_type(fid)} q{total}_{fid} = has{total} ? r{fid}[{body.offset(fid, [at])}] : "
+              f"{literal_text(0, body.value(fid).dtype)};" for fid in reads),
+        ),
+        merged=(
+            f"if (has{total}) {{",
+            *(f"  {scalar_load(body, fid, f'q{total}_{fid}')}" for fid in reads),
+            *(f"  {body.statement(expr, coordinate)}" for expr in exprs),
+            f"  {folding.combined(folding.accumulator, body.operand(value, folding.dtypes[0]))}",
+            "}",
+        ),
     )  # fmt: skip
 
 
@@ -190,16 +248,16 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
-    kept = _Kept(body, heuristics.kept)
+    kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        sweep = kept.around(rows, combined(body, own), known, loader)
-        totals = accumulate(body, own)
-        results = (*totals.results, *row_epilogue(rows, folded(spec.task, own), level, at))
+        gathered = row_batches(rows, own)
+        sweep = kept.around(rows, gathered.targets(), known, loader)
+        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = _reduction(heuristics, accumulators(body, own))
-        updates = if_inside(body, totals.accumulate)
-        parts = Sweep(accumulators=totals.accumulators, accumulate=updates, results=results)
-        sweeps.append(join(sweep, parts, Sweep(reduce=reduce)))
+        parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
+        only = only_elements(rows, gathered, known, f"{first}lane == 0 && {{0}} >= 0 && {{0}} < columns")
+        sweeps.append(join(sweep, parts, _updates(gathered), only, Sweep(reduce=reduce)))
     if wide:
         final = kept.around(rows, wide, known, loader)
         sweeps.append(join(final, row_stores(rows, wide)))
@@ -210,6 +268,13 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
+
+
+def _updates(gathered: Batches, is_first: str = "") -> Sweep:
+    """What is accumulated in a row's vectors, elements beside the row left out."""
+    body, sweep = gathered.body, gathered.along_rows()
+    singly = accumulate(body, gathered.singly, is_first=is_first).accumulate
+    return replace(sweep, accumulate=if_inside(body, (*singly, *sweep.accumulate)))
 
 
 def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
@@ -297,13 +362,14 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, outputs, level)
     known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
-    targets = combined(body, indices)
+    gathered = row_batches(rows, indices)
+    targets = gathered.targets()
     sweep = (
         _loaded_ahead(rows, targets, known)
         if spec.shifted
         else row_sweep(rows, targets, known, global_loads(rows), "v{0}[k]")
     )
-    totals, running = accumulate(body, indices, is_first="is_first && k == 0"), read_rows_once(body, indices)
+    running = read_rows_once(body, gathered.plain)
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if heuristics.splits > 1:
         position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
@@ -311,11 +377,13 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
             stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
         )
     else:
-        lines = (*totals.results, *row_epilogue(rows, results, level, 1))
+        lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
-    parts = Sweep(accumulate=if_inside(body, totals.accumulate), reduce=reduce)
+    share = " && {0} >= begin" if heuristics.splits > 1 else ""
+    only = only_elements(rows, gathered, known, f"lane == 0 && {{0}} >= 0{share} && {{0}} < end")
+    sweep = join(running, sweep, _updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(join(running, sweep, parts),), epilogue=epilogue,
+        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue,
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
 

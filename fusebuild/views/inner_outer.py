@@ -9,7 +9,8 @@ from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import WARP, levels
-from fusebuild.views.inner import Rows, global_loads, row_base, row_results, row_stores, row_sweep
+from fusebuild.views.batches import Batches
+from fusebuild.views.inner import Rows, global_loads, row_base, row_batches, row_results, row_stores, row_sweep
 from fusebuild.views.kernel_view import (
     KernelView,
     Lifetime,
@@ -88,14 +89,15 @@ class _Walk:
             along = [index for index in self.parts.along if self.level[exprs[index].outputs[0]] == at + 1]
             down = [index for index in self.parts.accumulated if self.level[exprs[index].outputs[0]] == at + 1]
             stored = wide if at == last else []
-            targets = list(dict.fromkeys([*combined(body, along), *combined(body, down), *stored]))
+            gathered = row_batches(rows, along, keeps=False)
+            targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))
             if not (targets or narrow):
                 continue
             sweep = join(
                 self._row(targets, narrow if at == last else []),
                 Sweep(element=self._steady.taken(body, targets)),
                 row_sweep(rows, targets, self._ready, self._loads, "v{0}[k]"),
-                self._along(along),
+                self._along(gathered),
                 self._down(down),
                 row_stores(rows, stored),
                 Sweep(results=row_results(rows, narrow if at == last else [])),
@@ -139,17 +141,18 @@ class _Walk:
         source = f"c{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
         return scalar_load(body, fid, source)
 
-    def _along(self, indices: Sequence[int]) -> Sweep:
+    def _along(self, gathered: Batches) -> Sweep:
         """The reductions along the rows at hand that one sweep makes."""
-        if not indices:
+        if not gathered.indices:
             return Sweep()
         body, phase = self.rows.body, "phase, " if self.heuristics.threads.per_row > WARP else ""
-        own = foldings(body, indices)
-        return Sweep(
+        own, singly = foldings(body, gathered.indices), foldings(body, gathered.singly)
+        one_by_one = Sweep(
             accumulators=tuple(folding.column_declaration("kRows") for folding in own),
-            accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in own),
-            reduce=f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{accumulators(body, indices)});",
+            accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in singly),
+            reduce=f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{accumulators(body, gathered.indices)});",
         )
+        return join(one_by_one, gathered.along_rows("[u]"))
 
     def _down(self, indices: Sequence[int]) -> Sweep:
         """The updates of accumulators down columns."""

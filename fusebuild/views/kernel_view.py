@@ -18,7 +18,7 @@ Lines = tuple[str, ...]
 class Sweep:
     """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
     ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
-    them."""
+    them. ``batched`` combines, column by column, what rows gathered."""
 
     load_coordinates: Lines = ()
     coordinates: Lines = ()
@@ -29,6 +29,7 @@ class Sweep:
     stores: Lines = ()
     accumulators: Lines = ()
     accumulate: Lines = ()
+    batched: Lines = ()
     merged: Lines = ()
     reduce: str = ""
     results: Lines = ()
@@ -212,6 +213,7 @@ def join(first: Sweep, *others: Sweep) -> Sweep:
         "stores",
         "accumulators",
         "accumulate",
+        "batched",
         "merged",
         "results",
         "row",

@@ -9,6 +9,7 @@ from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import FinishHeuristics, OuterHeuristics
 from fusebuild.schedule.rows import kept_axes, reduced_axes
+from fusebuild.views.batches import batches
 from fusebuild.views.kernel_view import (
     KernelView,
     Lines,
@@ -24,7 +25,7 @@ from fusebuild.views.kernel_view import (
     strided_element,
     strided_load,
 )
-from fusebuild.views.lambdas import combined, folded, foldings
+from fusebuild.views.lambdas import folded, foldings
 
 
 def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
@@ -46,14 +47,16 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     outer, reduced, inner = groups
     last = len(spec.domain.axes) - 1
     indices = reductions(spec.task)
-    results, operands = folded(spec.task, indices), combined(body, indices)
+    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "top", count="kUnroll")
+    results, operands = folded(spec.task, indices), gathered.targets()
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if is_vector(body, fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
     coordinate = element_coordinate(body, groups, last, spec.vec)
     hoisted, inside = body.split(exprs, [last])
     iota = body.coordinate_axes(exprs)
-    totals = accumulate(body, indices, "[k]", "is_first")
+    totals = accumulate(body, indices, "[k]")
+    singly = accumulate(body, gathered.singly, "[k]", "is_first")
     sweep = Sweep(
         load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
         coordinates=body.coordinates(
@@ -71,7 +74,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
             *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
-        accumulate=totals.accumulate,
+        accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
     sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
@@ -93,7 +96,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     else:
         epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
         everything = (*exprs, *body.closure(spec.task.outputs, results))
-    sweeps = (join(read_columns_once(body, indices), sweep),)
+    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns()),)
     return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
 
 

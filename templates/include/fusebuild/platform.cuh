@@ -224,6 +224,13 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   }
 }
 
+// 2^x, to 2 units in the last place; 0 where it is subnormal.
+FUSEBUILD_DEVICE float exp2_or_zero(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // One instruction where there is one: NaN if either is NaN, and +0 is above -0.
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
   float result;

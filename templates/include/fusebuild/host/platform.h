@@ -127,6 +127,11 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   memcpy(static_cast<void*>(address), &word, sizeof(Word));
 }
 
+FUSEBUILD_DEVICE float exp2_or_zero(float x) {
+  const float result = std::exp2(x);
+  return result < std::numeric_limits<float>::min() ? 0.0f : result;
+}
+
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
   if (a != a || b != b) return a + b;
   return a > b || (a == b && !std::signbit(a)) ? a : b;

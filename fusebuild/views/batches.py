@@ -1,0 +1,228 @@
+"""Elements that a thread gathers and combines a batch at a time, where one by one would cost more.
+
+A lambda of two exponentials an element is what (max, sum of exp) takes to merge states; a batch of k elements needs
+1 + 1/k, as its own maximum is found first. The same goes where a row is held on chip: a thread's first sweep for the
+maximum and second for the sum would widen and compare every element once more, which is more than the 1/k. The first of
+the largest values is found by one comparison and one selection an element, where the lambda has thirteen operations on
+64-bit indices and NaN. A sum over a row of which one element alone differs from zero takes that one, and the loop over
+the row has nothing to do for it.
+
+A thread gathers the elements of a batch in ``e<fid>``, and what it keeps beside its accumulators in ``w<fid>``. States
+of threads and blocks are merged by the lambda, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fusebuild.body import Body, literal_text
+from fusebuild.ir import DType, Expr
+from fusebuild.passes.built_in_lambdas import BuiltIn, recognized
+from fusebuild.schedule.kernel import C_TYPES
+from fusebuild.schedule.rows import reduced_axes
+from fusebuild.views.kernel_view import Lines, Sweep
+from fusebuild.views.lambdas import Folding, foldings
+
+Coordinate = Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """How elements of ``folding`` are gathered and combined: ``element`` of each, which is computed from ``needs``, and
+    ``fill`` in the place of one that is not there. ``add`` combines a batch into the accumulator, or into what
+    ``keeper``, a type, keeps; it is a format of the two."""
+
+    folding: Folding
+    element: str
+    needs: tuple[int, ...]
+    fill: str
+    add: str
+    keeper: str = ""
+
+    @property
+    def c_type(self) -> str:
+        return C_TYPES[self.folding.dtypes[0]]
+
+    @property
+    def gathered(self) -> str:
+        return f"e{self.folding.expr.outputs[0]}"
+
+    def combined(self, subscript: str = "", gathered: str = "") -> str:
+        """The statement that combines a batch."""
+        target = f"{self.folding.running if self.keeper else self.folding.accumulator}{subscript}"
+        return self.add.format(target, f"{self.gathered}{gathered}")
+
+    def keeping(self, count: str = "") -> Lines:
+        """What a thread keeps beside its accumulator, for each of ``count`` columns."""
+        return (f"{self.keeper} {self.folding.running}{count};",) if self.keeper else ()
+
+
+def batch_of(
+    body: Body, index: int, axis: int, start: Coordinate, *, count: str = "kVec", keeps: bool = True
+) -> Batch | None:
+    """How the reduction number ``index`` takes ``count`` elements at a time along ``axis``, from the coordinate
+    ``start`` on; None where it combines them one by one. ``keeps`` says whether a thread can keep something beside its
+    accumulator."""
+    (folding,) = foldings(body, [index])
+    expr = folding.expr
+    known = recognized(body.fusion.lambdas[expr.combine]) if expr.combine else None
+    if known is None or not _begins_as(folding, known[1]):
+        return None
+    op, built_in = known
+    value = expr.inputs[0]
+    if body.value(value).is_constant:
+        return None
+    element = body.operand(value, folding.dtypes[0])
+    fill = literal_text(built_in.identity[0], folding.dtypes[0])
+    if op == "logsumexp":
+        if body.value(expr.inputs[1]).literal != 1:
+            return None
+        return Batch(folding=folding, element=element, needs=(value,), fill=fill, add="fb::add_exponentials({}, {});")
+    if not keeps or reduced_axes(body.domain) != (axis,) or not _counts(body, expr.inputs[1], axis):
+        return None
+    best = "fb::Max" if op == "argmax" else "fb::Min"
+    keeper = f"fb::FirstBest<{best}, {C_TYPES[folding.dtypes[0]]}, {count}, Index>"
+    add = f"{{}}.add({{}}, {start(axis)});"
+    return Batch(folding=folding, element=element, needs=(value,), fill=fill, add=add, keeper=keeper)
+
+
+def _begins_as(folding: Folding, built_in: BuiltIn) -> bool:
+    """Whether the identity is the one that the op's own lambda has."""
+    identity = [folding.body.value(fid) for fid in folding.expr.inputs[len(folding.expr.outputs) :]]
+    return all(value.literal == wanted for value, wanted in zip(identity, built_in.identity, strict=True))
+
+
+def _counts(body: Body, fid: int, axis: int) -> bool:
+    """Whether ``fid`` is the coordinate on ``axis``."""
+    expr = _definition(body, fid)
+    if expr is None or expr.op != "iota" or body.value(expr.outputs[0]).dtype is not DType.INT64:
+        return False
+    return [body.value(bound).literal for bound in expr.inputs] == [0, 1] and body.axes_of(fid) == {axis}
+
+
+def _definition(body: Body, fid: int) -> Expr | None:
+    index = body.fusion.definition(body.root(fid))
+    return body.fusion.exprs[index] if index in body.task.exprs else None
+
+
+def position_of(body: Body, expr: Expr, axis: int) -> int | None:
+    """The value that ``expr``, an ``eq``, compares with the coordinate on ``axis``, along which that value does not
+    change; None where this is not what ``expr`` does."""
+    if expr.op != "eq":
+        return None
+    for counter, position in (expr.inputs, expr.inputs[::-1]):
+        if _counts(body, counter, axis) and body.value(position).dtype.is_integer:
+            return None if axis in body.axes_of(position) else position
+    return None
+
+
+def place(body: Body, name: str, position: int, start: str) -> str:
+    """The line that says in ``name`` which element of the vector at ``start`` has the coordinate ``position``."""
+    return f"const int {name} = fb::place_in<kVec>({body.operand(position, DType.INT64)}, {start});"
+
+
+def only_element(body: Body, index: int, axis: int) -> tuple[int, int] | None:
+    """``(x, position)`` where the reduction number ``index`` is the sum over ``axis`` alone of ``where(coordinate ==
+    position, x, 0)``; else None."""
+    expr = body.fusion.exprs[index]
+    if expr.op != "sum" or reduced_axes(body.domain) != (axis,):
+        return None
+    chosen = _definition(body, expr.inputs[0])
+    if chosen is None or chosen.op != "where":
+        return None
+    condition, value, other = chosen.inputs
+    test = _definition(body, condition)
+    position = None if test is None else position_of(body, test, axis)
+    if position is None or body.value(other).literal != 0 or body.value(value).is_constant:
+        return None
+    is_cast = body.value(body.root(value)).dtype is not body.value(chosen.outputs[0]).dtype
+    return None if is_cast else (value, position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """The reductions at ``indices`` of a kernel: those that take batches with their :class:`Batch`, sums that have but
+    one element with that and its position."""
+
+    body: Body
+    indices: tuple[int, ...]
+    of: dict[int, Batch]
+    only: dict[int, tuple[int, int]]
+
+    @property
+    def singly(self) -> tuple[int, ...]:
+        """Those that combine their elements one by one."""
+        return tuple(index for index in self.indices if index not in self.of and index not in self.only)
+
+    @property
+    def plain(self) -> tuple[int, ...]:
+        """Those whose accumulators are there while a thread reads."""
+        return tuple(index for index in self.indices if index not in self.of or not self.of[index].keeper)
+
+    def targets(self) -> list[int]:
+        """What the elements are made of that a loop combines, but for constants."""
+        fids = [
+            fid
+            for folding in foldings(self.body, (*self.singly, *self.of))
+            for fid in (self.of[folding.index].needs if folding.index in self.of else folding.components)
+        ]
+        return [fid for fid in dict.fromkeys(fids) if not self.body.value(fid).is_constant]
+
+    def along_rows(self, subscript: str = "") -> Sweep:
+        """What a thread does that reads vectors along its rows, whose accumulators have ``subscript``."""
+        batches = self.of.values()
+        fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if self.body.spec.shifted else "fb::Vec<{0}, kVec> {1};"
+        return Sweep(
+            accumulators=tuple(line for batch in batches for line in batch.keeping()),
+            vector=tuple(fill.format(batch.c_type, batch.gathered, batch.fill) for batch in batches),
+            accumulate=tuple(f"{batch.gathered}[k] = {batch.element};" for batch in batches),
+            stores=tuple(batch.combined(subscript) for batch in batches),
+            merged=tuple(
+                f"{kept.c_type} {kept.accumulator} = {kept.running}.state<{kept.c_type}>({kept.identity});"
+                for kept in self._kept()
+            ),
+        )
+
+    def down_columns(self) -> Sweep:
+        """What a thread does that owns a vector of columns and reads ``kUnroll`` rows at a time."""
+        batches = self.of.values()
+        return Sweep(
+            accumulators=tuple(line for batch in batches for line in batch.keeping("[kVec]")),
+            row=tuple(
+                f"fb::Vec<fb::Vec<{batch.c_type}, kUnroll>, kVec> {batch.gathered} = "
+                f"fb::splat<kVec>(fb::splat<kUnroll>({batch.fill}));"
+                for batch in batches
+            ),
+            accumulate=tuple(f"{batch.gathered}[k][u] = {batch.element};" for batch in batches),
+            batched=tuple(batch.combined("[k]", "[k]") for batch in batches),
+            merged=tuple(
+                f"auto {kept.accumulator} = fb::states<{kept.functor}>({kept.running}, {kept.identity}, kBlockY);"
+                for kept in self._kept()
+            ),
+        )
+
+    def _kept(self) -> tuple[Folding, ...]:
+        return tuple(batch.folding for batch in self.of.values() if batch.keeper)
+
+
+def batches(
+    body: Body,
+    indices: Sequence[int],
+    axis: int,
+    start: Coordinate,
+    *,
+    count: str = "kVec",
+    keeps: bool = True,
+    looks_up: bool = False,
+) -> Batches:
+    """How the reductions at ``indices`` take ``count`` elements at a time along ``axis``, as :func:`batch_of` says;
+    ``looks_up`` says whether sums can take one element of a row."""
+    only = {index: only_element(body, index, axis) for index in indices if looks_up}
+    found = {index: batch_of(body, index, axis, start, count=count, keeps=keeps) for index in indices}
+    return Batches(
+        body=body,
+        indices=tuple(indices),
+        of={index: batch for index, batch in found.items() if batch is not None},
+        only={index: element for index, element in only.items() if element is not None},
+    )

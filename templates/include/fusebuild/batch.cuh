@@ -1,0 +1,106 @@
+// What a thread combines a batch of elements at a time, where lambdas would take them one by one: N values
+// that it has in registers, most often the elements of a vector. A batch's own values meet as a tree.
+
+#pragma once
+
+#include "fusebuild/reduce.cuh"
+
+namespace fusebuild {
+
+template <typename Op, typename T, int N>
+FUSEBUILD_DEVICE T combine_all(Vec<T, N> values) {
+  FUSEBUILD_UNROLL
+  for (int half = N / 2; half > 0; half /= 2) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < half; ++k) values[k] = Op::combine(values[k], values[k + half]);
+  }
+  return values[0];
+}
+
+// --- The largest value v0 of a state, and the sum v1 of exp(x - v0)
+
+// exp(x) of an x that is not above 0, or infinite, or NaN. In float to 4 units in the last place near 0, and
+// to |x| / 2^23 of itself far below it, where it counts for little beside the 1 of the largest value; what is
+// subnormal is 0. An exponential is one instruction so, and not eight.
+FUSEBUILD_DEVICE float exp_of_negative(float x) { return exp2_or_zero(x * 1.44269504f); }
+FUSEBUILD_DEVICE double exp_of_negative(double x) { return exp(x); }
+
+// Combines `x` into `state`: one exponential for each element and one for the sum so far. An infinite maximum
+// shifts nothing, so that no infinity meets its like. What is -infinity changes nothing.
+template <typename State, typename T, int N>
+FUSEBUILD_DEVICE void add_exponentials(State& state, const Vec<T, N>& x) {
+  const T largest = maximum(state.v0, combine_all<Max>(x));
+  const T shift = isinf(largest) ? T(0) : largest;
+  Vec<T, N> terms;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) terms[k] = exp_of_negative(x[k] - shift);
+  state.v1 = state.v1 * exp_of_negative(state.v0 - shift) + combine_all<Sum>(terms);
+  state.v0 = largest;
+}
+
+// --- The first of the largest or smallest values
+
+// What a thread keeps while it reads batches in the order of their indices: the batch that has the first of
+// the best values so far, by Best, which is Max or Min. NaN is better than every number. Which of its values
+// it is, is found in the end alone.
+template <typename Best, typename T, int N, typename Index>
+struct FirstBest {
+  T best = Best::template identity<T>();
+  Vec<T, N> values = splat<N>(best);
+  Index first = 0;
+  bool is_empty = true;
+
+  // The values have the indices `start`, `start + kStep`, … Those with negative indices, and values after
+  // the last, are the identity.
+  FUSEBUILD_DEVICE void add(const Vec<T, N>& batch, Index start) {
+    const T larger = Best::combine(best, combine_all<Best>(batch));
+    const bool is_better = is_empty || (!(larger == best) && best == best);
+    best = larger;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) values[k] = is_better ? batch[k] : values[k];
+    first = is_better ? start : first;
+    is_empty = false;
+  }
+
+  // The state of what was added; `none` where that is nothing.
+  template <typename State>
+  FUSEBUILD_DEVICE State state(const State& none, Index step = 1) const {
+    State result = none;
+    FUSEBUILD_UNROLL
+    for (int k = N - 1; k >= 0; --k) {
+      const Index index = first + k * step;
+      const bool is_best = values[k] == best || (values[k] != values[k] && best != best);
+      if (is_best && index >= 0) result = {values[k], index};
+    }
+    return is_empty ? none : result;
+  }
+};
+
+template <typename Op, typename Best, typename T, int N, typename Index, int kColumns>
+FUSEBUILD_DEVICE States<Op, kColumns> states(const FirstBest<Best, T, N, Index> (&columns)[kColumns],
+                                             const typename Op::State& none, Index step) {
+  States<Op, kColumns> result;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kColumns; ++k) result[k] = columns[k].state(none, step);
+  return result;
+}
+
+// --- The element at a position
+
+// Which of the N neighbours from `first` on has the position `position`; -1 when none has.
+template <int N>
+FUSEBUILD_DEVICE int place_in(int64_t position, int64_t first) {
+  const uint64_t place = static_cast<uint64_t>(position) - static_cast<uint64_t>(first);
+  return place < uint64_t(N) ? static_cast<int>(place) : -1;
+}
+
+// The same in 32 bits. Whether `position` fits them is asked before a loop that goes through the row; `first`
+// is further than N from the largest of 32 bits.
+template <int N>
+FUSEBUILD_DEVICE int place_in(int64_t position, int32_t first) {
+  const bool fits = position == static_cast<int32_t>(position);
+  const uint32_t place = static_cast<uint32_t>(position) - static_cast<uint32_t>(first);
+  return fits && place < uint32_t(N) ? static_cast<int>(place) : -1;
+}
+
+}  // namespace fusebuild
