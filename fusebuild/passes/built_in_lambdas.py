@@ -114,6 +114,6 @@ def _forms() -> dict[str, tuple[str, BuiltIn]]:
 
 
 def recognized(body: Fusion) -> tuple[str, BuiltIn] | None:
-    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, whoever wrote it;
-    and that lambda. None for all others."""
+    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, whoever wrote
+    it; and that lambda. None for all others."""
     return _forms().get(lambda_form(body)) if len(state_dtypes(body)) == 2 else None

@@ -25,6 +25,8 @@ from fusebuild.views.kernel_view import Lines, Sweep
 from fusebuild.views.lambdas import Folding, foldings
 
 Coordinate = Callable[[int], str]
+GATHERED_REGISTERS = 64
+"""What states and gathered elements may take of a thread's 128 registers, where it has several columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Batch:
     fill: str
     add: str
     keeper: str = ""
+    is_single: bool = False
 
     @property
     def c_type(self) -> str:
@@ -48,10 +51,19 @@ class Batch:
     def gathered(self) -> str:
         return f"e{self.folding.expr.outputs[0]}"
 
-    def combined(self, subscript: str = "", gathered: str = "") -> str:
-        """The statement that combines a batch."""
+    def combined(self, subscript: str = "", values: str = "") -> str:
+        """The statement that combines a batch: what was gathered, or ``values``."""
         target = f"{self.folding.running if self.keeper else self.folding.accumulator}{subscript}"
-        return self.add.format(target, f"{self.gathered}{gathered}")
+        return self.add.format(target, values or self.gathered)
+
+    def combined_singly(self, subscript: str = "") -> str:
+        """The statement that combines the current element."""
+        return self.combined(subscript, f"fb::Vec<{self.c_type}, 1>{{{self.element}}}")
+
+    def registers(self, count: int) -> int:
+        """What the state of one column and ``count`` gathered elements take."""
+        sizes = [dtype.bytes for dtype in self.folding.dtypes]
+        return (sum(sizes) + count * sizes[0]) // 4
 
     def keeping(self, count: str = "") -> Lines:
         """What a thread keeps beside its accumulator, for each of ``count`` columns."""
@@ -59,11 +71,11 @@ class Batch:
 
 
 def batch_of(
-    body: Body, index: int, axis: int, start: Coordinate, *, count: str = "kVec", keeps: bool = True
+    body: Body, index: int, axis: int, start: Coordinate, *, neighbours: str = "kVec", keeps: bool = True
 ) -> Batch | None:
-    """How the reduction number ``index`` takes ``count`` elements at a time along ``axis``, from the coordinate
-    ``start`` on; None where it combines them one by one. ``keeps`` says whether a thread can keep something beside its
-    accumulator."""
+    """How the reduction number ``index`` takes several elements at a time along ``axis``, where ``neighbours`` of them
+    lie side by side from the coordinate ``start`` on; None where it combines them one by one. ``keeps`` says whether a
+    thread can keep something beside its accumulator."""
     (folding,) = foldings(body, [index])
     expr = folding.expr
     known = recognized(body.fusion.lambdas[expr.combine]) if expr.combine else None
@@ -82,9 +94,11 @@ def batch_of(
     if not keeps or reduced_axes(body.domain) != (axis,) or not _counts(body, expr.inputs[1], axis):
         return None
     best = "fb::Max" if op == "argmax" else "fb::Min"
-    keeper = f"fb::FirstBest<{best}, {C_TYPES[folding.dtypes[0]]}, {count}, Index>"
+    keeper = f"fb::FirstBest<{best}, {C_TYPES[folding.dtypes[0]]}, {neighbours}, Index>"
     add = f"{{}}.add({{}}, {start(axis)});"
-    return Batch(folding=folding, element=element, needs=(value,), fill=fill, add=add, keeper=keeper)
+    return Batch(
+        folding=folding, element=element, needs=(value,), fill=fill, add=add, keeper=keeper, is_single=neighbours == "1"
+    )
 
 
 def _begins_as(folding: Folding, built_in: BuiltIn) -> bool:
@@ -136,8 +150,8 @@ def only_element(body: Body, index: int, axis: int) -> tuple[int, int] | None:
     position = None if test is None else position_of(body, test, axis)
     if position is None or body.value(other).literal != 0 or body.value(value).is_constant:
         return None
-    is_cast = body.value(body.root(value)).dtype is not body.value(chosen.outputs[0]).dtype
-    return None if is_cast else (value, position)
+    dtypes = [body.value(fid).dtype for fid in (body.root(value), chosen.outputs[0], expr.outputs[0])]
+    return (value, position) if dtypes[1] in (dtypes[0], dtypes[2]) else None  # else it is cast twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,32 +186,44 @@ class Batches:
     def along_rows(self, subscript: str = "") -> Sweep:
         """What a thread does that reads vectors along its rows, whose accumulators have ``subscript``."""
         batches = self.of.values()
+        whole = [batch for batch in batches if not batch.is_single]
         fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if self.body.spec.shifted else "fb::Vec<{0}, kVec> {1};"
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping()),
-            vector=tuple(fill.format(batch.c_type, batch.gathered, batch.fill) for batch in batches),
-            accumulate=tuple(f"{batch.gathered}[k] = {batch.element};" for batch in batches),
-            stores=tuple(batch.combined(subscript) for batch in batches),
+            vector=tuple(fill.format(batch.c_type, batch.gathered, batch.fill) for batch in whole),
+            accumulate=(
+                *(batch.combined_singly(subscript) for batch in batches if batch.is_single),
+                *(f"{batch.gathered}[k] = {batch.element};" for batch in whole),
+            ),
+            stores=tuple(batch.combined(subscript) for batch in whole),
             merged=tuple(
                 f"{kept.c_type} {kept.accumulator} = {kept.running}.state<{kept.c_type}>({kept.identity});"
                 for kept in self._kept()
             ),
         )
 
-    def down_columns(self) -> Sweep:
-        """What a thread does that owns a vector of columns and reads ``kUnroll`` rows at a time."""
+    def down_columns(self, unroll: int) -> Sweep:
+        """What a thread does that owns a vector of columns and reads ``unroll`` rows at a time: where registers do not
+        hold their elements, it takes a row at a time, as it does where indices are not neighbours."""
         batches = self.of.values()
+        whole = [batch for batch in batches if not batch.is_single]
+        if sum(batch.registers(unroll) for batch in whole) * self.body.spec.vec > GATHERED_REGISTERS:
+            whole = []
+        rows = [batch for batch in batches if batch not in whole]
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping("[kVec]")),
             row=tuple(
                 f"fb::Vec<fb::Vec<{batch.c_type}, kUnroll>, kVec> {batch.gathered} = "
                 f"fb::splat<kVec>(fb::splat<kUnroll>({batch.fill}));"
-                for batch in batches
+                for batch in whole
             ),
-            accumulate=tuple(f"{batch.gathered}[k][u] = {batch.element};" for batch in batches),
-            batched=tuple(batch.combined("[k]", "[k]") for batch in batches),
+            accumulate=(
+                *(batch.combined_singly("[k]") for batch in rows),
+                *(f"{batch.gathered}[k][u] = {batch.element};" for batch in whole),
+            ),
+            batched=tuple(batch.combined("[k]", f"{batch.gathered}[k]") for batch in whole),
             merged=tuple(
-                f"auto {kept.accumulator} = fb::states<{kept.functor}>({kept.running}, {kept.identity}, kBlockY);"
+                f"auto {kept.accumulator} = fb::states<{kept.functor}>({kept.running}, {kept.identity});"
                 for kept in self._kept()
             ),
         )
@@ -212,14 +238,14 @@ def batches(
     axis: int,
     start: Coordinate,
     *,
-    count: str = "kVec",
+    neighbours: str = "kVec",
     keeps: bool = True,
     looks_up: bool = False,
 ) -> Batches:
-    """How the reductions at ``indices`` take ``count`` elements at a time along ``axis``, as :func:`batch_of` says;
+    """How the reductions at ``indices`` take several elements at a time along ``axis``, as :func:`batch_of` says;
     ``looks_up`` says whether sums can take one element of a row."""
     only = {index: only_element(body, index, axis) for index in indices if looks_up}
-    found = {index: batch_of(body, index, axis, start, count=count, keeps=keeps) for index in indices}
+    found = {index: batch_of(body, index, axis, start, neighbours=neighbours, keeps=keeps) for index in indices}
     return Batches(
         body=body,
         indices=tuple(indices),

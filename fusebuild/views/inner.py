@@ -102,19 +102,23 @@ def row_sweep(
     """One sweep over the columns that computes ``targets``. ``loads`` gives the lines that fetch an input's vector,
     ``element`` how an element is taken from it (a format of the fid)."""
     body = rows.body
-    exprs = [expr for expr in body.closure(targets, available) if rows.is_column(expr.outputs[0])]
-    reads = [fid for fid in body.reads(targets, available) if rows.has_columns(fid)]
+    placed = _placed(rows, body.closure(targets, available))
+    available = [*available, *(expr.outputs[0] for expr in placed)]
+    made = [*targets, *placed.values()]
+    exprs = [expr for expr in body.closure(made, available) if rows.is_column(expr.outputs[0])]
+    reads = [fid for fid in body.reads(made, available) if rows.has_columns(fid)]
     vectors = [fid for fid in reads if is_vector(body, fid)]
     moving = [fid for fid in reads if rows.inner in body.domain.accesses[fid].axes]
     hoisted, inside = body.split(exprs, [rows.inner])
     coordinate = row_coordinate(rows)
     needed = body.needs_coordinates(reads, rows.column) | (body.coordinate_axes(exprs) & {*rows.column.axes})
     needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
-    placed = _placed(rows, inside)
+    needed |= {rows.inner} if placed else set()
     elements = (
         *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
         *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
-        *(_is_placed(body, expr) if expr in placed else body.statement(expr, coordinate) for expr in inside),
+        *(_is_placed(body, expr) for expr in placed),
+        *(body.statement(expr, coordinate) for expr in inside),
     )
     return Sweep(
         coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.shifted else ())),
@@ -148,9 +152,13 @@ def row_start(rows: Rows) -> Callable[[int], str]:
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, 1)
 
 
-def row_batches(rows: Rows, indices: Sequence[int], *, keeps: bool = True) -> Batches:
-    """How the reductions at ``indices`` take the vectors of rows."""
-    return batches(rows.body, indices, rows.inner, row_start(rows), keeps=keeps, looks_up=keeps)
+def row_batches(rows: Rows, indices: Sequence[int], *, keeps: bool = True, is_full: bool = False) -> Batches:
+    """How the reductions at ``indices`` take the vectors of rows. Where registers are full of a row, no vector is kept
+    beside it."""
+    start, neighbours = row_start(rows), "kVec"
+    if is_full:
+        start, neighbours = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
+    return batches(rows.body, indices, rows.inner, start, neighbours=neighbours, keeps=keeps, looks_up=keeps)
 
 
 def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], where: str) -> Sweep:
@@ -247,11 +255,11 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     setup, bases = row_setup(rows, outputs, level)
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
-    known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    known = [fid for expr in rows.exprs if not rows.is_column(expr.outputs[0]) for fid in expr.outputs]
     kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        gathered = row_batches(rows, own)
+        gathered = row_batches(rows, own, is_full=heuristics.in_registers)
         sweep = kept.around(rows, gathered.targets(), known, loader)
         results = (*accumulate(body, own).results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = _reduction(heuristics, accumulators(body, own))
@@ -361,7 +369,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     rows = rows_of(spec, results, outputs)
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, outputs, level)
-    known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    known = [fid for expr in rows.exprs if not rows.is_column(expr.outputs[0]) for fid in expr.outputs]
     gathered = row_batches(rows, indices)
     targets = gathered.targets()
     sweep = (

@@ -47,7 +47,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     outer, reduced, inner = groups
     last = len(spec.domain.axes) - 1
     indices = reductions(spec.task)
-    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "top", count="kUnroll")
+    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", neighbours="1")
     results, operands = folded(spec.task, indices), gathered.targets()
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if is_vector(body, fid)]
@@ -96,7 +96,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     else:
         epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
         everything = (*exprs, *body.closure(spec.task.outputs, results))
-    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns()),)
+    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll)),)
     return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
 
 

@@ -50,25 +50,25 @@ struct FirstBest {
   Index first = 0;
   bool is_empty = true;
 
-  // The values have the indices `start`, `start + kStep`, … Those with negative indices, and values after
-  // the last, are the identity.
+  // The values have the indices `start`, `start` + 1, … Those with negative indices, and those after the
+  // last, are the identity.
   FUSEBUILD_DEVICE void add(const Vec<T, N>& batch, Index start) {
     const T larger = Best::combine(best, combine_all<Best>(batch));
     const bool is_better = is_empty || (!(larger == best) && best == best);
-    best = larger;
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) values[k] = is_better ? batch[k] : values[k];
+    best = N == 1 ? values[0] : larger;  // which differ in the sign of 0, and one register serves for both
     first = is_better ? start : first;
     is_empty = false;
   }
 
   // The state of what was added; `none` where that is nothing.
   template <typename State>
-  FUSEBUILD_DEVICE State state(const State& none, Index step = 1) const {
+  FUSEBUILD_DEVICE State state(const State& none) const {
     State result = none;
     FUSEBUILD_UNROLL
     for (int k = N - 1; k >= 0; --k) {
-      const Index index = first + k * step;
+      const Index index = first + k;
       const bool is_best = values[k] == best || (values[k] != values[k] && best != best);
       if (is_best && index >= 0) result = {values[k], index};
     }
@@ -78,10 +78,10 @@ struct FirstBest {
 
 template <typename Op, typename Best, typename T, int N, typename Index, int kColumns>
 FUSEBUILD_DEVICE States<Op, kColumns> states(const FirstBest<Best, T, N, Index> (&columns)[kColumns],
-                                             const typename Op::State& none, Index step) {
+                                             const typename Op::State& none) {
   States<Op, kColumns> result;
   FUSEBUILD_UNROLL
-  for (int k = 0; k < kColumns; ++k) result[k] = columns[k].state(none, step);
+  for (int k = 0; k < kColumns; ++k) result[k] = columns[k].state(none);
   return result;
 }
 
