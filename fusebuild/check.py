@@ -12,7 +12,7 @@ from pathlib import Path
 from fusebuild.artifact import Artifact, open_artifact
 from fusebuild.build import BuildDir
 from fusebuild.errors import ArtifactError, ToolchainError
-from fusebuild.pipeline import PlannedRecipe, plan_recipe, read_recipes, source_digests
+from fusebuild.pipeline import PlannedRecipe, plan_recipe, read_recipes, source_digests, tuned_beside
 from fusebuild.plan import encode
 from fusebuild.recipe import Recipe
 from fusebuild.segmentation import Search
@@ -37,7 +37,7 @@ def check_recipes(
     """Compare the artifact of every recipe below ``paths`` in ``out`` with what would be built now.
 
     ``targets`` defaults to those that each artifact holds. Where no toolchain is found its version is not compared.
-    Raises :class:`RecipeError` for recipes that cannot be read.
+    Raises :class:`RecipeError` for recipes that cannot be read and :class:`TunedError` for what lies beside them.
     """
     build_dir = BuildDir(root=out)
     toolchain = _Toolchains(nvcc=nvcc)
@@ -62,9 +62,10 @@ def _differences(
         return (f"targets differ: {', '.join(sorted(names))}",)
     held = tuple(find_target(name) for name in artifact.targets)
     search: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
-    planned = plan_recipe(recipe, held, search=search)
+    toolchain = toolchains.find(held)
+    planned = plan_recipe(recipe, held, search=search, tuned=tuned_beside(recipe), toolchain=toolchain)
     return (
-        *_source_differences(artifact, planned, held, toolchains.find(held)),
+        *_source_differences(artifact, planned, held, toolchain),
         *_plan_differences(artifact, planned),
     )
 

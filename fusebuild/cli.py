@@ -204,13 +204,13 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         composites = {name: composites_in(artifact, fusion, name) for name in names}
         resources = {name: resources_in(artifact, name) for name in names}
     else:
-        from fusebuild.pipeline import plan_recipe
+        from fusebuild.pipeline import plan_recipe, tuned_beside
         from fusebuild.recipe import load_recipe
 
         recipe = load_recipe(path)
         chosen = targets or (find_target("sm_90"),)
         names = [target.name for target in chosen]
-        planned = plan_recipe(recipe, chosen, search=search or "heuristic")
+        planned = plan_recipe(recipe, chosen, search=search or "heuristic", tuned=tuned_beside(recipe))
         plan, fusion = planned.plan, recipe.fusion
         composites = {name: composites_of(planned.segmented[name]) for name in names}
         resources = {name: {} for name in names}

@@ -108,6 +108,18 @@ class UsageError(FusebuildError):
     exit_code = 2
 
 
+class KnobError(UsageError):
+    """A choice that no kernel can be made with. ``knob`` is what is wrong with it, ``reason`` why."""
+
+    def __init__(self, knob: str, reason: str) -> None:
+        self.knob, self.reason = knob, reason
+        super().__init__(f"knob {knob}: {reason}")
+
+
+class TunedError(LocatedError):
+    """A file of tuned kernels does not say what kernels can be made with."""
+
+
 class CompileError(FusebuildError):
     """A compiler was run and failed, or left an object that is not whole."""
 

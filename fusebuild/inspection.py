@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fusebuild import __version__
 from fusebuild.formula import Formula, evaluate, product, show, symbols
 from fusebuild.ir import Composite, Fusion
 from fusebuild.kernel_resources import KernelResources, resources_text
-from fusebuild.plan import LibraryCall, Plan, PlanSegment, PlanValue, as_formula
+from fusebuild.plan import LibraryCall, Plan, PlanSegment, PlanValue, Variant, as_formula
 from fusebuild.target import find_target
 
 if TYPE_CHECKING:
@@ -170,14 +172,7 @@ class Inspection:
             "rematerialized": list(segment.rematerialized),
             "kernels": kernels,
             **({"resources": known} if known else {}),
-            "variants": [
-                {
-                    "name": variant.name,
-                    "guard": [show(as_formula(guard)) for guard in variant.guard],
-                    "kernels": [launch.kernel for launch in variant.launches],
-                }
-                for variant in segment.variants
-            ],
+            "variants": [_variant(variant) for variant in segment.variants],
             "hbm_bytes": self.bytes_of(formula),
             "hbm_bytes_formula": show(formula),
             "why": list(segment.why),
@@ -214,6 +209,13 @@ class Inspection:
             )
         lines.append(f"total  {bytes_text(report['hbm_bytes'], report['hbm_bytes_formula'])}")
         return "\n".join(lines) + "\n"
+
+
+def _variant(variant: Variant) -> dict[str, Any]:
+    """``{"name", "guard", "kernels"}``, and the knobs ``"tuned"`` where they were measured."""
+    guard = [show(as_formula(each)) for each in variant.guard]
+    tuned = {} if variant.tuned is msgspec.UNSET else {"tuned": variant.tuned}
+    return {"name": variant.name, "guard": guard, "kernels": [launch.kernel for launch in variant.launches], **tuned}
 
 
 def stored_bytes(value: PlanValue) -> Formula:
@@ -273,10 +275,19 @@ def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
     for variant in segment["variants"]:
         guard = " and ".join(variant["guard"]) or "always"
         lines.append(f"  variant {variant['name']}: {guard}")
+        if "tuned" in variant:
+            lines.append(f"    tuned: {knobs_text(variant['tuned'])}")
         for kernel in variant["kernels"]:
             if used := segment.get("resources", {}).get(kernel):
                 lines.append(f"    {kernel}: {resources_text(used)}")
     return lines
+
+
+def knobs_text(knobs: Mapping[str, int]) -> str:
+    """``threads=128 unroll=2``."""
+    return " ".join(
+        f"{knob}={str(value).lower() if isinstance(value, bool) else value}" for knob, value in knobs.items()
+    )
 
 
 def _composite_lines(composites: Sequence[Mapping[str, Any]]) -> list[str]:

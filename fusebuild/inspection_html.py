@@ -17,7 +17,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.errors import UsageError
 from fusebuild.formula import show
-from fusebuild.inspection import Inspection, bytes_text, call_text, stored_bytes
+from fusebuild.inspection import Inspection, bytes_text, call_text, knobs_text, stored_bytes
 from fusebuild.inspection_layout import Box, Layout, Net, PlacedNet, layout
 from fusebuild.ir import Fusion
 from fusebuild.kernel_resources import resources_text
@@ -314,7 +314,7 @@ class _Pages:
             rematerialized=tuple(f"%{fid} {named.get(fid, '')}".strip() for fid in segment.rematerialized),
             variants=tuple(
                 (
-                    variant.name,
+                    f"{variant.name} (tuned: {knobs_text(shown['tuned'])})" if "tuned" in shown else variant.name,
                     " and ".join(shown["guard"]) or "always",
                     tuple((launch.kernel, self._resources(launch.kernel)) for launch in variant.launches),
                 )

@@ -27,6 +27,7 @@ from fusebuild.render import Kernel, template_digests
 from fusebuild.segmentation import Search, SegmentedFusion, segment
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, find_toolchain
+from fusebuild.tuned import TunedKernels, choices_for, read_tuned, tuned_path
 
 Progress = Callable[[int, int], None]
 
@@ -34,7 +35,7 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRecipe:
     """A recipe taken as far as no compiler is needed. ``kernels`` maps target to name to kernel; ``search`` is how
-    the cuts were found."""
+    the cuts were found; ``tuned`` what replaced choices of heuristics."""
 
     recipe: Recipe
     fusion: Fusion
@@ -42,6 +43,7 @@ class PlannedRecipe:
     plan: Plan
     kernels: Mapping[str, Mapping[str, Kernel]]
     search: Search = "heuristic"
+    tuned: TunedKernels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +77,17 @@ def compile_recipes(
 ) -> CompileReport:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
-    A dry run plans and counts but writes nothing. Raises :class:`RecipeError`, :class:`ScheduleError`,
-    :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
+    Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
+    nothing. Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`,
+    :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
     """
     recipes = read_recipes(paths)
-    planned = [plan_recipe(recipe, targets, dump, search) for recipe in recipes]
+    tuned = [tuned_beside(recipe) for recipe in recipes]
     toolchain = find_toolchain(targets, nvcc=nvcc)
+    planned = [
+        plan_recipe(recipe, targets, dump, search, tuned=own, toolchain=toolchain)
+        for recipe, own in zip(recipes, tuned, strict=True)
+    ]
     build_dir = BuildDir(root=out)
     objects = build(kernel_requests(planned, targets), build_dir, toolchain,
                     jobs=jobs, on_progress=on_progress, dry_run=dry_run)  # fmt: skip
@@ -123,28 +130,50 @@ def _recipe_files(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
+def tuned_beside(recipe: Recipe) -> TunedKernels | None:
+    """What was tuned for ``recipe``, from the file beside its own. Raises :class:`TunedError`."""
+    return read_tuned(tuned_path(Path(recipe.path)), recipe.fusion.name)
+
+
 def plan_recipe(
-    recipe: Recipe, targets: Sequence[Target], dump: Path | None = None, search: Search = "heuristic"
+    recipe: Recipe,
+    targets: Sequence[Target],
+    dump: Path | None = None,
+    search: Search = "heuristic",
+    *,
+    tuned: TunedKernels | None = None,
+    toolchain: Toolchain | None = None,
 ) -> PlannedRecipe:
-    """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``."""
+    """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``. ``tuned`` choices are
+    taken where ``toolchain``, if it is known, is the one that they were measured with."""
     record = Dump(folder=dump / recipe.fusion.name if dump else None)
     record.fusion("00-recipe", recipe.fusion)
     fusion = run_passes(recipe.fusion, record.after_pass)
     segmented = {target.name: segment(fusion, target, search) for target in targets}
-    planned = replace(plan_segmented(recipe, fusion, segmented, targets), search=search)
+    planned = plan_segmented(recipe, fusion, segmented, targets, tuned=tuned, toolchain=toolchain)
+    planned = replace(planned, search=search)
     record.plan(planned.plan, planned.kernels)
     return planned
 
 
 def plan_segmented(
-    recipe: Recipe, fusion: Fusion, segmented: Mapping[str, SegmentedFusion], targets: Sequence[Target]
+    recipe: Recipe,
+    fusion: Fusion,
+    segmented: Mapping[str, SegmentedFusion],
+    targets: Sequence[Target],
+    *,
+    tuned: TunedKernels | None = None,
+    toolchain: Toolchain | None = None,
 ) -> PlannedRecipe:
     """The rest of :func:`plan_recipe`, for a ``fusion`` that went through the passes and was cut for each target."""
     origin = Path(recipe.path).name
-    planned = [plan_target(segmented[target.name], target, origin) for target in targets]
+    planned = []
+    for target in targets:
+        own = segmented[target.name]
+        planned.append(plan_target(own, target, origin, choices_for(tuned, own, target, toolchain)))
     plan = assemble(segmented, [each.target for each in planned])
     kernels = {each.target.target: each.kernels for each in planned}
-    return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels)
+    return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels, tuned=tuned)
 
 
 def kernel_requests(
@@ -237,6 +266,8 @@ def source_digests(planned: PlannedRecipe, targets: Sequence[Target], toolchain:
     }
     if planned.search != "heuristic":
         sources["segmentation"] = planned.search
+    if planned.tuned is not None:
+        sources["tuned kernels"] = planned.tuned.digest
     if toolchain is not None:
         sources |= {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets}
     return dict(sorted(sources.items()))

@@ -118,11 +118,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One way to run a segment, valid when every formula of ``guard`` is non-zero. The last one has no guard."""
+    """One way to run a segment, valid when every formula of ``guard`` is non-zero. The last one has no guard. ``tuned``
+    are the knobs that were measured, where the heuristics did not decide."""
 
     name: str
     guard: tuple[FormulaJson, ...]
     launches: tuple[Launch, ...]
+    tuned: dict[str, bool | int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class BatchDim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,8 +7,9 @@ extent says it all and by formulas where axes were merged.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -39,6 +40,7 @@ from fusebuild.plan import (
 from fusebuild.render import Kernel, Origin, render
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.alias import view_sources
+from fusebuild.schedule.choice import NOT_TUNED, Tuned
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.library import library_call
 from fusebuild.schedule.specialization import specialized_variants
@@ -47,6 +49,9 @@ from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.target import Target
 
 _Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
+
+SegmentChoices: TypeAlias = Callable[[Fusion, Mapping[str, int]], Tuned]
+"""The choices that are given for a segment at some sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +62,16 @@ class Planned:
     kernels: Mapping[str, Kernel]
 
 
-def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Planned:
-    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin.
+def not_tuned(fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
+    """No choices for any segment: the heuristics decide."""
+    return NOT_TUNED
+
+
+def plan_target(
+    segmented: SegmentedFusion, target: Target, recipe: str, choices: SegmentChoices = not_tuned
+) -> Planned:
+    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
+    replace what the heuristics would choose.
 
     Segments that are equal up to fids and names (the layers of a network) are rendered once and share their kernels.
     """
@@ -71,7 +84,7 @@ def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Plan
     for segment in segmented.segments:
         key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion))
         if key not in known:
-            known[key] = _rendered(segmented, segment, target, recipe)
+            known[key] = _rendered(segmented, segment, target, recipe, choices)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
@@ -84,13 +97,15 @@ def plan_target(segmented: SegmentedFusion, target: Target, recipe: str) -> Plan
     return Planned(target=plan, kernels=kernels)
 
 
-def _rendered(segmented: SegmentedFusion, segment: Segment, target: Target, recipe: str) -> tuple[_Rendered, ...]:
+def _rendered(
+    segmented: SegmentedFusion, segment: Segment, target: Target, recipe: str, choices: SegmentChoices
+) -> tuple[_Rendered, ...]:
     """The variants of one segment, each with its kernels: those for sizes that the recipe names come first."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    task = segment.fusion.whole()
-    general = scheduler.schedule(task, target, sizes)
-    special = specialized_variants(task, scheduler, target, general) if general else ()
+    task, own = segment.fusion.whole(), partial(choices, segment.fusion)
+    general = scheduler.schedule(task, target, sizes, own(sizes))
+    special = specialized_variants(task, scheduler, target, general, own) if general else ()
     return tuple((variant, _render(segment, variant, recipe)) for variant in (*special, *general))
 
 
@@ -202,10 +217,14 @@ def _original_call(segment: Segment) -> LibraryCall:
 
 def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
     fid_map = {int(key): int(value) for key, value in segment.fid_map.items()}
-    origin = Origin(
-        recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=variant.name
-    )
+    name = f"{variant.name}, tuned" if is_tuned(variant) else variant.name
+    origin = Origin(recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=name)
     return tuple(render(launch.kernel, origin) for launch in variant.launches)
+
+
+def is_tuned(variant: VariantSpec) -> bool:
+    """Whether what was measured decided, and not the heuristics."""
+    return variant.decision is not None and variant.decision.tuned
 
 
 def _plan_variant(
@@ -231,6 +250,7 @@ def _plan_variant(
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
         ),
+        tuned=dict(variant.decision.choice.knobs) if variant.decision and variant.decision.tuned else msgspec.UNSET,
     )
 
 

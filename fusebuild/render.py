@@ -19,13 +19,11 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.resources import templates_dir
 from fusebuild.schedule.kernel import KernelSpec, Parameter
-from fusebuild.schedule.rows import RowThreads
 from fusebuild.views import view_of
 from fusebuild.views.kernel_view import KernelView
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
 _COMMENT = re.compile(r"\s*//[^\n]*")
-_MAX_THREADS_FOR_TWO_BLOCKS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +88,7 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
 
 
 def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
-    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=_min_blocks(spec))
+    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=spec.min_blocks)
     return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page)
 
 
@@ -126,14 +124,6 @@ def describe(heuristics: object) -> str:
         else:
             parts.append(f"{key}={list(value) if isinstance(value, tuple) else value}")
     return " ".join(parts)
-
-
-def _min_blocks(spec: KernelSpec) -> int:
-    """The blocks per multiprocessor that ``__launch_bounds__`` asks for: two for small ones, so that one block's
-    barrier does not idle the multiprocessor, without forcing spills."""
-    threads = getattr(spec.heuristics, "threads", None)
-    block = threads.block if isinstance(threads, RowThreads) else 256
-    return 2 if block <= _MAX_THREADS_FOR_TWO_BLOCKS else 1
 
 
 def template_digests(templates: Iterable[str]) -> dict[str, str]:

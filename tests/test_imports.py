@@ -30,7 +30,7 @@ LAYERS = (
     {"segmentation", "body", "runtime"},
     {"views"},
     {"render"},
-    {"planning", "build"},
+    {"planning", "build", "tuned"},
     {"dump"},
     {"pipeline"},
     {"inspection_layout"},

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from small_recipes import whole
 
+from fusebuild.errors import KnobError
 from fusebuild.ir import Task
 from fusebuild.render import Origin, render
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.pointwise import PointwiseHeuristics, PointwiseScheduler
-from fusebuild.schedule.pointwise_rows import PointwiseRowsHeuristics
+from fusebuild.schedule.pointwise_rows import PointwiseRowsHeuristics, RowsChoice
 from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
@@ -83,7 +84,7 @@ class TestLayout:
     )
     def test_few_threads_have_no_columns(self, columns: int, threads_x: int) -> None:
         found = rows(BIAS, M=65536, N=columns)
-        assert (found.threads_x, found.threads) == (threads_x, 256)
+        assert (found.threads_x, found.threads_x * found.threads_y) == (threads_x, 256)
 
     def test_blocks_are_smaller_where_rows_are_few(self) -> None:
         found = rows(HEADS, B=8, S=4096, H=32, D=128)
@@ -139,7 +140,34 @@ class TestText:
         assert names == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
 
 
-def test_heuristics_say_the_threads_of_a_block() -> None:
-    found = rows(BIAS, M=65536, N=768)
-    assert found.threads == found.threads_x * found.threads_y == 256
-    assert replace(found, threads_y=4).threads == 128
+class TestChoice:
+    def test_the_one_next_to_it_has_as_many_threads_on_a_multiprocessor(self) -> None:
+        choice = RowsChoice(threads_x=64, threads_y=4, rows=8, unroll=4, min_blocks=4)
+        assert choice.stepped("threads_x", 128) == replace(choice, threads_x=128, threads_y=2)
+        assert choice.stepped("threads_y", 8) == replace(choice, threads_y=8, min_blocks=2)
+        assert choice.stepped("rows", 16) == replace(choice, rows=16)
+
+    def test_a_choice_that_is_given_makes_the_kernel(self) -> None:
+        given = {"threads_x": 32, "threads_y": 2, "rows": 16, "unroll": 2, "min_blocks": 8}
+        found = PointwiseScheduler().schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
+        assert found.launches[0].block == (32, 2, 1)
+        assert found.launches[0].grid == (("mul", ("ceil_div", "N", 256), ("ceil_div", "M", 32)), 1, 1)
+        assert found.launches[0].kernel.heuristics == PointwiseRowsHeuristics(**given, walked=0)
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"threads_x": 24}, "threads_x: it is 24, no power of two from 1 to 1024"),
+            ({"threads_x": 8, "threads_y": 2}, "threads_y: a block would have 16 threads, no whole number of warps"),
+            ({"threads_x": 64, "threads_y": 32}, "threads_y: a block would have 2048 threads, at most 1024"),
+            ({"rows": 65}, "rows: it is 65, but a thread has at most 64 rows"),
+            ({"unroll": 16}, "unroll: it is 16, but a thread has 8 rows"),
+            ({"min_blocks": 16}, "min_blocks: 16 blocks of 256 threads are more than the 2048 threads of a"
+                                 " multiprocessor"),
+        ],
+    )  # fmt: skip
+    def test_one_that_no_kernel_can_be_made_with_is_an_error(self, changed: dict[str, int], message: str) -> None:
+        given = {"threads_x": 64, "threads_y": 4, "rows": 8, "unroll": 4, "min_blocks": 4} | changed
+        with pytest.raises(KnobError) as caught:
+            PointwiseScheduler().schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})
+        assert f"{caught.value.knob}: {caught.value.reason}" == message

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.choice import NOT_TUNED, Tuned
 from fusebuild.schedule.kernel import Rejection, VariantSpec, rejection
 from fusebuild.target import Target
 
@@ -41,7 +42,9 @@ class AliasScheduler:
                 return rejection(self.name, task, f"output {name} would share memory with another tensor", fid)
         return None
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         """No launches; :func:`view_sources` says whose memory each output is."""
         return (VariantSpec(name="view", guard=(), launches=()),)
 

@@ -13,10 +13,24 @@ for one set of outer dims.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
+from fusebuild.schedule.choice import (
+    NOT_TUNED,
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    require,
+    require_at_most,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.inner_outer import Axes, InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.kernel import (
@@ -35,9 +49,11 @@ from fusebuild.schedule.kernel import (
     vector_width,
 )
 from fusebuild.schedule.reduction import FINISH_THREADS, finish_launch, partial_parameters
-from fusebuild.schedule.rows import WARP, RowThreads, next_power_of_two
+from fusebuild.schedule.rows import FEWEST_THREADS, MAX_THREADS, WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
+MOST_AT_ONCE = 4
+"""Rows that a thread may work on together."""
 THREAD_REGISTERS = 255
 """Registers that one thread can have."""
 OTHER_REGISTERS = 48
@@ -56,6 +72,37 @@ PARTIALS_OF_THREAD = 8
 """Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterChoice(Choice):
+    """How rows are laid over threads, and rows and outer indices over ``splits x groups`` blocks; a multiprocessor
+    shall have the registers of ``min_blocks``."""
+
+    threads_per_row: int
+    rows_per_block: int
+    at_once: int
+    splits: int
+    groups: int
+    min_blocks: int
+
+    @property
+    def threads(self) -> RowThreads:
+        return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """The grid keeps filling the GPU once: larger blocks are fewer, and more blocks on a multiprocessor more."""
+        changed = replace(self, **{knob: value})
+        if knob == "threads_per_row" and value <= WARP:
+            changed = replace(changed, rows_per_block=max(1, self.threads.block // value))
+        elif knob == "threads_per_row":
+            changed = replace(changed, rows_per_block=1)
+        if knob in ("threads_per_row", "rows_per_block"):
+            blocks = max(1, self.min_blocks * self.threads.block // changed.threads.block)
+            changed = replace(changed, min_blocks=blocks)
+        if knob == "splits":
+            return changed
+        return replace(changed, splits=max(1, self.splits * changed.min_blocks // self.min_blocks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +134,14 @@ class InnerOuterPersistentScheduler:
         parts = inner_outer_parts(self.name, task, domain)
         return parts if isinstance(parts, Rejection) else None
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = try_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         parts = inner_outer_parts(self.name, task, domain)
         assert isinstance(parts, InnerOuterParts)
-        planner = _Planner(task=task, target=target, domain=domain, parts=parts, sizes=sizes)
+        planner = _Planner(task=task, target=target, domain=domain, parts=parts, sizes=sizes, tuned=tuned)
         inner = len(domain.axes) - 1
         vec = vector_width(task, domain, inner)
         wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
@@ -123,6 +172,7 @@ class _Planner:
     domain: AxisDomain
     parts: InnerOuterParts
     sizes: Mapping[str, int]
+    tuned: Tuned
 
     @property
     def columns(self) -> Formula:
@@ -164,12 +214,50 @@ class _Planner:
         shapes = self._shapes(vec)
         if not shapes:
             return ()
-        shape = max(shapes, key=_Shape.promise)
-        heuristics = self._heuristics(shape, storage="registers", fetched=self.fetched, resident=self.resident)
+        way = f"registers_vec{vec}_int32"
+        proposal = self._propose(max(shapes, key=_Shape.promise))
+        choice = decide(way, proposal, self.tuned, partial(self._check_registers, vec=vec))
+        chunks = self._chunks(choice.threads_per_row, vec)
+        heuristics = self._heuristics(
+            choice, chunks=chunks, storage="registers", fetched=self.fetched, resident=self.resident
+        )
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
-        fits: Formula = ("le", self.columns, shape.threads.per_row * shape.chunks * vec)
+        fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
-        return (self._variant(f"registers_vec{vec}_int32", guard, vec, "int32_t", heuristics),)
+        return (self._variant(way, guard, vec, "int32_t", heuristics, choice),)
+
+    def _chunks(self, threads: int, vec: int) -> int:
+        """Vectors of a row that each of ``threads`` has."""
+        return -(-hint(self.columns, self.sizes) // (threads * vec))
+
+    def _check_registers(self, choice: InnerOuterChoice, *, vec: int) -> None:
+        self._check(choice)
+        most = MOST_AT_ONCE if self.fetched else 1
+        require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
+        chunks = self._chunks(choice.threads_per_row, vec)
+        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, choice.at_once)
+        message = f"a thread would keep {chunks} vectors of {choice.at_once} rows in {registers} registers"
+        require(registers <= THREAD_REGISTERS, "threads_per_row", message)
+
+    def _check_memory(self, choice: InnerOuterChoice) -> None:
+        self._check(choice)
+        for knob in ("rows_per_block", "at_once"):
+            require_at_most(choice, knob, 1, "accumulators in memory are those of one row")
+
+    def _check(self, choice: InnerOuterChoice) -> None:
+        """Raise :class:`KnobError` for blocks that cannot be, or that would have nothing to do."""
+        require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
+        require_power_of_two(choice, "rows_per_block", 1, MAX_THREADS)
+        block = choice.threads.block
+        most_rows = FINISH_THREADS // choice.threads_per_row if choice.threads_per_row <= WARP else 1
+        rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
+        require_at_most(choice, "rows_per_block", most_rows, rows)
+        require_block("threads_per_row", block)
+        outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
+        depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
+        require_at_most(choice, "splits", depth, f"an outer index has {depth} rows")
+        require_at_most(choice, "groups", outers, f"there are {outers} outer indices")
+        require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
 
     def _shapes(self, vec: int) -> list[_Shape]:
         """The shapes of blocks that own the rows of the first case and whose registers a multiprocessor has."""
@@ -202,19 +290,25 @@ class _Planner:
             return ()
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         guard = (fits_int32(self.columns), *vector)
-        threads = RowThreads(per_row=MEMORY_THREADS, rows=1)
-        chunks = -(-hint(self.columns, self.sizes) // (vec * threads.block))
+        way = f"shared_vec{vec}_int32"
+        shape = _Shape(threads=RowThreads(per_row=MEMORY_THREADS, rows=1), chunks=0, at_once=1, blocks=1)
+        choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
+        chunks = self._chunks(choice.threads_per_row, vec)
         rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
         is_fetched = rows + updates <= most
-        shape = _Shape(threads=threads, chunks=chunks if is_fetched else 0, at_once=1, blocks=1)
-        heuristics = self._heuristics(shape, storage="shared", fetched=self.fetched if is_fetched else (), resident=())
+        heuristics = self._heuristics(
+            choice,
+            chunks=chunks if is_fetched else 0,
+            storage="shared",
+            fetched=self.fetched if is_fetched else (),
+            resident=(),
+        )
         shared_bytes = product([sum(map(self._bytes, self.reduced)), self.columns])
         fits: list[Formula] = [("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)]
         if is_fetched:
-            fits.append(("le", self.columns, chunks * vec * threads.block))
-        name = f"shared_vec{vec}_int32"
+            fits.append(("le", self.columns, chunks * vec * choice.threads_per_row))
         return (
-            self._variant(name, (*guard, *fits), vec, "int32_t", heuristics, shared_bytes),
+            self._variant(way, (*guard, *fits), vec, "int32_t", heuristics, choice, shared_bytes),
             self.scratch(vec, vector),
         )
 
@@ -223,41 +317,59 @@ class _Planner:
         per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
         threads = RowThreads(per_row=per_row, rows=1)
         shape = _Shape(threads=threads, chunks=0, at_once=1, blocks=MEMORY_THREADS // per_row)
-        heuristics = self._heuristics(shape, storage="scratch", fetched=(), resident=())
-        width = f"vec{vec}" if vec > 1 else "scalar"
-        return self._variant(f"scratch_{width}_int64", guard, vec, "int64_t", heuristics)
+        way = f"scratch_{f'vec{vec}' if vec > 1 else 'scalar'}_int64"
+        choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
+        heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
+        return self._variant(way, guard, vec, "int64_t", heuristics, choice)
 
     def _bytes(self, fid: int) -> int:
         """Bytes of an element."""
         return self.task.fusion.value(fid).dtype.bytes
 
-    def _heuristics(
-        self, shape: _Shape, *, storage: str, fetched: tuple[int, ...], resident: tuple[int, ...]
-    ) -> InnerOuterHeuristics:
+    def _propose(self, shape: _Shape) -> InnerOuterChoice:
         """Blocks enough to fill the GPU once, each with a few rows at least."""
         blocks = self.target.multiprocessors * shape.blocks
         outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
         depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
         splits = max(1, min(blocks // outers, depth // (ROWS_PER_BLOCK * shape.threads.rows)))
-        return InnerOuterHeuristics(
-            threads=shape.threads,
-            storage=storage,
-            chunks=shape.chunks,
+        return InnerOuterChoice(
+            threads_per_row=shape.threads.per_row,
+            rows_per_block=shape.threads.rows,
             at_once=shape.at_once,
             splits=splits,
             groups=max(1, min(outers, blocks // splits)),
+            min_blocks=shape.blocks,
+        )
+
+    def _heuristics(
+        self,
+        choice: InnerOuterChoice,
+        *,
+        chunks: int,
+        storage: str,
+        fetched: tuple[int, ...],
+        resident: tuple[int, ...],
+    ) -> InnerOuterHeuristics:
+        return InnerOuterHeuristics(
+            threads=choice.threads,
+            storage=storage,
+            chunks=chunks,
+            at_once=choice.at_once,
+            splits=choice.splits,
+            groups=choice.groups,
             fetched=fetched,
             resident=resident,
-            min_blocks=shape.blocks,
+            min_blocks=choice.min_blocks,
         )
 
     def _variant(
         self,
-        name: str,
+        way: str,
         guard: tuple[Formula, ...],
         vec: int,
         index: str,
         heuristics: InnerOuterHeuristics,
+        choice: InnerOuterChoice,
         shared_bytes: Formula = 0,
     ) -> VariantSpec:
         kernel = KernelSpec(
@@ -286,7 +398,8 @@ class _Planner:
             for index in self.parts.accumulated
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
-        return VariantSpec(name=name, guard=guard, launches=(launch, *finishes), scratch=scratch)
+        decided = decision(way, choice, self.tuned)
+        return VariantSpec(name=way, guard=guard, launches=(launch, *finishes), scratch=scratch, decision=decided)
 
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""

@@ -10,12 +10,14 @@ softmax, which are kept where registers last.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -37,9 +39,12 @@ from fusebuild.schedule.kernel import (
 from fusebuild.schedule.rows import (
     MAX_THREADS,
     WARP,
+    RowChoice,
     RowThreads,
+    blocks_wanted,
     check_outputs,
     check_reductions,
+    check_rows,
     check_running,
     kept_axes,
     levels,
@@ -83,6 +88,9 @@ share a multiprocessor, and one row's reductions do not idle it."""
 CLUSTER_THREAD_BYTES = 128
 """Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
 
+RESERVED_BYTES = 2048
+"""Shared memory that a block's reductions take beside a row."""
+
 CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
@@ -124,6 +132,20 @@ class ClusterHeuristics(PersistentHeuristics):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterChoice(RowChoice):
+    """How a row lies in registers: ``keeps`` costly values beside inputs or computes them again."""
+
+    keeps: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice(RegisterChoice):
+    """The same in those of ``cluster`` blocks."""
+
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InnerPersistentScheduler:
     name: str = "inner_persistent"
 
@@ -140,28 +162,30 @@ class InnerPersistentScheduler:
             return rejection(self.name, task, "every dim is reduced, and one block would walk the whole tensor")
         return check_outputs(self.name, task, domain, kept, (*kept, *reduced))
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = try_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         columns = axis_product(domain, reduced_axes(domain))
         inner = len(domain.axes) - 1
         vec = vector_width(task, domain, inner)
-        vector = vector_guards(task, domain, inner, vec)
         small = fits_int32(columns)
-        cluster = _cluster(task, target, domain, columns, vec, (small, *vector), sizes)
-        variants = [
-            *cluster,
-            _registers(task, target, domain, columns, vec, (small, *vector), sizes),
-            _shared(task, target, domain, columns, vec, (small, *vector), sizes),
-        ]
+        vector = (small, *vector_guards(task, domain, inner, vec))
+        planner = _Planner(
+            task=task, target=target, domain=domain, columns=columns, cached=cached_inputs(task, domain),
+            kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
+        )  # fmt: skip
+        cluster = planner.cluster(vec, vector)
+        variants = [*cluster, planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            variants.append(_registers(task, target, domain, columns, vec, guard, sizes, shifted=True))
+            variants.append(planner.registers(vec, guard, shifted=True))
         elif vec > 1:
-            variants.append(_registers(task, target, domain, columns, 1, (small,), sizes))
-        if vec > 1 and not cluster and not _fits_shared(task, target, domain, hint(columns, sizes)):
-            variants.append(_reread(task, domain, columns, vec, "int32_t", (small, *vector), sizes))
-        variants.append(_reread(task, domain, columns, 1, "int64_t", (), sizes))
+            variants.append(planner.registers(1, (small,)))
+        if vec > 1 and not cluster and not planner.fits_shared():
+            variants.append(planner.reread(vec, "int32_t", vector))
+        variants.append(planner.reread(1, "int64_t", ()))
         return usable(variants)
 
 
@@ -216,79 +240,215 @@ def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
     return kept
 
 
-def _registers(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    columns: Formula,
-    vec: int,
-    guard: tuple[Formula, ...],
-    sizes: Mapping[str, int],
-    *,
-    shifted: bool = False,
-) -> VariantSpec:
-    """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
-    ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
-    cached = cached_inputs(task, domain)
-    vector_bytes = _vector_bytes(task, cached, vec)
-    # What combines with a lambda has more than one number to keep, and temporaries.
-    available = REGISTER_BYTES // 2 if any(task.fusion.exprs[index].combine for index in task.exprs) else REGISTER_BYTES
-    most = max(1, available // vector_bytes) if cached else max(1, 16 // vec)
-    before = vec - 1 if shifted else 0
-    size = hint(columns, sizes) + before
-    tight = shifted and hint(columns, sizes) % vec != 0
-    wanted = min(4 if vec > 1 else 16, most)
-    threads, chunks = _layout(size, vec, wanted, most, tight=tight)
-    kept = tuple(kept_values(task, domain))
-    if kept and not _lasts(task, target, threads, chunks * vec, cached, kept):
-        fewer = _layout(size, vec, -(-wanted // 2), most, tight=tight)
-        if _lasts(task, target, fewer[0], fewer[1] * vec, cached, kept):
-            threads, chunks = fewer
-        else:
-            kept = ()
-    heuristics = PersistentHeuristics(threads=threads, storage="registers", chunks=chunks, cached=cached, kept=kept)
-    fits: Formula = ("le", columns, threads.per_row * chunks * vec - before)
-    name = f"{'shifted' if shifted else 'registers'}_vec{vec}_int32"
-    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics, shifted=shifted)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """One task on one target, for which variants are made; ``columns`` are the elements of a row, ``cached`` and
+    ``kept`` what :func:`cached_inputs` and :func:`kept_values` find."""
+
+    task: Task
+    target: Target
+    domain: AxisDomain
+    columns: Formula
+    cached: tuple[int, ...]
+    kept: tuple[int, ...]
+    sizes: Mapping[str, int]
+    tuned: Tuned
+
+    @property
+    def size(self) -> int:
+        """The elements that rows are assumed to have."""
+        return hint(self.columns, self.sizes)
+
+    def registers(self, vec: int, guard: tuple[Formula, ...], *, shifted: bool = False) -> VariantSpec:
+        """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
+        ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
+        way = f"{'shifted' if shifted else 'registers'}_vec{vec}_int32"
+        before = vec - 1 if shifted else 0
+        most = self._most_chunks(vec)
+        lay = partial(_chunks, self.size + before, vec, most=most, tight=shifted and self.size % vec != 0)
+        check = partial(self._check_registers, vec=vec, before=before, chunks_of=lay)
+        choice = decide(way, self._propose_registers(vec, before, most, lay), self.tuned, check)
+        threads, chunks = choice.threads, lay(choice.threads)
+        heuristics = PersistentHeuristics(
+            threads=threads,
+            storage="registers",
+            chunks=chunks,
+            cached=self.cached,
+            kept=self.kept if choice.keeps else (),
+        )
+        fits: Formula = ("le", self.columns, threads.per_row * chunks * vec - before)
+        return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shifted=shifted)
+
+    def _most_chunks(self, vec: int) -> int:
+        """Vectors of a row that a thread may have registers for."""
+        if not self.cached:
+            return max(1, 16 // vec)
+        # What combines with a lambda has more than one number to keep, and temporaries.
+        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
+        available = REGISTER_BYTES // 2 if has_lambdas else REGISTER_BYTES
+        return max(1, available // _vector_bytes(self.task, self.cached, vec))
+
+    def _propose_registers(
+        self, vec: int, before: int, most: int, chunks_of: Callable[[RowThreads], int]
+    ) -> RegisterChoice:
+        size, wanted = self.size + before, min(4 if vec > 1 else 16, most)
+        threads, kept = row_threads(size, vec, wanted), bool(self.kept)
+        if kept and not self._lasts(threads, chunks_of(threads) * vec):
+            fewer = row_threads(size, vec, -(-wanted // 2))
+            if kept := self._lasts(fewer, chunks_of(fewer) * vec):
+                threads = fewer
+        return RegisterChoice(
+            threads_per_row=threads.per_row,
+            rows_per_block=threads.rows,
+            min_blocks=blocks_wanted(threads),
+            keeps=kept,
+        )
+
+    def _check_registers(
+        self, choice: RegisterChoice, *, vec: int, before: int, chunks_of: Callable[[RowThreads], int]
+    ) -> None:
+        check_rows(choice, self.target)
+        held = choice.threads_per_row * chunks_of(choice.threads) * vec - before
+        self._check_kept(choice, held)
+
+    def _check_kept(self, choice: RegisterChoice, held: int) -> None:
+        """Raise :class:`KnobError` where threads hold fewer elements than a row has, or nothing is there to keep."""
+        message = f"{choice.threads_per_row} threads hold {held} elements of a row of {self.size}"
+        require(held >= self.size, "threads_per_row", message)
+        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+
+    def cluster(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The row in the registers of a cluster of blocks: one variant, for rows too long for one block to keep well.
+
+        There is none where the recipe tells of no such rows, since to compile it is not for free; where no cluster
+        keeps the longest row that it tells of; and where partial results are too large to exchange. It is made for that
+        longest row, and shorter ones down to ``CLUSTER_ROW_BYTES`` take it too: no thread then has more vectors, and
+        all blocks have the same share but for one vector a thread.
+        """
+        vector_bytes = _vector_bytes(self.task, self.cached, vec)
+        size = _long_row(self.task, self.columns, self.sizes, CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
+        if self.target.cluster == 1 or not vector_bytes or size is None:
+            return ()
+        way = f"cluster_vec{vec}_int32"
+        most = max(1, REGISTER_BYTES // vector_bytes)
+        proposal = self._propose_cluster(size, vec, vector_bytes, most)
+        if not self._holds(proposal, size, vec, most):
+            return ()
+        choice = decide(way, proposal, self.tuned, partial(self._check_cluster, size=size, vec=vec, most=most))
+        heuristics = ClusterHeuristics(
+            threads=choice.threads,
+            storage="cluster",
+            chunks=_chunks(-(-size // choice.cluster), vec, choice.threads, most=most),
+            cached=self.cached,
+            kept=self.kept if choice.keeps else (),
+            cluster=choice.cluster,
+        )
+        above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
+        fits: Formula = ("le", self.columns, heuristics.capacity * vec)
+        name = f"cluster{choice.cluster}_vec{vec}_int32"
+        return (self._variant(way, name, (*guard, above, fits), vec, "int32_t", heuristics, choice),)
+
+    def _propose_cluster(self, size: int, vec: int, vector_bytes: int, most: int) -> ClusterChoice:
+        row_bytes = -(-size // vec) * vector_bytes
+        cluster = min(self.target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
+        share = -(-size // cluster)
+        threads = row_threads(share, vec, max(1, CLUSTER_THREAD_BYTES // vector_bytes))
+        return ClusterChoice(
+            threads_per_row=threads.per_row,
+            rows_per_block=threads.rows,
+            min_blocks=blocks_wanted(threads),
+            keeps=bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec),
+            cluster=cluster,
+        )
+
+    def _holds(self, choice: ClusterChoice, size: int, vec: int, most: int) -> bool:
+        """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""
+        chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
+        warps = choice.cluster * choice.threads_per_row // WARP
+        return choice.cluster * choice.threads_per_row * chunks * vec >= size and _exchanges(self.task, warps)
+
+    def _check_cluster(self, choice: ClusterChoice, *, size: int, vec: int, most: int) -> None:
+        check_rows(choice, self.target, most_rows=1)
+        require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+        require_power_of_two(choice, "cluster", 2, self.target.cluster)
+        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
+        message = f"{blocks} do not hold a row of {size} elements, or their partial results do not fit"
+        require(self._holds(choice, size, vec, most), "cluster", message)
+
+    def _lasts(self, threads: RowThreads, columns: int) -> bool:
+        """Whether two blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
+        size = {fid: self.task.fusion.value(fid).dtype.bytes for fid in (*self.cached, *self.kept)}
+        kept = sum(max(4, size[fid]) for fid in self.kept)
+        words = columns * (sum(size[fid] for fid in self.cached) + kept) // 4
+        most = min(MOST_REGISTERS, self.target.registers // (2 * threads.block))
+        return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
+
+    def shared(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
+        """The row in shared memory: rows beyond the registers, up to what one block may use."""
+        way = f"shared_vec{vec}_int32"
+        wanted = row_threads(max(self.size, 2048 * vec), vec, 8).per_row
+        proposal = _row_choice(RowThreads(per_row=min(MAX_THREADS, wanted), rows=1))
+        choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
+        heuristics = PersistentHeuristics(threads=choice.threads, storage="shared", chunks=0, cached=self.cached)
+        shared_bytes = product([self._bytes_per_element, self.columns])
+        fits: Formula = ("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)
+        return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shared_bytes)
+
+    @property
+    def _bytes_per_element(self) -> int:
+        return sum(self.task.fusion.value(fid).dtype.bytes for fid in self.cached)
+
+    def fits_shared(self) -> bool:
+        """Whether shared memory holds a row."""
+        return self._bytes_per_element * self.size <= self.target.shared_bytes - RESERVED_BYTES
+
+    def reread(self, vec: int, index: str, guard: tuple[Formula, ...]) -> VariantSpec:
+        """Each sweep reads its inputs again: by vectors where the rows at hand are too long for anything else, and the
+        fallback for everything, one element at a time, with 64-bit indices."""
+        way = "reread_scalar_int64" if vec == 1 else f"reread_vec{vec}_int32"
+        proposal = _row_choice(row_threads(self.size, vec, 8))
+        choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target))
+        heuristics = PersistentHeuristics(threads=choice.threads, storage="reread", chunks=0, cached=())
+        return self._variant(way, way, guard, vec, index, heuristics, choice)
+
+    def _variant(
+        self,
+        way: str,
+        name: str,
+        guard: Sequence[Formula],
+        vec: int,
+        index: str,
+        heuristics: PersistentHeuristics,
+        choice: RowChoice,
+        shared_bytes: Formula = 0,
+        *,
+        shifted: bool = False,
+    ) -> VariantSpec:
+        kernel = KernelSpec(
+            template="inner_persistent",
+            task=self.task,
+            domain=self.domain,
+            parameters=kernel_parameters(self.task, self.domain),
+            index=index,
+            vec=vec,
+            heuristics=heuristics,
+            shifted=shifted,
+            min_blocks=choice.min_blocks,
+        )
+        rows = axis_product(self.domain, kept_axes(self.domain))
+        launch = LaunchSpec(
+            kernel=kernel,
+            grid=(heuristics.grid(rows), 1, 1),
+            block=(heuristics.threads.block, 1, 1),
+            shared_bytes=shared_bytes,
+        )
+        decided = decision(way, choice, self.tuned)
+        return VariantSpec(name=name, guard=tuple(guard), launches=(launch,), decision=decided)
 
 
-def _cluster(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    columns: Formula,
-    vec: int,
-    guard: tuple[Formula, ...],
-    sizes: Mapping[str, int],
-) -> tuple[VariantSpec, ...]:
-    """The row in the registers of a cluster of blocks: one variant, for rows too long for one block to keep well.
-
-    There is none where the recipe tells of no such rows, since to compile it is not for free; where no cluster keeps
-    the longest row that it tells of; and where partial results are too large to exchange. It is made for that longest
-    row, and shorter ones down to ``CLUSTER_ROW_BYTES`` take it too: no thread then has more vectors, and all blocks
-    have the same share but for one vector a thread.
-    """
-    cached = cached_inputs(task, domain)
-    vector_bytes = _vector_bytes(task, cached, vec)
-    size = _long_row(task, columns, sizes, CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
-    if target.cluster == 1 or not vector_bytes or size is None:
-        return ()
-    row_bytes = -(-size // vec) * vector_bytes
-    cluster = min(target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
-    most, wanted = (max(1, most // vector_bytes) for most in (REGISTER_BYTES, CLUSTER_THREAD_BYTES))
-    threads, chunks = _layout(-(-size // cluster), vec, wanted, most)
-    kept = tuple(kept_values(task, domain))
-    if not _lasts(task, target, threads, chunks * vec, cached, kept):
-        kept = ()
-    heuristics = ClusterHeuristics(
-        threads=threads, storage="cluster", chunks=chunks, cached=cached, kept=kept, cluster=cluster
-    )
-    if heuristics.capacity * vec < size or not _exchanges(task, cluster * threads.per_row // WARP):
-        return ()
-    above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, columns]))
-    fits: Formula = ("le", columns, heuristics.capacity * vec)
-    name = f"cluster{cluster}_vec{vec}_int32"
-    return (_variant(task, domain, name, (*guard, above, fits), vec, "int32_t", heuristics),)
+def _row_choice(threads: RowThreads) -> RowChoice:
+    return RowChoice(threads_per_row=threads.per_row, rows_per_block=threads.rows, min_blocks=blocks_wanted(threads))
 
 
 def _vector_bytes(task: Task, fids: Sequence[int], vec: int) -> int:
@@ -311,97 +471,8 @@ def _exchanges(task: Task, warps: int) -> bool:
     return 8 * max(parts) * warps <= CLUSTER_BUFFER_BYTES
 
 
-def _layout(size: int, vec: int, vectors: int, most: int, *, tight: bool = False) -> tuple[RowThreads, int]:
-    """Threads with about ``vectors`` vectors each of a row of ``size``, and how many they have: ``most`` at most, and
-    where they are not ``tight`` a power of two, for rows that are somewhat longer."""
-    threads = row_threads(size, vec, vectors)
+def _chunks(size: int, vec: int, threads: RowThreads, *, most: int, tight: bool = False) -> int:
+    """The vectors of a row of ``size`` that each of its threads has: ``most`` at most, and where they are not ``tight``
+    a power of two, for rows that are somewhat longer."""
     chunks = -(-size // (threads.per_row * vec))
-    return threads, min(most, chunks if tight else next_power_of_two(chunks))
-
-
-def _lasts(
-    task: Task, target: Target, threads: RowThreads, columns: int, cached: Sequence[int], kept: Sequence[int]
-) -> bool:
-    """Whether two blocks have the registers to keep so much for ``columns`` to a thread."""
-    size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*cached, *kept)}
-    words = columns * (sum(size[fid] for fid in cached) + sum(max(4, size[fid]) for fid in kept)) // 4
-    most = min(MOST_REGISTERS, target.registers // (2 * threads.block))
-    return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
-
-
-def _shared(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    columns: Formula,
-    vec: int,
-    guard: tuple[Formula, ...],
-    sizes: Mapping[str, int],
-) -> VariantSpec:
-    """The row in shared memory: rows beyond the registers, up to what one block may use."""
-    cached = cached_inputs(task, domain)
-    per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached)
-    size = hint(columns, sizes)
-    wanted = row_threads(max(size, 2048 * vec), vec, 8).per_row
-    heuristics = PersistentHeuristics(
-        threads=RowThreads(per_row=min(MAX_THREADS, wanted), rows=1), storage="shared", chunks=0, cached=cached
-    )
-    shared_bytes = product([per_element, columns])
-    fits: Formula = ("le", shared_bytes, target.shared_bytes - 2048)
-    name = f"shared_vec{vec}_int32"
-    return _variant(task, domain, name, (*guard, fits), vec, "int32_t", heuristics, shared_bytes)
-
-
-def _fits_shared(task: Task, target: Target, domain: AxisDomain, columns: int) -> bool:
-    """Whether shared memory holds a row of ``columns`` elements."""
-    per_element = sum(task.fusion.value(fid).dtype.bytes for fid in cached_inputs(task, domain))
-    return per_element * columns <= target.shared_bytes - 2048
-
-
-def _reread(
-    task: Task,
-    domain: AxisDomain,
-    columns: Formula,
-    vec: int,
-    index: str,
-    guard: tuple[Formula, ...],
-    sizes: Mapping[str, int],
-) -> VariantSpec:
-    """Each sweep reads its inputs again: by vectors where the rows at hand are too long for anything else, and the
-    fallback for everything, one element at a time, with 64-bit indices."""
-    threads = row_threads(hint(columns, sizes), vec, 8)
-    heuristics = PersistentHeuristics(threads=threads, storage="reread", chunks=0, cached=())
-    name = "reread_scalar_int64" if vec == 1 else f"reread_vec{vec}_int32"
-    return _variant(task, domain, name, guard, vec, index, heuristics)
-
-
-def _variant(
-    task: Task,
-    domain: AxisDomain,
-    name: str,
-    guard: Sequence[Formula],
-    vec: int,
-    index: str,
-    heuristics: PersistentHeuristics,
-    shared_bytes: Formula = 0,
-    *,
-    shifted: bool = False,
-) -> VariantSpec:
-    kernel = KernelSpec(
-        template="inner_persistent",
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain),
-        index=index,
-        vec=vec,
-        heuristics=heuristics,
-        shifted=shifted,
-    )
-    rows = axis_product(domain, kept_axes(domain))
-    launch = LaunchSpec(
-        kernel=kernel,
-        grid=(heuristics.grid(rows), 1, 1),
-        block=(heuristics.threads.block, 1, 1),
-        shared_bytes=shared_bytes,
-    )
-    return VariantSpec(name=name, guard=tuple(guard), launches=(launch,))
+    return min(most, chunks if tight else next_power_of_two(chunks))

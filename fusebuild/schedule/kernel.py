@@ -7,7 +7,7 @@ parameter list is made once, here, so that the rendered signature and the plan's
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fusebuild.errors import SourceLocation
@@ -15,6 +15,7 @@ from fusebuild.formula import Formula, evaluate, magnitude, product, show
 from fusebuild.ir import DType, Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg
+from fusebuild.schedule.choice import NOT_TUNED, Decision, Tuned
 from fusebuild.schedule.domain import Access, AxisDomain, DomainError, domain_of, merge_axes
 from fusebuild.schedule.storage import StorageError, own_storages, sources
 from fusebuild.target import Target
@@ -61,7 +62,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
     """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
-    ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`."""
+    ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`; ``min_blocks`` are the blocks that a
+    multiprocessor shall have registers for, where the heuristics do not say it."""
 
     template: str
     task: Task
@@ -71,6 +73,7 @@ class KernelSpec:
     vec: int
     heuristics: object
     shifted: bool = False
+    min_blocks: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +86,14 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSpec:
-    """One way to run a segment. ``scratch`` gives the bytes of each workspace slot its launches share."""
+    """One way to run a segment. ``scratch`` gives the bytes of each workspace slot its launches share; ``decision`` is
+    what the family could have decided otherwise, None where there is nothing."""
 
     name: str
     guard: tuple[Formula, ...]
     launches: tuple[LaunchSpec, ...]
     scratch: tuple[Formula, ...] = ()
+    decision: Decision | None = None
 
 
 class Scheduler(Protocol):
@@ -100,8 +105,11 @@ class Scheduler(Protocol):
     def accepts(self, task: Task, target: Target) -> Rejection | None:
         """None when :meth:`schedule` can run ``task``; otherwise the reason."""
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
-        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case."""
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
+        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
+        choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
 
 
 def axis_domain(task: Task) -> AxisDomain:
@@ -350,7 +358,7 @@ def usable(variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
         if any(result == 0 for _, result in decided):
             continue
         guard = tuple(guard for guard, result in decided if result is None)
-        kept.append(VariantSpec(name=variant.name, guard=guard, launches=variant.launches, scratch=variant.scratch))
+        kept.append(replace(variant, guard=guard))
         if not guard:
             break
     return tuple(kept)

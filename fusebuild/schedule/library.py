@@ -14,6 +14,7 @@ from fusebuild.formula import Formula, product
 from fusebuild.ir import Expr, Task, TensorType
 from fusebuild.ops import Kind, op_of
 from fusebuild.plan import BatchDim, LibraryCall
+from fusebuild.schedule.choice import NOT_TUNED, Tuned
 from fusebuild.schedule.kernel import Rejection, VariantSpec, rejection
 from fusebuild.schedule.storage import stored_types
 from fusebuild.target import Target
@@ -44,7 +45,9 @@ class LibraryScheduler:
             return rejection(self.name, task, f"{name} is overwritten while {call.op} reads it", result)
         return None
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         """No variants; :func:`library_call` is what runs."""
         return ()
 

@@ -12,11 +12,21 @@ else is read by elements, whose coordinates count on from those of the vector.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from fusebuild.formula import Formula, ceil_div
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.choice import (
+    NOT_TUNED,
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -35,7 +45,8 @@ from fusebuild.schedule.kernel import (
     vector_width,
     widths,
 )
-from fusebuild.schedule.pointwise_rows import rows_launch, walked_axis
+from fusebuild.schedule.pointwise_rows import rows_variant, walked_axis
+from fusebuild.schedule.rows import MAX_THREADS, WARP
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
@@ -43,15 +54,23 @@ BLOCK_THREADS = 1024
 """Threads that a multiprocessor should hold: enough to hide memory latency with two vectors each."""
 OTHER_REGISTERS = 16
 """What a thread takes beside the elements that it holds."""
+MOST_UNROLL = 16
+"""Vectors that a thread may load before it uses the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseHeuristics:
+class PointwiseHeuristics(Choice):
     """``unroll`` vectors are loaded before the first is used: the bytes in flight that hide memory latency."""
 
     threads: int
     unroll: int
     min_blocks: int
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """A multiprocessor keeps its threads, in larger or smaller blocks."""
+        if knob == "threads":
+            return replace(self, threads=value, min_blocks=max(1, self.min_blocks * self.threads // value))
+        return replace(self, **{knob: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +91,9 @@ class PointwiseScheduler:
                 return rejection(self.name, task, f"{name} does not span the whole iteration domain", fid)
         return None
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = any_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         total = axis_product(domain, range(len(domain.axes)))
@@ -86,13 +107,14 @@ class PointwiseScheduler:
             ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
         variants = []
         walked = walked_axis(task, domain, sizes) if vec > 1 else None
-        for place, (name, guard, width, index) in enumerate(ways):
-            if place == 0 and walked is not None:
-                name, launch = f"rows_{name}", rows_launch(task, target, domain, walked, vec, sizes)
-            else:
-                shifted = is_odd and place == 1
-                launch = _launch(task, target, domain, total, width, index, sizes, shifted=shifted)
-            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,)))
+        if walked is not None:
+            variants.append(rows_variant(task, target, domain, walked, ways.pop(0), sizes, tuned))
+        for name, guard, width, index in ways:
+            proposal = choose(task, target, domain, width, hint(total, sizes))
+            choice = decide(name, proposal, tuned, lambda given: _check(given, target))
+            launch = _launch(task, domain, total, width, index, choice, shifted=name.startswith("shifted"))
+            decided = decision(name, choice, tuned)
+            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
         return usable(variants)
 
 
@@ -107,16 +129,14 @@ def _pays(domain: AxisDomain) -> bool:
 
 def _launch(
     task: Task,
-    target: Target,
     domain: AxisDomain,
     total: Formula,
     vec: int,
     index: str,
-    sizes: Mapping[str, int],
+    heuristics: PointwiseHeuristics,
     *,
     shifted: bool,
 ) -> LaunchSpec:
-    heuristics = choose(task, target, domain, vec, hint(total, sizes))
     kernel = KernelSpec(
         template="pointwise",
         task=task,
@@ -150,3 +170,10 @@ def _held(task: Task, domain: AxisDomain, vec: int, unroll: int) -> int:
     """Registers that a thread takes for ``unroll`` vectors of each input and one of each output."""
     size = {fid: -(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses}
     return sum(words * (1 if fid in task.outputs else unroll) for fid, words in size.items())
+
+
+def _check(choice: PointwiseHeuristics, target: Target) -> None:
+    """Raise :class:`KnobError` for blocks that cannot be."""
+    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+    require_power_of_two(choice, "unroll", 1, MOST_UNROLL)
+    require_blocks(choice, "min_blocks", choice.threads, target.threads_per_multiprocessor)

@@ -8,20 +8,44 @@ domain in two at the same place, and unrolls its outer half.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 from fusebuild.formula import ceil_div, product
 from fusebuild.ir import Task
+from fusebuild.schedule.choice import (
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    fewer_blocks,
+    require_at_most,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.kernel import KernelSpec, LaunchSpec, axis_product, hint, kernel_parameters
+from fusebuild.schedule.kernel import (
+    KernelSpec,
+    LaunchSpec,
+    VariantSpec,
+    Width,
+    axis_product,
+    hint,
+    kernel_parameters,
+)
+from fusebuild.schedule.rows import MAX_THREADS
 from fusebuild.target import Target
 
 THREADS = 256
+MULTIPROCESSOR_THREADS = 1024
 FEWEST_THREADS = 64
 ROWS = 8
 """Rows of a thread: what repeats is an eighth of the loads then."""
 FEWEST_ROWS = 4
+MOST_ROWS = 64
 WAVES = 4
 """Blocks for each multiprocessor before threads get more rows than they load at once."""
 OWN_REGISTERS = 30
@@ -31,9 +55,33 @@ where index ops read from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChoice(Choice):
+    """A block has ``threads_x`` vectors of columns and ``threads_y`` lines of rows; each of its threads has ``rows``
+    rows, and loads ``unroll`` of them before it uses the first."""
+
+    threads_x: int
+    threads_y: int
+    rows: int
+    unroll: int
+    min_blocks: int
+
+    @property
+    def threads(self) -> int:
+        return self.threads_x * self.threads_y
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """A multiprocessor keeps its threads, and a block its own where they lie otherwise."""
+        if knob == "threads_x":
+            return replace(self, threads_x=value, threads_y=max(1, self.threads // value))
+        if knob == "threads_y":
+            blocks = fewer_blocks(self.min_blocks, self.threads, self.threads_x * value)
+            return replace(self, threads_y=value, min_blocks=blocks)
+        return replace(self, **{knob: value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointwiseRowsHeuristics:
-    """A block has ``threads_x`` vectors of columns and ``threads_y`` lines of rows along the axis ``walked``; each of
-    its threads has ``rows`` rows, and loads ``unroll`` of them before it uses the first."""
+    """What was chosen, and the axis ``walked``."""
 
     threads_x: int
     threads_y: int
@@ -41,10 +89,6 @@ class PointwiseRowsHeuristics:
     unroll: int
     min_blocks: int
     walked: int
-
-    @property
-    def threads(self) -> int:
-        return self.threads_x * self.threads_y
 
 
 def walked_axis(task: Task, domain: AxisDomain, sizes: Mapping[str, int]) -> int | None:
@@ -70,60 +114,77 @@ def steady_fids(task: Task, domain: AxisDomain, walked: int) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def rows_launch(
-    task: Task, target: Target, domain: AxisDomain, walked: int, vec: int, sizes: Mapping[str, int]
-) -> LaunchSpec:
-    """The kernel that walks ``walked``, for 32-bit indices and vectors of ``vec`` elements."""
-    before, columns = range(walked), range(walked + 1, len(domain.axes))
-    heuristics = choose_rows(task, target, domain, walked, vec, sizes)
+def rows_variant(
+    task: Task, target: Target, domain: AxisDomain, walked: int, width: Width, sizes: Mapping[str, int], tuned: Tuned
+) -> VariantSpec:
+    """The variant that walks ``walked``, for vectors as ``width`` has them.
+
+    Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
+    """
+    flat, guard, vec, index = width
+    way = f"rows_{flat}"
+    choice = decide(way, choose_rows(task, target, domain, walked, vec, sizes), tuned, partial(_check, target=target))
     kernel = KernelSpec(
         template="pointwise_rows",
         task=task,
         domain=domain,
         parameters=kernel_parameters(task, domain),
-        index="int32_t",
+        index=index,
         vec=vec,
-        heuristics=heuristics,
+        heuristics=PointwiseRowsHeuristics(**choice.knobs, walked=walked),
     )
     tiles = product([
-        ceil_div(axis_product(domain, columns), heuristics.threads_x * vec),
-        ceil_div(domain.axes[walked].extent, heuristics.threads_y * heuristics.rows),
-        axis_product(domain, before),
+        ceil_div(axis_product(domain, range(walked + 1, len(domain.axes))), choice.threads_x * vec),
+        ceil_div(domain.axes[walked].extent, choice.threads_y * choice.rows),
+        axis_product(domain, range(walked)),
     ])  # fmt: skip
-    return LaunchSpec(kernel=kernel, grid=(tiles, 1, 1), block=(heuristics.threads_x, heuristics.threads_y, 1))
+    launch = LaunchSpec(kernel=kernel, grid=(tiles, 1, 1), block=(choice.threads_x, choice.threads_y, 1))
+    return VariantSpec(name=way, guard=guard, launches=(launch,), decision=decision(way, choice, tuned))
 
 
 def choose_rows(
     task: Task, target: Target, domain: AxisDomain, walked: int, vec: int, sizes: Mapping[str, int]
-) -> PointwiseRowsHeuristics:
+) -> RowsChoice:
     """256 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
     all of them; four loads in flight; as many blocks as their registers allow."""
     steady = steady_fids(task, domain, walked)
     moving = [fid for fid in domain.accesses if fid not in task.outputs and fid not in steady]
     unroll = {0: 4, 1: 4, 2: 2, 3: 2}.get(len(moving) + len(domain.sources), 1)
-    columns = hint(axis_product(domain, range(walked + 1, len(domain.axes))), sizes)
+    columns, extent = (
+        hint(axis_product(domain, axes), sizes) for axes in (range(walked + 1, len(domain.axes)), (walked,))
+    )
     threads_x = _threads_along(-(-columns // vec))
-    threads_y, extent = THREADS // threads_x, hint(domain.axes[walked].extent, sizes)
+    threads_y = THREADS // threads_x
     while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * ROWS > extent:
         threads_y //= 2
     tiles = hint(axis_product(domain, range(walked)), sizes) * -(-columns // (threads_x * vec))
     steps, rows = -(-extent // threads_y), ROWS
     while rows > unroll and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
         rows //= 2
-    dtypes = {fid: task.fusion.value(fid).dtype for fid in (*domain.accesses, *domain.sources)}
-    kept = sum(vec * max(4, dtypes[fid].bytes) // 4 for fid in steady)
-    loaded = sum(unroll * vec * dtypes[fid].bytes // 4 for fid in (*moving, *domain.sources))
-    blocks = target.registers // (
-        threads_x * threads_y * (kept + loaded + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources))
-    )
-    return PointwiseRowsHeuristics(
-        threads_x=threads_x,
-        threads_y=threads_y,
-        rows=rows,
-        unroll=unroll,
-        min_blocks=max(1, min(1024 // (threads_x * threads_y), blocks)),
-        walked=walked,
-    )
+    threads, registers = threads_x * threads_y, _registers(task, domain, steady, moving, vec, unroll)
+    blocks = max(1, min(MULTIPROCESSOR_THREADS // threads, target.registers // (threads * registers)))
+    return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=unroll, min_blocks=blocks)
+
+
+def _registers(
+    task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int, unroll: int
+) -> int:
+    """What a thread takes: vectors that it keeps, as floats at least, and those in flight."""
+    size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*domain.accesses, *domain.sources)}
+    kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
+    loaded = sum(unroll * vec * size[fid] // 4 for fid in (*moving, *domain.sources))
+    return kept + loaded + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
+
+
+def _check(choice: RowsChoice, target: Target) -> None:
+    """Raise :class:`KnobError` for blocks that cannot be."""
+    require_power_of_two(choice, "threads_x", 1, MAX_THREADS)
+    require_power_of_two(choice, "threads_y", 1, MAX_THREADS)
+    require_block("threads_y", choice.threads)
+    require_power_of_two(choice, "unroll", 1, MOST_ROWS)
+    require_at_most(choice, "rows", MOST_ROWS, f"a thread has at most {MOST_ROWS} rows")
+    require_at_most(choice, "unroll", choice.rows, f"a thread has {choice.rows} rows")
+    require_blocks(choice, "min_blocks", choice.threads, target.threads_per_multiprocessor)
 
 
 def _threads_along(vectors: int) -> int:

@@ -12,10 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 from fusebuild.formula import Formula, ceil_div, product
 from fusebuild.ir import DType, Task
 from fusebuild.ops import op_of
+from fusebuild.schedule.choice import (
+    NOT_TUNED,
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    fewer_blocks,
+    require,
+    require_at_most,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -38,9 +53,13 @@ from fusebuild.schedule.kernel import (
     workspace_parameter,
 )
 from fusebuild.schedule.rows import (
+    MAX_THREADS,
+    RowChoice,
     RowThreads,
+    blocks_wanted,
     check_outputs,
     check_reductions,
+    check_rows,
     check_running,
     kept_axes,
     levels,
@@ -54,9 +73,41 @@ from fusebuild.target import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
 MAX_SPLITS = 1024
+COLUMN_THREADS = 256
+"""Threads of a block that combines columns of states: reduce.cuh's kColumnStorageBytes hold their partial ones."""
+MOST_UNROLL = 16
+"""Rows that a thread may load before it uses the first."""
 FINISH_THREADS = 256
 FINISH_BLOCK_X = 32
 """Results of a finishing block at most: more would not make its accesses wider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerChoice(RowChoice):
+    """``splits`` blocks share each row."""
+
+    splits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterChoice(Choice):
+    """What :class:`OuterHeuristics` says; a multiprocessor shall have the registers of ``min_blocks``."""
+
+    block_x: int
+    block_y: int
+    unroll: int
+    splits: int
+    min_blocks: int
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """A wider block is a lower one."""
+        changed = replace(self, **{knob: value})
+        if knob == "block_x":
+            changed = replace(changed, block_y=max(1, self.block_x * self.block_y // value))
+        if knob == "min_blocks":
+            return changed
+        threads = self.block_x * self.block_y, changed.block_x * changed.block_y
+        return replace(changed, min_blocks=fewer_blocks(self.min_blocks, *threads))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,71 +168,110 @@ class ReductionScheduler:
             return rejection(self.name, task, "the reduced dims are not neighbours")
         return check_outputs(self.name, task, domain, kept_axes(domain))
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = try_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         inner = len(domain.axes) - 1
         is_inner = domain.axes[inner].reduced
         vec = vector_width(task, domain, inner)
         vec = vec if is_inner else vector_of_states(task, vec)
-        make = _inner if is_inner else _outer
-        ways = widths(domain, vec, vector_guards(task, domain, inner, vec))
-        variants = [make(task, target, domain, *way, sizes) for way in ways]
+        planner = _Planner(task=task, target=target, domain=domain, sizes=sizes, tuned=tuned)
+        make = planner.inner if is_inner else planner.outer
+        variants = [make(*way) for way in widths(domain, vec, vector_guards(task, domain, inner, vec))]
         columns = axis_product(domain, reduced_axes(domain))
         is_plain = check_running(self.name, task) is None and len(reduced_axes(domain)) == 1
         if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
             name, guard = f"shifted_vec{vec}_int32", (fits_int32(columns), *shifted_guards(task, domain, vec))
-            variants[1] = _inner(task, target, domain, name, guard, vec, "int32_t", sizes, shifted=True)
+            variants[1] = planner.inner(name, guard, vec, "int32_t", shifted=True)
         return usable(variants)
 
 
-def _inner(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    name: str,
-    guard: tuple[Formula, ...],
-    vec: int,
-    index: str,
-    sizes: Mapping[str, int],
-    *,
-    shifted: bool = False,
-) -> VariantSpec:
-    rows = axis_product(domain, kept_axes(domain))
-    columns = axis_product(domain, reduced_axes(domain))
-    threads = row_threads(hint(columns, sizes), vec, 8)
-    blocks = hint(threads.grid(rows), sizes)
-    splits = _splits(target, blocks, hint(columns, sizes) // (256 * vec * 4))
-    if splits > 1:
-        threads = RowThreads(per_row=256, rows=1)
-    heuristics = InnerHeuristics(threads=threads, splits=splits)
-    kernel = replace(_kernel("reduction_inner", task, domain, vec, index, heuristics, splits), shifted=shifted)
-    launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
-    return _with_finish(launch, name, guard, rows, splits, sizes)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """One task on one target, for which variants are made."""
+
+    task: Task
+    target: Target
+    domain: AxisDomain
+    sizes: Mapping[str, int]
+    tuned: Tuned
+
+    def inner(
+        self, way: str, guard: tuple[Formula, ...], vec: int, index: str, *, shifted: bool = False
+    ) -> VariantSpec:
+        rows = axis_product(self.domain, kept_axes(self.domain))
+        columns = hint(axis_product(self.domain, reduced_axes(self.domain)), self.sizes)
+        check = partial(self._check_inner, vectors=max(1, columns // vec))
+        choice = decide(way, self._propose_inner(rows, columns, vec), self.tuned, check)
+        threads, splits = choice.threads, choice.splits
+        heuristics = InnerHeuristics(threads=threads, splits=splits)
+        kernel = _kernel("reduction_inner", self.task, self.domain, vec, index, heuristics, splits)
+        kernel = replace(kernel, shifted=shifted, min_blocks=choice.min_blocks)
+        launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
+        variant = _with_finish(launch, way, guard, rows, splits, self.sizes)
+        return replace(variant, decision=decision(way, choice, self.tuned))
+
+    def _propose_inner(self, rows: Formula, columns: int, vec: int) -> InnerChoice:
+        threads = row_threads(columns, vec, 8)
+        splits = _splits(self.target, hint(threads.grid(rows), self.sizes), columns // (256 * vec * 4))
+        if splits > 1:
+            threads = RowThreads(per_row=256, rows=1)
+        return InnerChoice(
+            threads_per_row=threads.per_row,
+            rows_per_block=threads.rows,
+            min_blocks=blocks_wanted(threads),
+            splits=splits,
+        )
+
+    def _check_inner(self, choice: InnerChoice, *, vectors: int) -> None:
+        check_rows(choice, self.target)
+        most = min(MAX_SPLITS, vectors)
+        require_at_most(choice, "splits", most, f"a row of {vectors} vectors is for {most} blocks at most")
+        require(choice.splits == 1 or choice.rows_per_block == 1, "splits", "blocks that share a row have no other")
+
+    def outer(self, way: str, guard: tuple[Formula, ...], vec: int, index: str) -> VariantSpec:
+        reduced = reduced_axes(self.domain)
+        outside = axis_product(self.domain, [axis for axis in kept_axes(self.domain) if axis < reduced[0]])
+        inside = axis_product(self.domain, [axis for axis in kept_axes(self.domain) if axis > reduced[-1]])
+        depth = hint(axis_product(self.domain, reduced), self.sizes)
+        proposal = self._propose_outer(outside, inside, depth, vec)
+        choice = decide(way, proposal, self.tuned, partial(self._check_outer, depth=depth))
+        block_x, block_y, splits = choice.block_x, choice.block_y, choice.splits
+        heuristics = OuterHeuristics(block_x=block_x, block_y=block_y, unroll=choice.unroll, splits=splits)
+        kernel = _kernel("reduction_outer", self.task, self.domain, vec, index, heuristics, splits)
+        tiles = ceil_div(inside, block_x * vec)
+        launch = LaunchSpec(
+            kernel=replace(kernel, min_blocks=choice.min_blocks),
+            grid=(product([tiles, outside]), splits, 1),
+            block=(block_x, block_y, 1),
+        )
+        variant = _with_finish(launch, way, guard, product([outside, inside]), splits, self.sizes)
+        return replace(variant, decision=decision(way, choice, self.tuned))
+
+    def _propose_outer(self, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
+        block_x = min(32, next_power_of_two(-(-hint(inside, self.sizes) // vec)))
+        block_y = 256 // block_x
+        tiles = ceil_div(inside, block_x * vec)
+        splits = _splits(self.target, hint(tiles, self.sizes) * hint(outside, self.sizes), depth // (block_y * 8))
+        unroll = 4 if vec > 1 else 2
+        return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=2)
+
+    def _check_outer(self, choice: OuterChoice, *, depth: int) -> None:
+        threads = choice.block_x * choice.block_y
+        require_power_of_two(choice, "block_x", 1, MAX_THREADS)
+        require_power_of_two(choice, "block_y", 1, MAX_THREADS)
+        require_block("block_y", threads, most_column_threads(self.task))
+        require_power_of_two(choice, "unroll", 1, MOST_UNROLL)
+        most = min(MAX_SPLITS, depth)
+        require_at_most(choice, "splits", most, f"{depth} rows are for {most} blocks at most")
+        require_blocks(choice, "min_blocks", threads, self.target.threads_per_multiprocessor)
 
 
-def _outer(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    name: str,
-    guard: tuple[Formula, ...],
-    vec: int,
-    index: str,
-    sizes: Mapping[str, int],
-) -> VariantSpec:
-    reduced = reduced_axes(domain)
-    outside = axis_product(domain, [axis for axis in kept_axes(domain) if axis < reduced[0]])
-    inside = axis_product(domain, [axis for axis in kept_axes(domain) if axis > reduced[-1]])
-    block_x = min(32, next_power_of_two(-(-hint(inside, sizes) // vec)))
-    block_y = 256 // block_x
-    tiles = ceil_div(inside, block_x * vec)
-    depth = hint(axis_product(domain, reduced), sizes)
-    splits = _splits(target, hint(tiles, sizes) * hint(outside, sizes), depth // (block_y * 8))
-    heuristics = OuterHeuristics(block_x=block_x, block_y=block_y, unroll=4 if vec > 1 else 2, splits=splits)
-    kernel = _kernel("reduction_outer", task, domain, vec, index, heuristics, splits)
-    launch = LaunchSpec(kernel=kernel, grid=(product([tiles, outside]), splits, 1), block=(block_x, block_y, 1))
-    return _with_finish(launch, name, guard, product([outside, inside]), splits, sizes)
+def most_column_threads(task: Task) -> int:
+    """Threads of a block whose partial results of columns have room where they meet: states of lambdas take more."""
+    return COLUMN_THREADS if any(task.fusion.exprs[index].combine for index in task.exprs) else MAX_THREADS
 
 
 def _splits(target: Target, blocks: int, most: int) -> int:

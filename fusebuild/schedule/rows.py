@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from fusebuild.formula import Formula, ceil_div
 from fusebuild.ir import Expr, Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.choice import (
+    Choice,
+    fewer_blocks,
+    require_at_most,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain, walked_dims
 from fusebuild.schedule.kernel import Rejection, indices_of, reductions, rejection
+from fusebuild.target import Target
 
 WARP = 32
 MAX_THREADS = 1024
+FEWEST_THREADS = 8
+"""Threads of a row, at least."""
+THREADS_FOR_TWO_BLOCKS = 512
+"""Threads of a block up to which a multiprocessor shall have the registers of two: one block's barrier then does not
+idle it."""
 STATE_REGISTERS = 32
 """What the states of lambdas may take of a thread's 128 registers, where it keeps one for each of its columns."""
 
@@ -36,6 +51,44 @@ class RowThreads:
         return ceil_div(rows, self.rows)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChoice(Choice):
+    """``threads_per_row`` walk a row, and a block has ``rows_per_block`` of them; a multiprocessor shall have the
+    registers of ``min_blocks``."""
+
+    threads_per_row: int
+    rows_per_block: int
+    min_blocks: int
+
+    @property
+    def threads(self) -> RowThreads:
+        return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """The threads of a block stay as they are where rows may share it."""
+        changed = replace(self, **{knob: value})
+        block = self.threads.block
+        if knob == "threads_per_row":
+            changed = replace(changed, rows_per_block=max(1, block // value) if value <= WARP else 1)
+        if knob == "min_blocks":
+            return changed
+        return replace(changed, min_blocks=fewer_blocks(self.min_blocks, block, changed.threads.block))
+
+
+def blocks_wanted(threads: RowThreads) -> int:
+    """The blocks that a multiprocessor shall have registers for."""
+    return 2 if threads.block <= THREADS_FOR_TWO_BLOCKS else 1
+
+
+def check_rows(choice: RowChoice, target: Target, *, most_rows: int = MAX_THREADS) -> None:
+    """Raise :class:`KnobError` unless blocks can be like this. ``most_rows`` share one."""
+    require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
+    most = most_rows if choice.threads_per_row <= WARP else 1
+    require_at_most(choice, "rows_per_block", most, f"rows of {choice.threads_per_row} threads share no block here")
+    require_block("rows_per_block", choice.threads.block)
+    require_blocks(choice, "min_blocks", choice.threads.block, target.threads_per_multiprocessor)
+
+
 def next_power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
@@ -44,7 +97,7 @@ def row_threads(columns: int, vec: int, vectors_per_thread: int) -> RowThreads:
     """Threads so that each has about ``vectors_per_thread`` vectors of a row of ``columns`` elements; blocks of at
     least 128 threads."""
     wanted = next_power_of_two(max(1, -(-columns // (vec * vectors_per_thread))))
-    per_row = min(MAX_THREADS, max(8, wanted))
+    per_row = min(MAX_THREADS, max(FEWEST_THREADS, wanted))
     return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
 
 

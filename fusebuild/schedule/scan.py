@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusebuild.formula import ceil_div, product
+from fusebuild.formula import Formula, ceil_div, product
 from fusebuild.ir import Expr, Task
 from fusebuild.ops import Kind, op_of
+from fusebuild.schedule.choice import NOT_TUNED, Choice, Tuned, decide, decision, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -32,6 +33,7 @@ from fusebuild.schedule.kernel import (
     widths,
 )
 from fusebuild.schedule.rows import (
+    MAX_THREADS,
     WARP,
     check_outputs,
     kept_axes,
@@ -48,7 +50,7 @@ COLUMN_THREADS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanHeuristics:
+class ScanHeuristics(Choice):
     """``threads`` of a block: they share a row, or each has columns of its own."""
 
     threads: int
@@ -69,18 +71,22 @@ class ScanScheduler:
             return rejection(self.name, task, "the scanned dims are not neighbours")
         return check_outputs(self.name, task, domain, kept, tuple(range(len(domain.axes))))
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = try_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         inner = len(domain.axes) - 1
         vec = vector_of_states(task, vector_width(task, domain, inner))
-        make = _rows if domain.axes[inner].reduced else _columns
-        return usable(
-            [
-                VariantSpec(name=name, guard=guard, launches=(make(task, domain, width, index, sizes),))
-                for name, guard, width, index in widths(domain, vec, vector_guards(task, domain, inner, vec))
-            ]
-        )
+        is_row = domain.axes[inner].reduced
+        propose, make = (_row_threads, _rows) if is_row else (_column_threads, _columns)
+        variants = []
+        for name, guard, width, index in widths(domain, vec, vector_guards(task, domain, inner, vec)):
+            choice = decide(name, propose(domain, width, sizes), tuned, _check)
+            launch = make(task, domain, width, index, choice)
+            decided = decision(name, choice, tuned)
+            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
+        return usable(variants)
 
 
 def ordered(task: Task) -> tuple[int, ...]:
@@ -141,27 +147,46 @@ def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> 
     return value.is_tensor and bool(domain.axes_of(fid, value.tensor) & axes)
 
 
-def _rows(task: Task, domain: AxisDomain, vec: int, index: str, sizes: Mapping[str, int]) -> LaunchSpec:
-    """One block a row."""
+def _row_threads(domain: AxisDomain, vec: int, sizes: Mapping[str, int]) -> ScanHeuristics:
     columns = hint(axis_product(domain, reduced_axes(domain)), sizes)
-    threads = min(MAX_ROW_THREADS, max(WARP, next_power_of_two(-(-columns // vec))))
+    return ScanHeuristics(threads=min(MAX_ROW_THREADS, max(WARP, next_power_of_two(-(-columns // vec)))))
+
+
+def _rows(task: Task, domain: AxisDomain, vec: int, index: str, heuristics: ScanHeuristics) -> LaunchSpec:
+    """One block a row."""
     rows = axis_product(domain, kept_axes(domain))
-    kernel = _kernel("scan", task, domain, vec, index, threads)
-    return LaunchSpec(kernel=kernel, grid=(rows, 1, 1), block=(threads, 1, 1))
+    kernel = _kernel("scan", task, domain, vec, index, heuristics)
+    return LaunchSpec(kernel=kernel, grid=(rows, 1, 1), block=(heuristics.threads, 1, 1))
 
 
-def _columns(task: Task, domain: AxisDomain, vec: int, index: str, sizes: Mapping[str, int]) -> LaunchSpec:
+def _column_threads(domain: AxisDomain, vec: int, sizes: Mapping[str, int]) -> ScanHeuristics:
+    inside = hint(_inside(domain), sizes)
+    return ScanHeuristics(threads=min(COLUMN_THREADS, max(WARP, next_power_of_two(-(-inside // vec)))))
+
+
+def _columns(task: Task, domain: AxisDomain, vec: int, index: str, heuristics: ScanHeuristics) -> LaunchSpec:
     """One vector of columns a thread."""
     reduced = reduced_axes(domain)
     outside = axis_product(domain, [axis for axis in kept_axes(domain) if axis < reduced[0]])
-    inside = axis_product(domain, [axis for axis in kept_axes(domain) if axis > reduced[-1]])
-    threads = min(COLUMN_THREADS, max(WARP, next_power_of_two(-(-hint(inside, sizes) // vec))))
-    kernel = _kernel("scan_outer", task, domain, vec, index, threads)
-    grid = product([ceil_div(inside, threads * vec), outside])
-    return LaunchSpec(kernel=kernel, grid=(grid, 1, 1), block=(threads, 1, 1))
+    kernel = _kernel("scan_outer", task, domain, vec, index, heuristics)
+    grid = product([ceil_div(_inside(domain), heuristics.threads * vec), outside])
+    return LaunchSpec(kernel=kernel, grid=(grid, 1, 1), block=(heuristics.threads, 1, 1))
 
 
-def _kernel(template: str, task: Task, domain: AxisDomain, vec: int, index: str, threads: int) -> KernelSpec:
+def _inside(domain: AxisDomain) -> Formula:
+    """The number of columns that lie beside each other."""
+    last = reduced_axes(domain)[-1]
+    return axis_product(domain, [axis for axis in kept_axes(domain) if axis > last])
+
+
+def _check(choice: ScanHeuristics) -> None:
+    """Raise :class:`KnobError` for blocks that cannot be."""
+    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+
+
+def _kernel(
+    template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: ScanHeuristics
+) -> KernelSpec:
     return KernelSpec(
         template=template,
         task=task,
@@ -169,5 +194,5 @@ def _kernel(template: str, task: Task, domain: AxisDomain, vec: int, index: str,
         parameters=kernel_parameters(task, domain),
         index=index,
         vec=vec,
-        heuristics=ScanHeuristics(threads=threads),
+        heuristics=heuristics,
     )

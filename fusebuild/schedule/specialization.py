@@ -8,36 +8,48 @@ kept: tensors that it does not fit, such as misaligned ones, take the variants f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TypeAlias
 
 from fusebuild.formula import Formula, evaluate, symbols
 from fusebuild.ir import Fusion, Task, TensorType
+from fusebuild.schedule.choice import Tuned
 from fusebuild.schedule.kernel import DEFAULT_EXTENT, Scheduler, VariantSpec
 from fusebuild.target import Target
 
+Choices: TypeAlias = Callable[[Mapping[str, int]], Tuned]
+"""The choices that are given for some sizes."""
+
 
 def specialized_variants(
-    task: Task, scheduler: Scheduler, target: Target, general: Sequence[VariantSpec]
+    task: Task, scheduler: Scheduler, target: Target, general: Sequence[VariantSpec], choices: Choices
 ) -> tuple[VariantSpec, ...]:
     """One variant of a segment, all of which is ``task``, for each combination of sizes that the recipe names for its
-    symbols; none where the variant that those sizes take among the ``general`` ones is the same."""
+    symbols; none where the variant that those sizes take among the ``general`` ones is the same. Raises what
+    ``choices`` raises, and :class:`KnobError` for one that no kernel can be made with."""
     found, fusion = [], task.fusion
     for sizes in named_sizes(fusion):
-        own = _taken(scheduler.schedule(task, target, _hints(fusion, sizes)), fusion, sizes)
-        if own.launches and own.launches != _taken(general, fusion, sizes).launches:
+        hints = hinted_sizes(fusion, sizes)
+        own = taken_variant(scheduler.schedule(task, target, hints, choices(hints)), fusion, sizes)
+        if own.launches and own.launches != taken_variant(general, fusion, sizes).launches:
             prefix = "_".join(f"{symbol}{size}" for symbol, size in sizes.items())
             equal: tuple[Formula, ...] = tuple(("eq", symbol, size) for symbol, size in sizes.items())
             found.append(replace(own, name=f"{prefix}_{own.name}", guard=(*equal, *own.guard)))
     return tuple(found)
 
 
-def named_sizes(fusion: Fusion) -> Iterator[Mapping[str, int]]:
-    """The combinations of sizes that facts name for the symbols of ``fusion``; none where nothing is named."""
+def used_symbols(fusion: Fusion) -> tuple[str, ...]:
+    """The symbols in the shapes of the segment ``fusion``, each once."""
     types = [value.type for value in fusion.values.values()]
     shapes = [extent for each in types if isinstance(each, TensorType) for extent in each.shape]
-    used = {symbol for extent in shapes for symbol in symbols(extent)}
+    return tuple(dict.fromkeys(symbol for extent in shapes for symbol in symbols(extent)))
+
+
+def named_sizes(fusion: Fusion) -> Iterator[Mapping[str, int]]:
+    """The combinations of sizes that facts name for the symbols of ``fusion``; none where nothing is named."""
+    used = used_symbols(fusion)
     named = [
         [(fact.symbol, size) for size in dict.fromkeys(fact.values)]
         for fact in fusion.facts
@@ -46,15 +58,15 @@ def named_sizes(fusion: Fusion) -> Iterator[Mapping[str, int]]:
     return (dict(combination) for combination in product(*named) if combination)
 
 
-def _hints(fusion: Fusion, sizes: Mapping[str, int]) -> dict[str, int]:
+def hinted_sizes(fusion: Fusion, sizes: Mapping[str, int]) -> dict[str, int]:
     """All sizes that heuristics assume: those of the first case that has ``sizes``, or of the first one."""
     fitting = [case for case in fusion.cases if all(case.get(symbol) == size for symbol, size in sizes.items())]
     return {**(fitting or [*fusion.cases, {}])[0], **sizes}
 
 
-def _taken(variants: Sequence[VariantSpec], fusion: Fusion, sizes: Mapping[str, int]) -> VariantSpec:
+def taken_variant(variants: Sequence[VariantSpec], fusion: Fusion, sizes: Mapping[str, int]) -> VariantSpec:
     """The variant that aligned tensors of these sizes take."""
-    hints = _hints(fusion, sizes)
+    hints = hinted_sizes(fusion, sizes)
     return next(
         variant
         for variant in variants

@@ -10,10 +10,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 from fusebuild.formula import Formula, ceil_div, product
 from fusebuild.ir import Task
+from fusebuild.schedule.choice import (
+    NOT_TUNED,
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    require,
+    require_blocks,
+    require_power_of_two,
+)
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -31,6 +43,7 @@ from fusebuild.schedule.kernel import (
     widths,
 )
 from fusebuild.schedule.pointwise import PointwiseScheduler
+from fusebuild.schedule.rows import MAX_THREADS, WARP
 from fusebuild.target import Target
 
 THREADS = 256
@@ -40,6 +53,22 @@ WIDE_BLOCK_THREADS = 1024
 """The same where indices take two registers each, which spilled."""
 TILE_BYTES = 48 * 1024
 """Static shared memory that the tiles of a block may take together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeChoice(Choice):
+    """Blocks of ``threads`` own tiles of ``tile`` rows and columns; a multiprocessor shall have the registers of
+    ``min_blocks``."""
+
+    threads: int
+    tile: int
+    min_blocks: int
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """A multiprocessor keeps its threads, in larger or smaller blocks."""
+        if knob == "threads":
+            return replace(self, threads=value, min_blocks=max(1, self.min_blocks * self.threads // value))
+        return replace(self, **{knob: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +97,9 @@ class TransposeScheduler:
             return rejection(self.name, task, "all tensors are dense along one dim")
         return None
 
-    def schedule(self, task: Task, target: Target, sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
         domain = any_domain(self.name, task)
         assert isinstance(domain, AxisDomain)
         across, inner = _across(domain), len(domain.axes) - 1
@@ -79,12 +110,15 @@ class TransposeScheduler:
             *vector_guards(task, domain, inner, vec, also=vector_sources(domain)),
             *vector_guards(task, domain, across, vec, one_by_one=turned),
         ])  # fmt: skip
-        return usable(
-            [
-                VariantSpec(name=name, guard=guard, launches=(_launch(task, domain, across, width, index),))
-                for name, guard, width, index in widths(domain, vec, tuple(vector))
-            ]
-        )
+        element = sum(task.fusion.value(fid).dtype.bytes for fid in _tiled(domain, across))
+        variants = []
+        for name, guard, width, index in widths(domain, vec, tuple(vector)):
+            check = partial(_check, target=target, vec=width, element=element)
+            choice = decide(name, _propose(width, element, index), tuned, check)
+            launch = _launch(task, domain, across, width, index, choice)
+            decided = decision(name, choice, tuned)
+            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
+        return usable(variants)
 
 
 def _across(domain: AxisDomain) -> int | None:
@@ -112,20 +146,39 @@ def _tiled(domain: AxisDomain, across: int) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str) -> LaunchSpec:
-    tiled, inner = _tiled(domain, across), len(domain.axes) - 1
+def _propose(vec: int, element: int, index: str) -> TransposeChoice:
+    """The largest tiles whose rows are lines of a cache, or what fits; an element of all of them takes ``element``
+    bytes."""
     tile = 8 * vec if vec > 1 else 32
-    bytes_per_element = sum(task.fusion.value(fid).dtype.bytes for fid in tiled)
-    while tile * tile * bytes_per_element > TILE_BYTES:
+    while tile * tile * element > TILE_BYTES:
         tile //= 2
     threads = min(THREADS, tile * tile // vec)
+    held = BLOCK_THREADS if index == "int32_t" else WIDE_BLOCK_THREADS
+    return TransposeChoice(threads=threads, tile=tile, min_blocks=held // threads)
+
+
+def _check(choice: TransposeChoice, *, target: Target, vec: int, element: int) -> None:
+    """Raise :class:`KnobError` for tiles that shared memory or a block's threads do not fit."""
+    tile, threads = choice.tile, choice.threads
+    require_power_of_two(choice, "tile", vec, 8 * WARP)
+    size = tile * tile * element
+    require(size <= TILE_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {TILE_BYTES}")
+    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+    vectors = tile * tile // vec
+    require(threads <= vectors, "threads", f"a tile of {tile} rows has {vectors} vectors for {threads} threads")
+    require(threads * vec >= tile, "threads", f"{threads} threads do not reach along {tile} elements")
+    require_blocks(choice, "min_blocks", threads, max(BLOCK_THREADS, target.threads_per_multiprocessor))
+
+
+def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str, choice: TransposeChoice) -> LaunchSpec:
+    inner, tile, threads = len(domain.axes) - 1, choice.tile, choice.threads
     heuristics = TransposeHeuristics(
         threads=threads,
         tile=tile,
         unroll=tile * tile // (threads * vec),
-        min_blocks=(BLOCK_THREADS if index == "int32_t" else WIDE_BLOCK_THREADS) // threads,
+        min_blocks=choice.min_blocks,
         across=across,
-        tiled=tiled,
+        tiled=_tiled(domain, across),
     )
     kernel = KernelSpec(
         template="transpose",
