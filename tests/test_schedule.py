@@ -291,7 +291,7 @@ class TestReduction:
         first, finish = variant.launches
         assert first.kernel.heuristics == OuterHeuristics(block_x=32, block_y=8, unroll=4, splits=33)
         assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
-        assert finish.grid == (("ceil_div", "N", 32), 1, 1)
+        assert finish.grid == (("ceil_div", "N", 16), 1, 1)
         assert variant.scratch == (("mul", 132, "N"),)
 
     def test_many_columns_need_no_split(self) -> None:

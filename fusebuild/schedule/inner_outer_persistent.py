@@ -48,7 +48,7 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.reduction import FINISH_THREADS, finish_launch, partial_parameters
+from fusebuild.schedule.reduction import FINISH_THREADS, finish_block_x, finish_launch, partial_parameters
 from fusebuild.schedule.rows import FEWEST_THREADS, MAX_THREADS, WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
@@ -68,8 +68,6 @@ MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
 MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
-PARTIALS_OF_THREAD = 8
-"""Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
 
@@ -421,20 +419,17 @@ class _Planner:
             self.domain,
             self.reduced,
             "int64_t",
-            block_x=self._finish_block_x(splits * hint(axis_product(self.domain, across), self.sizes), kept),
+            block_x=finish_block_x(
+                self.target,
+                splits * hint(axis_product(self.domain, across), self.sizes),
+                hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
+            ),
             splits=splits,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
             across=across,
             scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
         )
-
-    def _finish_block_x(self, partials: int, kept: Axes) -> int:
-        """Results of a finishing block: as many as leave a thread a few of the ``partials`` of one, where they are
-        enough to fill the GPU."""
-        results = hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes)
-        block_x = FINISH_THREADS // min(32, next_power_of_two(-(-partials // PARTIALS_OF_THREAD)))
-        return min(block_x, max(8, next_power_of_two(results // self.target.multiprocessors + 1) // 2))
 
     def _result(self, index: int) -> int:
         return self.task.fusion.exprs[index].outputs[0]

@@ -54,6 +54,7 @@ from fusebuild.schedule.kernel import (
 )
 from fusebuild.schedule.rows import (
     MAX_THREADS,
+    WARP,
     RowChoice,
     RowThreads,
     blocks_wanted,
@@ -78,8 +79,8 @@ COLUMN_THREADS = 256
 MOST_UNROLL = 16
 """Rows that a thread may load before it uses the first."""
 FINISH_THREADS = 256
-FINISH_BLOCK_X = 32
-"""Results of a finishing block at most: more would not make its accesses wider."""
+PARTIALS_OF_THREAD = 8
+"""Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +211,7 @@ class _Planner:
         kernel = _kernel("reduction_inner", self.task, self.domain, vec, index, heuristics, splits)
         kernel = replace(kernel, shifted=shifted, min_blocks=choice.min_blocks)
         launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
-        variant = _with_finish(launch, way, guard, rows, splits, self.sizes)
+        variant = self._with_finish(launch, way, guard, rows, splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
 
     def _propose_inner(self, rows: Formula, columns: int, vec: int) -> InnerChoice:
@@ -247,8 +248,23 @@ class _Planner:
             grid=(product([tiles, outside]), splits, 1),
             block=(block_x, block_y, 1),
         )
-        variant = _with_finish(launch, way, guard, product([outside, inside]), splits, self.sizes)
+        variant = self._with_finish(launch, way, guard, product([outside, inside]), splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
+
+    def _with_finish(
+        self, launch: LaunchSpec, name: str, guard: tuple[Formula, ...], kept: Formula, splits: int
+    ) -> VariantSpec:
+        """The variant of ``launch``, and of the kernel that combines its partial results where there are some."""
+        if splits == 1:
+            return VariantSpec(name=name, guard=guard, launches=(launch,))
+        reduced = reduced_values(self.task)
+        finish = finish_launch(
+            self.task, self.domain, reduced, launch.kernel.index,
+            block_x=finish_block_x(self.target, splits, hint(kept, self.sizes)),
+            splits=splits, reductions=reductions(self.task), kept=kept_axes(self.domain),
+        )  # fmt: skip
+        scratch = tuple(product([splits, partial_dtype(self.task, fid).bytes, kept]) for fid in reduced)
+        return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
 
     def _propose_outer(self, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
         block_x = min(32, next_power_of_two(-(-hint(inside, self.sizes) // vec)))
@@ -331,25 +347,12 @@ def reduced_values(task: Task) -> tuple[int, ...]:
     return tuple(fid for index in reductions(task) for fid in task.fusion.exprs[index].outputs)
 
 
-def _with_finish(
-    launch: LaunchSpec,
-    name: str,
-    guard: tuple[Formula, ...],
-    kept: Formula,
-    splits: int,
-    sizes: Mapping[str, int],
-) -> VariantSpec:
-    if splits == 1:
-        return VariantSpec(name=name, guard=guard, launches=(launch,))
-    task, domain = launch.kernel.task, launch.kernel.domain
-    reduced = reduced_values(task)
-    finish = finish_launch(
-        task, domain, reduced, launch.kernel.index,
-        block_x=min(FINISH_BLOCK_X, next_power_of_two(hint(kept, sizes))),
-        splits=splits, reductions=reductions(task), kept=kept_axes(domain),
-    )  # fmt: skip
-    scratch = tuple(product([splits, partial_dtype(task, fid).bytes, kept]) for fid in reduced)
-    return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
+def finish_block_x(target: Target, partials: int, results: int) -> int:
+    """Results of a finishing block: as many as leave a thread a few of the ``partials`` of one, where they are enough
+    to fill the GPU."""
+    block_x = FINISH_THREADS // min(WARP, next_power_of_two(-(-partials // PARTIALS_OF_THREAD)))
+    wide = max(8, next_power_of_two(results // target.multiprocessors + 1) // 2)
+    return min(block_x, wide, next_power_of_two(results))
 
 
 def finish_launch(

@@ -34,9 +34,9 @@ inner_outer_persistent_b25ea1ce043f68c3(
   const int split = fb::block_x();
   const int64_t begin = split * kRowsPerBlock;
   fb::ReducePhase phase;
-  const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:34
-  const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:34
-  const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:34
+  const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
+  const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
+  const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
   float c4[kRows], q4[kRows]{};
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
@@ -52,7 +52,7 @@ inner_outer_persistent_b25ea1ce043f68c3(
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
-        const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:25
+        const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
         h21[c][k] = t21;
       }
     }
@@ -79,11 +79,11 @@ inner_outer_persistent_b25ea1ce043f68c3(
         for (int k = 0; k < kVec; ++k) {
           const float t21 = h21[c][k];
           const __nv_bfloat16 t2 = v2[k];
-          const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:17
-          const float t13 = 1.0f + t11;  // adaln_backward.yaml:17
-          const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:17
-          const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:17
-          const float t34 = t21 * t15;  // adaln_backward.yaml:33
+          const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+          const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+          const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+          const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+          const float t34 = t21 * t15;  // adaln_backward.yaml:35
           h34[c][k] = t34;
         }
       }
@@ -148,13 +148,13 @@ inner_outer_persistent_b25ea1ce043f68c3(
             const float t34 = h34[c][k];
             const __nv_bfloat16 t3 = v3[k];
             const __nv_bfloat16 t6 = v6[k];
-            const float t7 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:15
-            const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:16
-            const float t10 = t8 - t4;  // centered, adaln_backward.yaml:16
-            const float t16 = t5 * t7;  // scaled_grad, adaln_backward.yaml:18
-            const float t17 = t10 * t16;  // normed_grad, adaln_backward.yaml:19
-            const float t35 = t34 * t16;  // grad_centered, adaln_backward.yaml:33
-            const float t43 = t10 * t35;  // adaln_backward.yaml:36
+            const float t7 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:17
+            const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:18
+            const float t10 = t8 - t4;  // centered, adaln_backward.yaml:18
+            const float t16 = t5 * t7;  // scaled_grad, adaln_backward.yaml:20
+            const float t17 = t10 * t16;  // normed_grad, adaln_backward.yaml:21
+            const float t35 = t34 * t16;  // grad_centered, adaln_backward.yaml:35
+            const float t43 = t10 * t35;  // adaln_backward.yaml:38
             a40[u] = fb::Sum::combine(a40[u], t35);
             a44[u] = fb::Sum::combine(a44[u], t43);
             a18[c][k] = fb::Sum::combine(a18[c][k], t7);
@@ -170,12 +170,12 @@ inner_outer_persistent_b25ea1ce043f68c3(
         const int64_t row = outer * depth + r;
         const float t4 = c4[u];  // mean
         const float t5 = c5[u];  // rstd
-        const float t40 = a40[u];  // adaln_backward.yaml:35
-        const float t44 = a44[u];  // adaln_backward.yaml:36
-        const float t42 = t40 * s39;  // through_mean, adaln_backward.yaml:35
-        const float t46 = t44 * t5;  // adaln_backward.yaml:36
-        const float t47 = t46 * t5;  // adaln_backward.yaml:36
-        const float t48 = t47 * s39;  // through_var, adaln_backward.yaml:36
+        const float t40 = a40[u];  // adaln_backward.yaml:37
+        const float t44 = a44[u];  // adaln_backward.yaml:38
+        const float t42 = t40 * s39;  // through_mean, adaln_backward.yaml:37
+        const float t46 = t44 * t5;  // adaln_backward.yaml:38
+        const float t47 = t46 * t5;  // adaln_backward.yaml:38
+        const float t48 = t47 * s39;  // through_var, adaln_backward.yaml:38
         __nv_bfloat16* r54 = T54 + row * n2;
         FUSEBUILD_UNROLL
         for (int c = 0; c < kChunks; ++c) {
@@ -189,15 +189,15 @@ inner_outer_persistent_b25ea1ce043f68c3(
             const float t34 = h34[c][k];
             const __nv_bfloat16 t3 = v3[k];
             const __nv_bfloat16 t6 = v6[k];
-            const float t7 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:15
-            const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:16
-            const float t10 = t8 - t4;  // centered, adaln_backward.yaml:16
-            const float t16 = t5 * t7;  // scaled_grad, adaln_backward.yaml:18
-            const float t35 = t34 * t16;  // grad_centered, adaln_backward.yaml:33
-            const float t49 = t48 * t10;  // adaln_backward.yaml:37
-            const float t50 = t42 + t49;  // adaln_backward.yaml:37
-            const float t51 = t35 - t50;  // grad_x, adaln_backward.yaml:37
-            const __nv_bfloat16 t54 = fb::cast<__nv_bfloat16>(t51);  // adaln_backward.yaml:43
+            const float t7 = fb::cast<float>(t3);  // grad_y_f, adaln_backward.yaml:17
+            const float t8 = fb::cast<float>(t6);  // adaln_backward.yaml:18
+            const float t10 = t8 - t4;  // centered, adaln_backward.yaml:18
+            const float t16 = t5 * t7;  // scaled_grad, adaln_backward.yaml:20
+            const float t35 = t34 * t16;  // grad_centered, adaln_backward.yaml:35
+            const float t49 = t48 * t10;  // adaln_backward.yaml:39
+            const float t50 = t42 + t49;  // adaln_backward.yaml:39
+            const float t51 = t35 - t50;  // grad_x, adaln_backward.yaml:39
+            const __nv_bfloat16 t54 = fb::cast<__nv_bfloat16>(t51);  // adaln_backward.yaml:45
             o54[k] = t54;
           }
           fb::store(r54 + col, o54);

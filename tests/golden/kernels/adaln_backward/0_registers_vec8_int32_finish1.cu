@@ -33,17 +33,17 @@ reduction_finish_a8db3623caee370a(
   if (fb::thread_y() != 0 || kept >= results) return;
   const Index i2 = kept % Index(n2);
 
-  const float t18 = a18;  // grad_sum, adaln_backward.yaml:22
-  const float t19 = a19;  // normed_sum, adaln_backward.yaml:23
+  const float t18 = a18;  // grad_sum, adaln_backward.yaml:24
+  const float t19 = a19;  // normed_sum, adaln_backward.yaml:25
   const __nv_bfloat16 t0 = T0[i2];  // weight
   const __nv_bfloat16 t1 = T1[i2];  // bias
-  const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:24
-  const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:25
-  const float t23 = t21 * t19;  // adaln_backward.yaml:25
-  const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:25
-  const float t26 = t24 * t18;  // adaln_backward.yaml:25
-  const float t27 = t23 + t26;  // adaln_backward.yaml:25
-  const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:25
+  const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
+  const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
+  const float t23 = t21 * t19;  // adaln_backward.yaml:27
+  const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
+  const float t26 = t24 * t18;  // adaln_backward.yaml:27
+  const float t27 = t23 + t26;  // adaln_backward.yaml:27
+  const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
   T20[kept] = t20;
   T28[kept] = t28;
 }

@@ -26,10 +26,10 @@ reduction_finish_4dba73a4b6207539(
     for (int64_t split = fb::thread_y(); split < kSplits * n0; split += kBlockY) {
       const int outer = int(split) % int(n0);  // partial results fit memory, so their number an int
       const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
-      const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:17
-      const float t13 = 1.0f + t11;  // adaln_backward.yaml:17
-      const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:17
-      const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:17
+      const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+      const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+      const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+      const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
       a30 = fb::Sum::combine(a30, t15 * P18[split * n2 + kept]);
       a32 = fb::Sum::combine(a32, t15 * P19[split * n2 + kept]);
     }
@@ -37,10 +37,10 @@ reduction_finish_4dba73a4b6207539(
   fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
   if (fb::thread_y() != 0 || kept >= results) return;
 
-  const float t30 = a30;  // grad_bias, adaln_backward.yaml:28
-  const float t32 = a32;  // grad_weight, adaln_backward.yaml:29
-  const __nv_bfloat16 t52 = fb::cast<__nv_bfloat16>(t30);  // adaln_backward.yaml:41
-  const __nv_bfloat16 t53 = fb::cast<__nv_bfloat16>(t32);  // adaln_backward.yaml:42
+  const float t30 = a30;  // grad_bias, adaln_backward.yaml:30
+  const float t32 = a32;  // grad_weight, adaln_backward.yaml:31
+  const __nv_bfloat16 t52 = fb::cast<__nv_bfloat16>(t30);  // adaln_backward.yaml:43
+  const __nv_bfloat16 t53 = fb::cast<__nv_bfloat16>(t32);  // adaln_backward.yaml:44
   T52[kept] = t52;
   T53[kept] = t53;
 }

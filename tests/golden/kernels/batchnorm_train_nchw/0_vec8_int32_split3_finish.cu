@@ -1,15 +1,15 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: block_x=32 block_y=8 splits=3 reductions=[1] kept=[1] across=[] scaled=[]
+// schedule: block_x=8 block_y=32 splits=3 reductions=[1] kept=[1] across=[] scaled=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kBlockX = 32;  // results per block
-constexpr int kBlockY = 8;  // threads per result
+constexpr int kBlockX = 8;  // results per block
+constexpr int kBlockY = 32;  // threads per result
 constexpr int kSplits = 3;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_97f48a5e70d29413(
+reduction_finish_abb254a16e9b3eeb(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -55,4 +55,4 @@ reduction_finish_97f48a5e70d29413(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_97f48a5e70d29413)
+FUSEBUILD_ENTRY(reduction_finish_abb254a16e9b3eeb)

@@ -1,15 +1,15 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: block_x=32 block_y=8 splits=33 reductions=[0] kept=[1] across=[] scaled=[]
+// schedule: block_x=16 block_y=16 splits=33 reductions=[0] kept=[1] across=[] scaled=[]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kBlockX = 32;  // results per block
-constexpr int kBlockY = 8;  // threads per result
+constexpr int kBlockX = 16;  // results per block
+constexpr int kBlockY = 16;  // threads per result
 constexpr int kSplits = 33;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_3924c24037e90071(
+reduction_finish_c93316de3a71a31c(
     float* __restrict__ T1,  // y: float[N]
     const float* __restrict__ P1,  // partial results of y
     int64_t n1) {  // N
@@ -29,4 +29,4 @@ reduction_finish_3924c24037e90071(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_3924c24037e90071)
+FUSEBUILD_ENTRY(reduction_finish_c93316de3a71a31c)
