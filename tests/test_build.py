@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_compile import bare_arguments
 
 from fusebuild import build as building
 from fusebuild.build import (
@@ -151,6 +152,13 @@ class TestCompiling:
         result = build_all([a_kernel("k1")], [SM_90, HOST], build_dir, toolchain, dry_run=True)
         assert (result.compiled, result.total) == (2, 2)
         assert not build_dir.root.exists()
+
+    def test_bare_nvcc_is_measured_with_the_same_flags(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        build_all([a_kernel("k1")], [SM_90], build_dir, toolchain)
+        (entry,) = json.loads(build_dir.compile_commands.read_text())
+        ours, bare = entry["arguments"], bare_arguments(entry["arguments"], Path("elsewhere.cubin"))
+        assert [word for word in ours if word not in bare] == ["-Xptxas", "-v", entry["output"]]
+        assert [word for word in bare if word not in ours] == ["elsewhere.cubin"]
 
     def test_compile_commands(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
         build_all([a_kernel("k1")], [HOST], build_dir, toolchain)
