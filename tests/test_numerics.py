@@ -36,7 +36,7 @@ SANITIZED = [
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
       for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges", "index_in_place",
                    "indexing", "indexing_rows", "layouts", "marks", "moments_split", "ordered_ranks", "permutations",
-                   "persistent_levels", "persistent_strided", "views")),
+                   "persistent_flags", "persistent_levels", "persistent_strided", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 

@@ -324,16 +324,16 @@ class _Loader:
         self.element = "v{0}[k]"
 
     def arrays(self) -> Lines:
-        """Declarations of what is kept on chip."""
+        """Declarations of what is kept on chip: in shared memory the widest first, so that each is aligned."""
         body, cached = self.rows_of.body, self._heuristics.cached
         if self._heuristics.in_registers:
             return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
             return ()
-        lines, start = [], ""
-        for fid in cached:
+        lines, start = list[str](), "fb::dynamic_shared<char>()"
+        for fid in sorted(cached, key=lambda fid: -body.value(fid).dtype.bytes):
             c_type = body.c_type(fid)
-            lines.append(f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start or 'fb::dynamic_shared<char>()'});")
+            lines.append(f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start});")
             start = f"c{fid} + {body.size(self.rows_of.column.axes)}"
         return tuple(lines)
 
