@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fusebuild.formula import Formula, product, total
-from fusebuild.ir import Fusion
+from fusebuild.ir import Expr, Fusion
 
 _READ_PARTS = frozenset({"slice", "take", "index_select", "embedding", "take_along_axis", "gather"})
 
@@ -11,11 +13,25 @@ _READ_PARTS = frozenset({"slice", "take", "index_select", "embedding", "take_alo
 def read_bytes(fusion: Fusion, fid: int) -> Formula:
     """Bytes of the input ``fid`` that ``fusion`` reads: its distinct elements once, or no more than index ops take of
     it where nothing else reads it."""
-    whole = fusion.value(fid).tensor
-    readers = [fusion.exprs[index] for index in fusion.uses(fid)]
-    if not readers or fusion.is_output(fid):
-        return whole.nbytes
-    if not all(expr.op in _READ_PARTS and expr.inputs[0] == fid and fid not in expr.inputs[1:] for expr in readers):
-        return whole.nbytes
+    whole = fusion.value(fid).tensor.nbytes
+    taken = None if fusion.is_output(fid) else taken_bytes(fusion, fid, fusion.uses(fid))
+    return whole if taken is None else ("min", whole, taken)
+
+
+def taken_bytes(fusion: Fusion, fid: int, exprs: Iterable[int]) -> Formula | None:
+    """Bytes that those of ``exprs`` which read ``fid`` take of it, each for itself; None where there are none, or where
+    one is no index op that takes parts."""
+    readers = [fusion.exprs[index] for index in exprs if fid in fusion.exprs[index].inputs]
+    if not readers or not all(_takes_part(expr, fid) for expr in readers):
+        return None
     parts = [fusion.value(expr.outputs[0]).tensor for expr in readers]
-    return ("min", whole.nbytes, total([product([part.dtype.bytes, *part.shape]) for part in parts]))
+    return total([product([part.dtype.bytes, *part.shape]) for part in parts])
+
+
+def is_taken_from(fusion: Fusion, fid: int) -> bool:
+    """Whether some expr takes parts of ``fid``: others may still read all of it."""
+    return any(_takes_part(fusion.exprs[index], fid) for index in fusion.uses(fid))
+
+
+def _takes_part(expr: Expr, fid: int) -> bool:
+    return expr.op in _READ_PARTS and expr.inputs[0] == fid and fid not in expr.inputs[1:]

@@ -20,7 +20,6 @@ from fusebuild import elf, stored_zip
 from fusebuild.artifact import Artifact, Manifest, MemberRecord, open_artifact, write_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.ir import DType
-from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import (
     ExtentArg,
     FormulaArg,
@@ -211,22 +210,6 @@ class TestWriting:
             "recipe.yaml",
             f"sm_90/{KERNEL}.cubin",
         ]
-
-    def test_resources_of_cubins(self, artifact: Path) -> None:
-        assert open_artifact(artifact).resources("sm_90", KERNEL) is None
-        used = KernelResources(registers=40, shared=1024, stack=0, spill_stores=0, spill_loads=0)
-        assert write(artifact, resources={("sm_90", KERNEL): used})
-        opened = open_artifact(artifact)
-        assert (opened.resources("sm_90", KERNEL), opened.resources("host", KERNEL)) == (used, None)
-        with pytest.raises(ArtifactError, match=r"sm_80/.*: it is missing"):
-            opened.resources("sm_80", KERNEL)
-
-    def test_only_cubins_have_resources(self, tmp_path: Path) -> None:
-        used = KernelResources(registers=40, shared=1024, stack=0, spill_stores=0, spill_loads=0)
-        with pytest.raises(ArtifactError) as caught:
-            write(tmp_path / "axpy.fuse", resources={("host", KERNEL): used})
-        assert caught.value.reason == "it is no cubin, and has resources of one"
-        assert caught.value.member == f"host/{KERNEL}.so"
 
     def test_equal_contents_are_equal_bytes(self, artifact: Path, tmp_path: Path) -> None:
         other = tmp_path / "elsewhere" / "named otherwise.fuse"

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from small_recipes import whole
+from pathlib import Path
+
+import pytest
+from small_recipes import RECIPES, ROOT, whole
 
 from fusebuild.footprint import read_bytes
-from fusebuild.formula import evaluate
+from fusebuild.formula import evaluate, symbols
+from fusebuild.passes import run_passes
+from fusebuild.recipe import load_recipe
+from fusebuild.schedule.kernel import DEFAULT_EXTENT
+from fusebuild.segmentation import segment
+from fusebuild.segmentation.cost import CostModel
+from fusebuild.segmentation.cover import hbm_bytes
+from fusebuild.target import TARGETS
 
 SIZES = {"V": 1000, "D": 64, "S": 8}
 
@@ -38,3 +48,16 @@ def test_parts_add_up() -> None:
     inputs = {"x": "float[V, 64]"}
     body = "y = slice(x, [0, 0], [V, 8]) + slice(x, [0, 8], [V, 16])"
     assert bytes_read(inputs, body, "x") == 2 * 4 * 1000 * 8
+
+
+FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
+def test_a_cut_costs_the_bytes_that_the_plan_says(path: Path) -> None:
+    segmented = segment(run_passes(load_recipe(path).fusion), TARGETS["sm_90"])
+    costs = CostModel(segmented.fusion, TARGETS["sm_90"])
+    sizes = dict(segmented.fusion.cases[0]) if segmented.fusion.cases else {}
+    for each in segmented.segments:
+        known = {name: sizes.get(name, DEFAULT_EXTENT) for name in symbols(each.hbm_bytes)}
+        assert hbm_bytes(each.task, costs) == evaluate(each.hbm_bytes, known), each.id

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from small_recipes import PAIR, recipe_of, text_of
+from test_artifact import KERNEL, write
 
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildResult
 from fusebuild.cli import cli
-from fusebuild.errors import RecipeError, SpillError
+from fusebuild.errors import ArtifactError, RecipeError, SpillError
 from fusebuild.inspection import Inspection, resources_in
 from fusebuild.inspection_html import render_page
 from fusebuild.kernel_resources import KernelResources, parse_resources, resources_text
@@ -108,6 +109,24 @@ class TestSpills:
         with pytest.raises(RecipeError) as caught:
             recipe_of(PAIR + "allow_spills: 48\n")
         assert "expected true or false for allow_spills" in str(caught.value)
+
+
+class TestArtifacts:
+    def test_keep_what_cubins_take(self, tmp_path: Path) -> None:
+        path, sm_90, host = tmp_path / "axpy.fuse", ("sm_90", KERNEL), ("host", KERNEL)
+        write(path)
+        assert open_artifact(path).resources(*sm_90) is None
+        assert write(path, resources={sm_90: LEAN})
+        opened = open_artifact(path)
+        assert (opened.resources(*sm_90), opened.resources(*host)) == (LEAN, None)
+        with pytest.raises(ArtifactError, match=r"sm_80/.*: it is missing"):
+            opened.resources("sm_80", KERNEL)
+
+    def test_only_cubins_take_any(self, tmp_path: Path) -> None:
+        with pytest.raises(ArtifactError) as caught:
+            write(tmp_path / "axpy.fuse", resources={("host", KERNEL): LEAN})
+        assert caught.value.reason == "it is no cubin, and has resources of one"
+        assert caught.value.member == f"host/{KERNEL}.so"
 
 
 @pytest.fixture(scope="module")

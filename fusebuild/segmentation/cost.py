@@ -1,15 +1,17 @@
 """What a cut costs: the predicted seconds of its segments, each launched on its own and bound by memory traffic.
 
 ``cost = sum over segments of (HBM bytes / bandwidth + launch)``. Every tensor that a segment reads or writes counts
-once a segment, stride-0 and broadcast dims at their real footprint. Arithmetic is free beside memory. Symbols have the
-sizes of the first case; without one, or for a symbol it does not name,
+once a segment, stride-0 and broadcast dims at their real footprint, and what only index ops read no more than they take
+of it (:mod:`fusebuild.footprint`). Arithmetic is free beside memory. Symbols have the sizes of the first case; without
+one, or for a symbol it does not name,
 :data:`~fusebuild.schedule.kernel.DEFAULT_EXTENT`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
+from fusebuild.footprint import is_taken_from, taken_bytes
 from fusebuild.formula import Formula, evaluate, symbols
 from fusebuild.ir import Fusion
 from fusebuild.schedule.kernel import DEFAULT_EXTENT
@@ -27,6 +29,10 @@ class CostModel:
         self._fusion = fusion
         self._sizes = dict(fusion.cases[0]) if fusion.cases else {}
         self._bytes: dict[int, int] = {}
+        self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._taken_from = {
+            fid for fid, value in fusion.values.items() if value.is_tensor and is_taken_from(fusion, fid)
+        }
         self._layout = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
 
     def bytes_of(self, fid: int) -> int:
@@ -36,6 +42,25 @@ class CostModel:
             counts = value.is_tensor and not value.tensor.cpu
             self._bytes[fid] = self._size(value.tensor.nbytes) if counts else 0
         return self._bytes[fid]
+
+    def bytes_read(self, fid: int, exprs: Container[int]) -> int:
+        """Bytes of the tensor ``fid`` that a task of ``exprs`` reads."""
+        if fid not in self._taken_from:
+            return self.bytes_of(fid)
+        readers = tuple(index for index in self._fusion.uses(fid) if index in exprs)
+        if (fid, readers) not in self._taken:
+            taken = taken_bytes(self._fusion, fid, readers)
+            whole = self.bytes_of(fid)
+            self._taken[fid, readers] = whole if taken is None else min(whole, self._size(taken))
+        return self._taken[fid, readers]
+
+    def least_bytes_read(self, fid: int) -> int:
+        """Bytes of the tensor ``fid`` that any task at least reads which reads it, itself and not as a view."""
+        return min((self.bytes_read(fid, (index,)) for index in self._fusion.uses(fid)), default=0)
+
+    def task_bytes(self, exprs: Container[int], reads: Iterable[int], writes: Iterable[int]) -> int:
+        """Bytes that a task of ``exprs`` moves which reads and writes these tensors."""
+        return sum(self.bytes_read(fid, exprs) for fid in dict.fromkeys(reads)) + self.total_bytes(writes)
 
     def _size(self, formula: Formula) -> int:
         return evaluate(formula, {name: self._sizes.get(name, DEFAULT_EXTENT) for name in symbols(formula)})

@@ -17,7 +17,7 @@ Cover = tuple[Task, ...]
 
 def hbm_bytes(task: Task, costs: CostModel) -> int:
     """Bytes that ``task`` reads and writes, as a kernel of its own."""
-    return costs.total_bytes((*task.inputs, *task.outputs))
+    return costs.task_bytes(frozenset(task.exprs), task.inputs, task.outputs)
 
 
 def seconds(cover: Sequence[Task], acceptance: Acceptance, costs: CostModel) -> float:

@@ -54,7 +54,7 @@ class Problem:
             return REJECTED * len(exprs)
         if scheduler == "alias":
             return VIEW_SECONDS
-        return self.costs.seconds(self.costs.total_bytes(reads) + self.costs.total_bytes(writes))
+        return self.costs.seconds(self.costs.task_bytes(exprs, reads, writes))
 
     def may_share(self, exprs: frozenset[int]) -> bool:
         """False when two of ``exprs`` must not be in one task."""

@@ -214,7 +214,8 @@ class AtomGraph:
         self._apart = [self._kept_apart(dependencies, place) for place in range(len(atoms))]
         self._tabulate()
         self.above, self.bound = cache(self._above), cache(self._bound)
-        self.value_bytes, self.input_bytes = cache(self._value_bytes), cache(self._input_bytes)
+        self.value_bytes, self.least_input_bytes = cache(self._value_bytes), cache(self._least_input_bytes)
+        self.bytes_read = cache(self._bytes_read)
 
     def _kept_apart(self, dependencies: Dependencies, place: int) -> int:
         """The atoms that must not be in a task with the one at ``place``."""
@@ -253,14 +254,25 @@ class AtomGraph:
     def _value_bytes(self, values: int) -> int:
         return self.costs.total_bytes(self._fids[1 << place] for place in _places(values))
 
-    def _input_bytes(self, inputs: int) -> int:
-        return self.costs.total_bytes(fid for fid, bit in self._input_bits.items() if bit & inputs)
+    def _least_input_bytes(self, inputs: int) -> int:
+        return sum(self._least_read(fid) for fid, bit in self._input_bits.items() if bit & inputs)
+
+    def _least_read(self, fid: int) -> int:
+        """Bytes of ``fid`` that are read at least where it is read at all, itself or as a view."""
+        views = [atom.writes for atom in self.atoms if fid in atom.reads and _is_view(self.fusion, atom)]
+        return min([self.costs.least_bytes_read(fid), *map(self._least_read, views)])
+
+    def _bytes_read(self, atoms: int) -> int:
+        """What a task of ``atoms`` reads, of inputs and of what other tasks write."""
+        inputs = [fid for fid, bit in self._input_bits.items() if bit & self.inputs[atoms]]
+        values = [self._fids[1 << place] for place in _places(self.reads[atoms])]
+        return self.costs.task_bytes(self.exprs(atoms), [*inputs, *values], ())
 
     def _bound(self, wanted: int) -> float:
         """Seconds that writing ``wanted`` takes at least.
 
-        A view may cost nothing: what it shows is looked at instead, and nothing at all where that is an input. A view
-        of an input has the bytes of the input, so that reading either counts the same.
+        A view may cost nothing: what it shows is looked at instead, and nothing at all where that is an input. Of an
+        input counts what is read at least, of itself or of a view of it.
         """
         made = wanted & ~self.views
         for place in _places(wanted & self.views):
@@ -270,7 +282,7 @@ class AtomGraph:
         inputs = 0
         for place in _places(self.above(made)):
             inputs |= self._read_inputs[place]
-        return self.costs.seconds(self.value_bytes(made & wanted) + self.input_bytes(inputs))
+        return self.costs.seconds(self.value_bytes(made & wanted) + self.least_input_bytes(inputs))
 
     def _shown(self, place: int) -> int:
         """The value that a chain of views ends in; none where that is an input."""
@@ -381,7 +393,7 @@ class _Search:
         if any(graph.inputs[atoms] & target and wanted & result for target, result in graph.orders):
             return None
         is_view = not atoms & ~graph.views and self._scheduler(atoms, results) == "alias"
-        moved = graph.input_bytes(graph.inputs[atoms]) + graph.value_bytes(graph.reads[atoms] | results)
+        moved = graph.bytes_read(atoms) + graph.value_bytes(results)
         return Step(
             atoms=atoms,
             results=results,

@@ -101,7 +101,7 @@ def _cone(draft: Draft, name: int) -> dict[int, None]:
     """
     fusion, reads = draft.problem.dependencies.fusion, draft.parts[name].reads
     queue = deque(
-        (source, -2 * _cost(draft, name, fid))
+        (source, -2 * _cost(draft, name, fid, draft.problem.costs.bytes_read(fid, draft.parts[name].exprs)))
         for fid in sorted(reads)
         if (source := _recomputable_source(draft, fid)) is not None
     )
@@ -127,7 +127,7 @@ def _least_read(draft: Draft, name: int, fid: int) -> float:
     fusion, reads = draft.problem.dependencies.fusion, draft.parts[name].reads
     least = math.inf
     while fid not in reads:
-        least = min(least, _cost(draft, name, fid))
+        least = min(least, _cost(draft, name, fid, draft.problem.costs.least_bytes_read(fid)))
         source = _recomputable_source(draft, fid)
         if source is None:
             return least
@@ -156,7 +156,7 @@ def _graph(draft: Draft, name: int, cone: dict[int, None], unreadable: frozenset
     import networkx as nx
 
     graph = nx.DiGraph()
-    fids = set(draft.parts[name].reads)
+    fids, exprs = set(draft.parts[name].reads), draft.parts[name].exprs | {*cone}
     for fid in sorted(draft.parts[name].reads):
         graph.add_edge((fid, "read"), SINK)
     for index in cone:
@@ -165,16 +165,17 @@ def _graph(draft: Draft, name: int, cone: dict[int, None], unreadable: frozenset
         fids.update(operands, expr.outputs)
         graph.add_edges_from(((operand, "read"), (fid, "made")) for fid in expr.outputs for operand in operands)
     for fid in sorted(fids):
-        cost = math.inf if fid in unreadable else _cost(draft, name, fid)
+        read = draft.problem.costs.bytes_read(fid, exprs)
+        cost = math.inf if fid in unreadable else _cost(draft, name, fid, read)
         graph.add_edge((fid, "made"), (fid, "read"), capacity=cost)
         if fusion.definition(fid) not in cone:
             graph.add_edge(SOURCE, (fid, "made"))
     return graph
 
 
-def _cost(draft: Draft, name: int, fid: int) -> float:
-    """What it costs that ``name`` reads ``fid``, in shares of a byte."""
+def _cost(draft: Draft, name: int, fid: int, read: int) -> float:
+    """What it costs that ``name`` reads ``read`` bytes of ``fid``, in shares of a byte."""
     readers = draft.readers(fid)
-    cost = SHARES * draft.problem.costs.bytes_of(fid)
+    cost = SHARES * read
     is_made_for_readers = draft.owner(fid) is not None and not draft.is_wanted(fid)
     return cost + (cost // len(readers | {name}) if is_made_for_readers else 0)

@@ -47,9 +47,10 @@ class Segment:
     @property
     def hbm_bytes(self) -> Formula:
         """Bytes of the distinct elements of every tensor the segment reads or writes, of those that only index ops read
-        what they take."""
+        what they take. Scalars in host memory are none."""
         needed = {fid for expr in self.fusion.exprs for fid in expr.inputs}
-        read = [read_bytes(self.fusion, value.fid) for value in self.fusion.tensor_inputs if value.fid in needed]
+        inputs = [value for value in self.fusion.tensor_inputs if value.fid in needed and not value.tensor.cpu]
+        read = [read_bytes(self.fusion, value.fid) for value in inputs]
         written = [self.fusion.value(output.fid) for output in self.fusion.outputs]
         return total([*read, *(value.tensor.nbytes for value in written if value.is_tensor)])
 
