@@ -135,7 +135,8 @@ class FinishHeuristics:
 
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
     ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
-    partial results are those of ``fid`` times the value ``factor``.
+    partial results are those of ``fid`` times the value ``factor``. It writes the outputs that follow from its
+    reductions, and where ``is_last`` also those that follow from none.
     """
 
     block_x: int
@@ -145,6 +146,7 @@ class FinishHeuristics:
     kept: tuple[int, ...]
     across: tuple[int, ...] = ()
     scaled: tuple[tuple[int, int, int], ...] = ()
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +263,7 @@ class _Planner:
         finish = finish_launch(
             self.task, self.domain, reduced, launch.kernel.index,
             block_x=finish_block_x(self.target, splits, hint(kept, self.sizes)),
-            splits=splits, reductions=reductions(self.task), kept=kept_axes(self.domain),
+            splits=splits, reductions=reductions(self.task), kept=kept_axes(self.domain), is_last=True,
         )  # fmt: skip
         scratch = tuple(product([splits, partial_dtype(self.task, fid).bytes, kept]) for fid in reduced)
         return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
@@ -367,6 +369,7 @@ def finish_launch(
     kept: tuple[int, ...],
     across: tuple[int, ...] = (),
     scaled: tuple[tuple[int, int, int], ...] = (),
+    is_last: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
     a scratch array each, in the order of their slots."""
@@ -378,6 +381,7 @@ def finish_launch(
         kept=kept,
         across=across,
         scaled=scaled,
+        is_last=is_last,
     )
     tensors = [
         parameter

@@ -148,7 +148,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
         for index, source, factor in heuristics.scaled
         for fid in body.fusion.exprs[index].outputs
     )
-    outputs = [fid for fid in spec.task.outputs if body.depends_on(fid, results)]
+    outputs = [fid for fid in spec.task.outputs if heuristics.is_last or body.depends_on(fid, results)]
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
     needed = body.needs_coordinates([*reads, *outputs], kept) | body.coordinate_axes(exprs)
