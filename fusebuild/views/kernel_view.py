@@ -37,8 +37,10 @@ class Sweep:
 
     @property
     def reads_row(self) -> bool:
-        """Whether what is done before a row's columns are walked, or with its ``results``, names the row's number."""
-        return any(re.search(r"\brow\b", line) for line in (*self.row, *self.results))
+        """Whether what is done before a row's columns are walked, at each of its elements, or with its ``results``,
+        names the row's number."""
+        lines = (*self.row, *self.vector, *self.element, *self.results)
+        return any(re.search(r"\brow\b", line.split("//")[0]) for line in lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
