@@ -412,6 +412,7 @@ def run_again(**environment: str) -> None:
         str(Path(__file__).with_name(name))
         for name in (
             "test_device_header.py",
+            "test_device_batch.py",
             "test_device_clusters.py",
             "test_device_math.py",
             "test_device_shifted.py",
@@ -447,7 +448,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted"])
+@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted", "batch"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))
@@ -461,7 +462,7 @@ def test_nvcc_keeps_the_states_of_lambdas_in_registers(tmp_path):
     assert set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}
 
 
-@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford"])
+@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford", "batch"])
 def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
     cubins = []
     for folder in (tmp_path / "here", tmp_path / "a" / "longer" / "path"):

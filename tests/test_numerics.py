@@ -34,9 +34,10 @@ SANITIZED = [
                    "cross_entropy_grad", "layernorm", "layernorm_backward", "mlp", "reduction_pointwise_epilogue",
                    "rope", "scale_bias_relu", "softmax", "sum_squares", "transpose_add")),
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges", "index_in_place",
-                   "indexing", "indexing_rows", "layouts", "marks", "moments_split", "ordered_ranks", "permutations",
-                   "persistent_flags", "persistent_levels", "persistent_strided", "views")),
+      for name in ("batches_cluster", "batches_inner", "batches_outer", "batches_persistent",
+                   "batches_split", "broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges",
+                   "index_in_place", "indexing", "indexing_rows", "layouts", "marks", "moments_split",
+                   "ordered_ranks", "permutations", "persistent_flags", "persistent_levels", "persistent_strided", "rows_walked", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 
@@ -72,7 +73,8 @@ def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifacts: 
 
 
 COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lambdas", "lambdas_full", "lambdas_outer",
-             "cluster_softmax", "moments", "moments_split")  # fmt: skip
+             "batches_cluster", "batches_inner", "batches_outer", "batches_split", "cluster_softmax", "moments",
+             "moments_split")  # fmt: skip
 """Recipes that reduce and scan with lambdas, the author's and those of built-in ops, and that merge variances."""
 
 
@@ -117,6 +119,43 @@ def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, ar
     assert torch.equal(index, x.float().argmax(1))
     y = load(artifacts / "logsumexp.fuse", target="host")(x)
     torch.testing.assert_close(y, torch.logsumexp(x.float(), 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 40, 1003, 4096])
+@pytest.mark.parametrize("name", ["batches_inner", "batches_split"])
+def test_batches_of_rows_meet_infinities_and_nan_as_torch_does(name: str, columns: int, artifacts: Path) -> None:
+    x = special_rows(columns)
+    place = torch.arange(len(x)) * columns // len(x)
+    place[0], place[3] = -1, columns  # neither is there
+    plan = load(artifacts / f"{name}.fuse", target="host")
+    inputs = (x, place.int() if name == "batches_inner" else place)
+    y = x.float() * 0.5 + 1 if name == "batches_inner" else x.float()
+    one_hot = torch.arange(columns) == place[:, None]
+    there = torch.where(one_hot, y, 0.0).sum(1)
+    for variant in (None, *set.intersection(*map(set, plan.variants_for(*inputs)))):
+        log_sum, largest, *found = plan(*inputs, variant=variant)
+        torch.testing.assert_close(log_sum, torch.logsumexp(y, 1), equal_nan=True)
+        assert torch.equal(largest, y.argmax(1))
+        if name == "batches_inner":
+            least, first, *found = found
+            assert torch.equal(first, y.argmin(1))
+            torch.testing.assert_close(least, y.amin(1), rtol=0.0, atol=0.0, equal_nan=True)
+        torch.testing.assert_close(found[0], there, rtol=0.0, atol=0.0, equal_nan=True)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 40, 1003])
+def test_batches_of_columns_meet_infinities_and_nan_as_torch_does(rows: int, artifacts: Path) -> None:
+    x = special_rows(rows).T.contiguous()
+    plan = load(artifacts / "batches_outer.fuse", target="host")
+    inputs = (x, x.double())
+    for variant in (None, *set.intersection(*map(set, plan.variants_for(*inputs)))):
+        top, total, log_sum, largest, smallest, _ = plan(*inputs, variant=variant)
+        torch.testing.assert_close(top, x.float().amax(0), rtol=0.0, atol=0.0, equal_nan=True)
+        shift = torch.where(top.isinf(), 0.0, top)
+        torch.testing.assert_close(total, (x.float() - shift).exp().sum(0), equal_nan=True)
+        torch.testing.assert_close(log_sum, torch.logsumexp(x.double(), 0), equal_nan=True)
+        assert torch.equal(largest, x.float().argmax(0))
+        assert torch.equal(smallest[0], x.float().argmin(0))
 
 
 def hard_batch(rows: int, columns: int) -> Any:

@@ -1,0 +1,187 @@
+// batches_outer.yaml, segment 0: reduction, variant vec2_int32_split64
+// segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
+// schedule: block_x=32 block_y=8 unroll=4 splits=64
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+
+namespace lambdas {
+
+struct builtin_exp_sum_float {
+  struct State {
+    float v0;  // max
+    float v1;  // sum
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const float s4 = fb::maximum(a.v0, b.v0);  // max
+    const bool s5 = fb::isinf(s4);
+    const float s8 = fb::where(s5, 0.0f, s4);
+    const float s9 = a.v0 - s8;
+    const float s10 = fb::exp(s9);
+    const float s11 = a.v1 * s10;
+    const float s12 = b.v0 - s8;
+    const float s13 = fb::exp(s12);
+    const float s14 = b.v1 * s13;
+    const float s15 = s11 + s14;  // sum
+    return {s4, s15};
+  }
+};
+
+struct builtin_exp_sum_double {
+  struct State {
+    double v0;  // max
+    double v1;  // sum
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const double s4 = fb::maximum(a.v0, b.v0);  // max
+    const bool s5 = fb::isinf(s4);
+    const double s7 = fb::where(s5, 0.0, s4);
+    const double s8 = a.v0 - s7;
+    const double s9 = fb::exp(s8);
+    const double s10 = a.v1 * s9;
+    const double s11 = b.v0 - s7;
+    const double s12 = fb::exp(s11);
+    const double s13 = b.v1 * s12;
+    const double s14 = s10 + s13;  // sum
+    return {s4, s14};
+  }
+};
+
+struct builtin_argmax_float {
+  struct State {
+    float v0;  // value
+    int64_t v1;  // index
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const bool s4 = a.v0 > b.v0;
+    const bool s5 = a.v0 == b.v0;
+    const bool s6 = fb::isnan(a.v0);
+    const bool s7 = fb::isnan(b.v0);
+    const bool s8 = !s7;
+    const bool s9 = s6 && s8;
+    const bool s10 = s4 || s9;
+    const bool s11 = s6 && s7;
+    const bool s12 = s5 || s11;
+    const bool s13 = a.v1 < b.v1;
+    const bool s14 = s12 && s13;
+    const bool s15 = s10 || s14;  // keep
+    const float s16 = fb::where(s15, a.v0, b.v0);  // value
+    const int64_t s17 = fb::where(s15, a.v1, b.v1);  // index
+    return {s16, s17};
+  }
+};
+
+struct builtin_argmin_double {
+  struct State {
+    double v0;  // value
+    int64_t v1;  // index
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const bool s4 = a.v0 < b.v0;
+    const bool s5 = a.v0 == b.v0;
+    const bool s6 = fb::isnan(a.v0);
+    const bool s7 = fb::isnan(b.v0);
+    const bool s8 = !s7;
+    const bool s9 = s6 && s8;
+    const bool s10 = s4 || s9;
+    const bool s11 = s6 && s7;
+    const bool s12 = s5 || s11;
+    const bool s13 = a.v1 < b.v1;
+    const bool s14 = s12 && s13;
+    const bool s15 = s10 || s14;  // keep
+    const double s16 = fb::where(s15, a.v0, b.v0);  // value
+    const int64_t s17 = fb::where(s15, a.v1, b.v1);  // index
+    return {s16, s17};
+  }
+};
+
+}  // namespace lambdas
+
+constexpr int kBlockX = 32;
+constexpr int kBlockY = 8;
+constexpr int kVec = 2;  // columns per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kSplits = 64;  // blocks that share a column; reduction_finish combines them in order
+
+FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
+reduction_outer_7d0d3d4ad0cc0668(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    const double* __restrict__ T1,  // d: double[M, N]
+    float* __restrict__ P5,  // partial results of top
+    float* __restrict__ P6,  // partial results of total
+    double* __restrict__ P7,  // partial results of log_sum_max
+    double* __restrict__ P8,  // partial results of log_sum_sum
+    float* __restrict__ P18,  // partial results of largest_value
+    int64_t* __restrict__ P19,  // partial results of largest
+    double* __restrict__ P21,  // partial results of smallest_value_reduced
+    int64_t* __restrict__ P22,  // partial results of smallest_reduced
+    float* __restrict__ P25,  // partial results of mean_sum
+    int64_t n0,  // M
+    int64_t n1) {  // N
+  const int64_t columns = n1;
+  const Index depth = n0;
+  const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
+  const int split = fb::block_y();
+  const Index share = (depth + kSplits - 1) / kSplits;
+  const Index begin = split * share;
+  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+
+  auto a5 = fb::states<lambdas::builtin_exp_sum_float, kVec>({float(-INFINITY), 0.0f});
+  auto a7 = fb::states<lambdas::builtin_exp_sum_double, kVec>({double(-INFINITY), 0.0});
+  fb::Vec<float, kVec> a25 = fb::splat<kVec>(fb::Sum::identity<float>());
+  fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
+  fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
+  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+    fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
+    fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
+    fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
+    fb::Packed<double, kVec> c1[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
+      c1[u] = fb::load_packed<kVec>(T1 + r * n1 + inner);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * kBlockY;
+      if (r >= end) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+      const fb::Vec<double, kVec> v1 = fb::unpack(c1[u]);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const double t1 = v1[k];
+        a25[k] = fb::Sum::combine(a25[k], fb::cast<float>(t0));
+        w18[k].add(fb::Vec<float, 1>{fb::cast<float>(t0)}, r);
+        w21[k].add(fb::Vec<double, 1>{t1}, r);
+        e5[k][u] = fb::cast<float>(t0);
+        e7[k][u] = t1;
+      }
+    }
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      fb::add_exponentials(a5[k], e5[k]);
+      fb::add_exponentials(a7[k], e7[k]);
+    }
+  }
+  auto a18 = fb::states<lambdas::builtin_argmax_float>(w18, {float(-INFINITY), int64_t(9223372036854775807LL)});
+  auto a21 = fb::states<lambdas::builtin_argmin_double>(w21, {double(INFINITY), int64_t(9223372036854775807LL)});
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<lambdas::builtin_exp_sum_float>(a5), fb::accumulator<lambdas::builtin_exp_sum_double>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18), fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25));
+  if (fb::thread_y() != 0 || inner >= columns) return;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    P5[split * n1 + inner + k] = a5[k].v0;
+    P6[split * n1 + inner + k] = a5[k].v1;
+    P7[split * n1 + inner + k] = a7[k].v0;
+    P8[split * n1 + inner + k] = a7[k].v1;
+    P18[split * n1 + inner + k] = a18[k].v0;
+    P19[split * n1 + inner + k] = a18[k].v1;
+    P21[split * n1 + inner + k] = a21[k].v0;
+    P22[split * n1 + inner + k] = a21[k].v1;
+    P25[split * n1 + inner + k] = a25[k];
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_outer_7d0d3d4ad0cc0668)
