@@ -37,7 +37,8 @@ SANITIZED = [
       for name in ("batches_cluster", "batches_inner", "batches_outer", "batches_persistent",
                    "batches_split", "broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges",
                    "index_in_place", "indexing", "indexing_rows", "layouts", "marks", "moments_split",
-                   "ordered_ranks", "permutations", "persistent_flags", "persistent_levels", "persistent_strided", "rows_walked", "views")),
+                   "ordered_ranks", "permutations", "persistent_flags", "persistent_levels",
+                   "persistent_strided", "rows_walked", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 

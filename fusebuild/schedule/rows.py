@@ -93,11 +93,11 @@ def next_power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def row_threads(columns: int, vec: int, vectors_per_thread: int) -> RowThreads:
-    """Threads so that each has about ``vectors_per_thread`` vectors of a row of ``columns`` elements; blocks of at
-    least 128 threads."""
+def row_threads(columns: int, vec: int, vectors_per_thread: int, most: int = MAX_THREADS) -> RowThreads:
+    """Threads so that each has about ``vectors_per_thread`` vectors of a row of ``columns`` elements, at most ``most``
+    of them; blocks of at least 128 threads."""
     wanted = next_power_of_two(max(1, -(-columns // (vec * vectors_per_thread))))
-    per_row = min(MAX_THREADS, max(FEWEST_THREADS, wanted))
+    per_row = min(most, max(FEWEST_THREADS, wanted))
     return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
 
 
