@@ -2,7 +2,8 @@
 
 A reduction with a functor of the device header keeps one number; one with a lambda keeps a ``State``, whose parts are
 ``v0``, ``v1``, … in the order of the expr's results. ``welford`` keeps a ``State`` too, but a thread has
-**running** sums while it reads, which become a ``State`` when it has read all its elements.
+**running** sums while it reads, which become a ``State`` when it has read all its elements. A lambda that the device
+header knows has its functor from there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeAlias
 from fusebuild.body import Body, Statements
 from fusebuild.ir import DType, Expr, Fusion, Task
 from fusebuild.ops import op_of
+from fusebuild.passes.built_in_lambdas import recognized
 from fusebuild.schedule.kernel import C_TYPES
 
 Lines: TypeAlias = "tuple[str, ...]"
@@ -54,9 +56,18 @@ class _LambdaBody(Statements):
 
 
 def structs(task: Task) -> tuple[Lines, ...]:
-    """The functors of the lambdas that ``task`` combines with, in order of use."""
+    """The functors of the lambdas that ``task`` combines with, in order of use, but for those of the device header."""
     names = dict.fromkeys(task.fusion.exprs[index].combine for index in task.exprs)
-    return tuple(_LambdaBody(task.fusion.lambdas[name]).struct(name) for name in names if name)
+    bodies = {name: task.fusion.lambdas[name] for name in names if name}
+    return tuple(_LambdaBody(body).struct(name) for name, body in bodies.items() if not _functor_of(body))
+
+
+def _functor_of(body: Fusion) -> str:
+    """The functor of the device header that combines as ``body`` does; nothing where there is none."""
+    known = recognized(body)
+    if known is None or known[0] != "logsumexp":
+        return ""
+    return f"fb::ExpSum<{C_TYPES[body.value(body.inputs[0]).dtype]}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +109,7 @@ class Folding:
     def functor(self) -> str:
         """The type that combines."""
         if self.expr.combine:
-            return f"{NAMESPACE}::{self.expr.combine}"
+            return _functor_of(self.body.fusion.lambdas[self.expr.combine]) or f"{NAMESPACE}::{self.expr.combine}"
         dtype = f"<{C_TYPES[self.dtypes[0]]}>" if self.is_running else ""
         return f"fb::{op_of(self.expr).functor}{dtype}"
 

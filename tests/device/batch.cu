@@ -4,11 +4,6 @@
 
 using namespace fusebuild;
 
-template <typename T>
-struct MaxAndSum {
-  T v0, v1;
-};
-
 template <typename T, int N>
 FUSEBUILD_DEVICE Vec<T, N> batch_of(const T* in, int64_t first, int64_t end, T none) {
   Vec<T, N> result = splat<N>(none);
@@ -20,7 +15,7 @@ FUSEBUILD_DEVICE Vec<T, N> batch_of(const T* in, int64_t first, int64_t end, T n
 // Row `block_x()` of `columns` elements, whose maximum and sum of exponentials go to `out`.
 template <typename T, int N>
 FUSEBUILD_DEVICE void exponentials_of_row(const T* in, T* out, int64_t columns) {
-  MaxAndSum<T> state = {-kInfinity<T>, T(0)};
+  typename ExpSum<T>::State state = {-kInfinity<T>, T(0)};
   for (int64_t col = 0; col < columns; col += N)
     add_exponentials(state, batch_of<T, N>(in + block_x() * columns, col, columns, -kInfinity<T>));
   out[2 * block_x()] = state.v0;

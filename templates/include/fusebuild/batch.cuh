@@ -25,10 +25,24 @@ FUSEBUILD_DEVICE T combine_all(Vec<T, N> values) {
 FUSEBUILD_DEVICE float exp_of_negative(float x) { return exp2_or_zero(x * 1.44269504f); }
 FUSEBUILD_DEVICE double exp_of_negative(double x) { return exp(x); }
 
+// What merges states, in place of the lambda that says the same: a third of its instructions.
+template <typename T>
+struct ExpSum {
+  struct State {
+    T v0;  // the largest value
+    T v1;  // sum of exp(x - largest)
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const T largest = maximum(a.v0, b.v0);
+    const T shift = isinf(largest) ? T(0) : largest;
+    return {largest, a.v1 * exp_of_negative(a.v0 - shift) + b.v1 * exp_of_negative(b.v0 - shift)};
+  }
+};
+
 // Combines `x` into `state`: one exponential for each element and one for the sum so far. An infinite maximum
 // shifts nothing, so that no infinity meets its like. What is -infinity changes nothing.
-template <typename State, typename T, int N>
-FUSEBUILD_DEVICE void add_exponentials(State& state, const Vec<T, N>& x) {
+template <typename T, int N>
+FUSEBUILD_DEVICE void add_exponentials(typename ExpSum<T>::State& state, const Vec<T, N>& x) {
   const T largest = maximum(state.v0, combine_all<Max>(x));
   const T shift = isinf(largest) ? T(0) : largest;
   Vec<T, N> terms;

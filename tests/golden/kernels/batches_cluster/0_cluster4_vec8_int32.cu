@@ -7,26 +7,6 @@ using Index = int32_t;
 
 namespace lambdas {
 
-struct builtin_exp_sum_float {
-  struct State {
-    float v0;  // max
-    float v1;  // sum
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s4 = fb::maximum(a.v0, b.v0);  // max
-    const bool s5 = fb::isinf(s4);
-    const float s8 = fb::where(s5, 0.0f, s4);
-    const float s9 = a.v0 - s8;
-    const float s10 = fb::exp(s9);
-    const float s11 = a.v1 * s10;
-    const float s12 = b.v0 - s8;
-    const float s13 = fb::exp(s12);
-    const float s14 = b.v1 * s13;
-    const float s15 = s11 + s14;  // sum
-    return {s4, s15};
-  }
-};
-
 struct builtin_argmax_float {
   struct State {
     float v0;  // value
@@ -59,7 +39,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_d68960135fb92a9c(
+inner_persistent_b61dc0ec0d0c4c66(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int64_t* __restrict__ T1,  // place: int64[M, 1]
     int64_t* __restrict__ T16,  // largest: int64[M, 1]
@@ -82,7 +62,7 @@ inner_persistent_d68960135fb92a9c(
     c0[c] = fb::load_packed<kVec>(r0 + col);
   }
 
-  lambdas::builtin_exp_sum_float::State a5 = {float(-INFINITY), 0.0f};
+  fb::ExpSum<float>::State a5 = {float(-INFINITY), 0.0f};
   float a21 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, 1, Index> w14;
   const bool has21 = rank == 0 && lane == 0 && t1 >= 0 && t1 < columns;
@@ -107,7 +87,7 @@ inner_persistent_d68960135fb92a9c(
     const __nv_bfloat16 t0 = q21_0;  // x
     a21 = fb::Sum::combine(a21, fb::cast<float>(t0));
   }
-  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<lambdas::builtin_exp_sum_float>(a5), fb::accumulator<lambdas::builtin_argmax_float>(a14), fb::accumulator<fb::Sum>(a21));
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::ExpSum<float>>(a5), fb::accumulator<lambdas::builtin_argmax_float>(a14), fb::accumulator<fb::Sum>(a21));
   const float t5 = a5.v0;  // top_reduced, batches_cluster.yaml:7
   const float t6 = a5.v1;  // total_reduced, batches_cluster.yaml:7
   const int64_t t15 = a14.v1;  // largest_reduced, batches_cluster.yaml:8
@@ -143,4 +123,4 @@ inner_persistent_d68960135fb92a9c(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_d68960135fb92a9c, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_b61dc0ec0d0c4c66, kCluster)

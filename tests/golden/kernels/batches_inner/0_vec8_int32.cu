@@ -7,26 +7,6 @@ using Index = int32_t;
 
 namespace lambdas {
 
-struct builtin_exp_sum_float {
-  struct State {
-    float v0;  // max
-    float v1;  // sum
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s4 = fb::maximum(a.v0, b.v0);  // max
-    const bool s5 = fb::isinf(s4);
-    const float s8 = fb::where(s5, 0.0f, s4);
-    const float s9 = a.v0 - s8;
-    const float s10 = fb::exp(s9);
-    const float s11 = a.v1 * s10;
-    const float s12 = b.v0 - s8;
-    const float s13 = fb::exp(s12);
-    const float s14 = b.v1 * s13;
-    const float s15 = s11 + s14;  // sum
-    return {s4, s15};
-  }
-};
-
 struct builtin_argmax_float {
   struct State {
     float v0;  // value
@@ -82,7 +62,7 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_5404abe91a9dc835(
+reduction_inner_d8475d6037bdbba0(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -101,7 +81,7 @@ reduction_inner_5404abe91a9dc835(
   const int32_t t31 = fb::add(t1, int32_t(1));  // batches_inner.yaml:30
   const __nv_bfloat16* r0 = T0 + row * n1;
 
-  lambdas::builtin_exp_sum_float::State a9 = {float(-INFINITY), 0.0f};
+  fb::ExpSum<float>::State a9 = {float(-INFINITY), 0.0f};
   float a30 = fb::Sum::identity<float>();
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
@@ -148,7 +128,7 @@ reduction_inner_5404abe91a9dc835(
     const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
     a34 = fb::Sum::combine(a34, t6);
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<lambdas::builtin_exp_sum_float>(a9), fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25), fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9), fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25), fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
   if (lane != 0) return;
 
   const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
@@ -170,4 +150,4 @@ reduction_inner_5404abe91a9dc835(
   T34[row] = t34;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_5404abe91a9dc835)
+FUSEBUILD_ENTRY(reduction_inner_d8475d6037bdbba0)

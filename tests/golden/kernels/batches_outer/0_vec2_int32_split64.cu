@@ -7,46 +7,6 @@ using Index = int32_t;
 
 namespace lambdas {
 
-struct builtin_exp_sum_float {
-  struct State {
-    float v0;  // max
-    float v1;  // sum
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s4 = fb::maximum(a.v0, b.v0);  // max
-    const bool s5 = fb::isinf(s4);
-    const float s8 = fb::where(s5, 0.0f, s4);
-    const float s9 = a.v0 - s8;
-    const float s10 = fb::exp(s9);
-    const float s11 = a.v1 * s10;
-    const float s12 = b.v0 - s8;
-    const float s13 = fb::exp(s12);
-    const float s14 = b.v1 * s13;
-    const float s15 = s11 + s14;  // sum
-    return {s4, s15};
-  }
-};
-
-struct builtin_exp_sum_double {
-  struct State {
-    double v0;  // max
-    double v1;  // sum
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const double s4 = fb::maximum(a.v0, b.v0);  // max
-    const bool s5 = fb::isinf(s4);
-    const double s7 = fb::where(s5, 0.0, s4);
-    const double s8 = a.v0 - s7;
-    const double s9 = fb::exp(s8);
-    const double s10 = a.v1 * s9;
-    const double s11 = b.v0 - s7;
-    const double s12 = fb::exp(s11);
-    const double s13 = b.v1 * s12;
-    const double s14 = s10 + s13;  // sum
-    return {s4, s14};
-  }
-};
-
 struct builtin_argmax_float {
   struct State {
     float v0;  // value
@@ -104,7 +64,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 64;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_7d0d3d4ad0cc0668(
+reduction_outer_b2beb22283c9acbf(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -126,8 +86,8 @@ reduction_outer_7d0d3d4ad0cc0668(
   const Index begin = split * share;
   const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
 
-  auto a5 = fb::states<lambdas::builtin_exp_sum_float, kVec>({float(-INFINITY), 0.0f});
-  auto a7 = fb::states<lambdas::builtin_exp_sum_double, kVec>({double(-INFINITY), 0.0});
+  auto a5 = fb::states<fb::ExpSum<float>, kVec>({float(-INFINITY), 0.0f});
+  auto a7 = fb::states<fb::ExpSum<double>, kVec>({double(-INFINITY), 0.0});
   fb::Vec<float, kVec> a25 = fb::splat<kVec>(fb::Sum::identity<float>());
   fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
   fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
@@ -168,7 +128,7 @@ reduction_outer_7d0d3d4ad0cc0668(
   }
   auto a18 = fb::states<lambdas::builtin_argmax_float>(w18, {float(-INFINITY), int64_t(9223372036854775807LL)});
   auto a21 = fb::states<lambdas::builtin_argmin_double>(w21, {double(INFINITY), int64_t(9223372036854775807LL)});
-  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<lambdas::builtin_exp_sum_float>(a5), fb::accumulator<lambdas::builtin_exp_sum_double>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18), fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25));
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::ExpSum<float>>(a5), fb::accumulator<fb::ExpSum<double>>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18), fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25));
   if (fb::thread_y() != 0 || inner >= columns) return;
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -184,4 +144,4 @@ reduction_outer_7d0d3d4ad0cc0668(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_7d0d3d4ad0cc0668)
+FUSEBUILD_ENTRY(reduction_outer_b2beb22283c9acbf)
