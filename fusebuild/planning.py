@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import msgspec
 
 from fusebuild.formula import Formula
-from fusebuild.ir import ExtentFact, Fusion, SegmentFid, TensorType, print_fusion
+from fusebuild.ir import ExtentFact, Fusion, OriginalFid, SegmentFid, TensorType, print_fusion
 from fusebuild.plan import (
     FORMAT_VERSION,
     Arg,
@@ -95,6 +95,23 @@ def plan_target(
         segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ())))
     plan = TargetPlan(target=target.name, segments=tuple(segments), workspace=tuple(slots))
     return Planned(target=plan, kernels=kernels)
+
+
+def plan_alone(
+    segment: Segment, variant: VariantSpec, target: Target, recipe: str
+) -> tuple[Plan, Mapping[str, Kernel]]:
+    """A plan of ``segment`` as a Fusion of its own, and its kernels: it runs by ``variant`` alone, whose guards the
+    caller answers for. This is how one variant is measured."""
+    own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
+    alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
+    segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
+    variant = replace(variant, guard=())
+    rendered = _render(alone, variant, recipe)
+    extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
+    planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
+    slots = tuple(_scratch_slots([variant], 0, 0))
+    plan = assemble({target.name: segmented}, [TargetPlan(target=target.name, segments=(planned,), workspace=slots)])
+    return plan, {kernel.name: kernel for kernel in rendered}
 
 
 def _rendered(

@@ -36,6 +36,7 @@ LAYERS = (
     {"inspection_layout"},
     {"check", "inspection", "verification", "doctor", "argument_manager"},
     {"bench", "demo", "definition", "inspection_html"},
+    {"tuning"},
     {"api"},
     {"cli"},
 )  # fmt: skip

@@ -82,7 +82,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
 def _cases(recipe: Recipe, options: Options) -> tuple[Mapping[str, int], ...]:
     fusion = recipe.fusion
     for case in options.cases:
-        _require_fitting(fusion, case)
+        require_fitting(fusion, case)
     if cases := options.cases or recipe.bench.cases or fusion.cases[:1]:
         return cases
     if symbols := _symbols(fusion):
@@ -94,7 +94,7 @@ def _symbols(fusion: Fusion) -> list[str]:
     return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
 
 
-def _require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
+def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
     """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
     symbols = _symbols(fusion)
     shown = ",".join(f"{name}={size}" for name, size in case.items())

@@ -12,10 +12,16 @@ from fusebuild.target import Target
 
 
 def neighbours(
-    fusion: Fusion, scheduler: Scheduler, target: Target, sizes: Mapping[str, int], variant: VariantSpec
+    fusion: Fusion,
+    scheduler: Scheduler,
+    target: Target,
+    sizes: Mapping[str, int],
+    variant: VariantSpec,
+    *,
+    at: Mapping[str, int] | None = None,
 ) -> tuple[VariantSpec, ...]:
-    """The variants of the segment ``fusion`` that one step of one knob makes of ``variant``, which aligned tensors of
-    ``sizes`` take; in the order of knobs, more before less.
+    """The variants of the segment ``fusion``, scheduled for ``sizes``, that one step of one knob makes of ``variant``,
+    which aligned tensors of the sizes ``at`` take (by default the same); in the order of knobs, more before less.
 
     Left out are choices that the family makes no kernel of, those whose variant such tensors do not take, and those
     that make the same kernels as ``variant`` or as an earlier neighbour.
@@ -29,7 +35,7 @@ def neighbours(
             variants = scheduler.schedule(fusion.whole(), target, sizes, {way: step.knobs})
         except KnobError:
             continue
-        own = taken_variant(variants, fusion, sizes)
+        own = taken_variant(variants, fusion, sizes if at is None else at)
         is_new = all(own.launches != other.launches for other in (variant, *found))
         if own.decision is not None and own.decision.way == way and is_new:
             found.append(own)

@@ -1,0 +1,10 @@
+"""Tuning: kernels measured beside their neighbours, one step of one knob at a time; ``search.py`` says how."""
+
+from __future__ import annotations
+
+from fusebuild.tuning.place import Place, find_place
+from fusebuild.tuning.report import Row, TuneReport
+from fusebuild.tuning.search import MOST_NEIGHBOURS
+from fusebuild.tuning.tune import TuneOptions, tune_recipes
+
+__all__ = ["MOST_NEIGHBOURS", "Place", "Row", "TuneOptions", "TuneReport", "find_place", "tune_recipes"]

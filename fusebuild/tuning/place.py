@@ -1,0 +1,106 @@
+"""Where tuning happens: the machine's own GPU, or its CPU for the host target."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fusebuild.bench.device import CudaDevice, Device, Run
+from fusebuild.errors import UsageError
+from fusebuild.runtime.loader import best_target
+from fusebuild.target import TARGETS, Target, find_target
+
+
+class HostDevice:
+    """The CPU that runs ``host`` artifacts, timed by the wall clock."""
+
+    torch_name = "cpu"
+    cache_bytes = 0
+    roof_bytes = 2
+
+    def __init__(self, target: str) -> None:
+        self.target: str | None = target
+
+    @property
+    def description(self) -> tuple[str, str]:
+        return platform.processor() or platform.machine(), ""
+
+    def compiled(self, module: Any) -> Callable[..., Any]:
+        import torch
+
+        made: Callable[..., Any] = torch.compile(module, dynamic=False)
+        return made
+
+    def captured(self, calls: Sequence[Run]) -> Run:
+        """The calls one after the other, after each ran once."""
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        run()
+        return run
+
+    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+        """Nothing is enqueued here, so nothing has to lead."""
+        taken = []
+        for run in runs:
+            start = time.perf_counter()
+            run()
+            taken.append(1e3 * (time.perf_counter() - start))
+        return taken
+
+    def seconds(self) -> float:
+        return time.perf_counter()
+
+    def wait(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device and the target that is tuned on it."""
+
+    device: Device
+    target: Target
+
+
+def find_place(target: Target | None) -> Place:
+    """The place to tune for ``target``, by default the current CUDA device's own.
+
+    Raises :class:`UsageError` where torch or the device is missing, and where ``target`` is not what the device is: not
+    its architecture, or planned for another number of multiprocessors.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise UsageError("tune needs torch, which is not installed") from None
+    if target is not None and target.is_host:
+        return Place(device=HostDevice(target.name), target=target)
+    device = CudaDevice("tune")
+    major, minor = torch.cuda.get_device_capability()
+    count = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    return Place(device=device, target=own_target(target, 10 * major + minor, count))
+
+
+def own_target(target: Target | None, capability: int, multiprocessors: int) -> Target:
+    """``target``, or the one for a device of ``capability`` (90 for 9.0) and so many ``multiprocessors``. Raises
+    :class:`UsageError` as :func:`find_place` does."""
+    name = best_target(list(TARGETS), capability)
+    if name is None:
+        raise UsageError(f"no target runs on a device of compute capability {capability // 10}.{capability % 10}")
+    if target is not None and target.name != name:
+        raise UsageError(f"this device runs code for {name}; what {target.name} does best shows on a device of its own")
+    own = find_target(name)
+    if own.multiprocessors != multiprocessors:
+        raise UsageError(
+            f"this device has {multiprocessors} multiprocessors, but {name} is planned for {own.multiprocessors}: "
+            "what is best here need not be so there"
+        )
+    return own

@@ -1,0 +1,83 @@
+"""What tuning found, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fusebuild.inspection import knobs_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kernel. Times are medians in milliseconds; ``tried`` counts the neighbours that were raced, ``refused`` has
+    the reasons why others were not, ``changed`` the knobs that differ from the heuristics' choice."""
+
+    fusion: str
+    segment: int
+    variant: str
+    case: Mapping[str, int]
+    heuristic_milliseconds: float
+    milliseconds: float
+    tried: int
+    refused: tuple[str, ...]
+    changed: Mapping[str, int]
+
+    @property
+    def win(self) -> float:
+        """The share of the heuristics' time that is saved."""
+        return 1 - self.milliseconds / self.heuristic_milliseconds if self.changed else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneReport:
+    """All kernels of one run, what they were measured on, and the files that changed."""
+
+    target: str
+    device: str
+    driver: str
+    rows: tuple[Row, ...]
+    written: tuple[Path, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as JSON has it; ``win`` is a share."""
+        return {
+            "target": self.target,
+            "device": self.device,
+            "driver": self.driver,
+            "kernels": [{**asdict(row), "win": row.win} for row in self.rows],
+            "written": [path.as_posix() for path in self.written],
+        }
+
+    def as_text(self) -> str:
+        """A line for each kernel."""
+        head = ("kernel", "case", "heuristic ms", "best ms", "win", "tried", "knobs")
+        lines = [head, *map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(_line(line, widths) for line in lines) + "\n"
+
+
+_NUMBERS = (2, 3, 4, 5)
+"""The columns that hold numbers."""
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    placed = [
+        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(placed).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.fusion}.{row.segment} {row.variant}",
+        " ".join(f"{name}={size}" for name, size in row.case.items()) or "constant",
+        f"{row.heuristic_milliseconds:.4f}",
+        f"{row.milliseconds:.4f}",
+        f"{100 * row.win:.1f} %" if row.changed else "–",
+        str(row.tried),
+        knobs_text(row.changed) if row.changed else "the heuristics' own",
+    )

@@ -1,0 +1,124 @@
+"""Finding a better choice by measuring, from the heuristics' own one step at a time.
+
+The heuristics' choice runs first. Whatever is one step beside the best choice so far is raced against it; a winner is
+the best from then on, and its neighbours are next. A win counts only when it repeats: in each of several rounds, the
+challenger is faster by more than ``LEAST_WIN`` in the median of the turns, and faster at all in most of them. Turns
+pair the two, so that what drifts, drifts for both; of clocks that only scatter, half the turns go to either, and to win
+three quarters of them round after round is less likely than one in a million.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fusebuild.bench.device import Run
+from fusebuild.schedule.kernel import VariantSpec
+
+MOST_NEIGHBOURS = 16
+"""Neighbours that are tried for one kernel, at most."""
+LEAST_WIN = 0.02
+"""The share of the time that a win saves, at least: less is within what two runs of one kernel differ by."""
+ROUNDS = 4
+"""Rounds that a challenger has to win; the first that it loses is its last."""
+MOST_TURNS = 0.75
+"""The share of the turns of a round in which a winner is faster."""
+
+Turns = Sequence[tuple[float, float]]
+"""Milliseconds of the best choice and of its challenger, turn by turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A variant, ready to ``run``, or refused for a reason."""
+
+    variant: VariantSpec
+    run: Run | None = None
+    refused: str = ""
+
+
+class Track(Protocol):
+    """Where variants are compiled and timed; tests bring one with a clock of its own."""
+
+    def rivals(self, variants: Sequence[VariantSpec]) -> Sequence[Rival]:
+        """``variants`` in their order, each compiled and ready to run or refused."""
+        ...
+
+    def race(self, best: Rival, challenger: Rival) -> Turns:
+        """One round between two that run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The ``best`` variant, which is the heuristics' own where nothing beat it. Times are medians in milliseconds, of
+    the last race between the two; ``tried`` counts neighbours that were raced, ``refused`` says why others were not."""
+
+    best: VariantSpec
+    milliseconds: float
+    heuristic_milliseconds: float
+    tried: int
+    refused: tuple[str, ...]
+
+    @property
+    def win(self) -> float:
+        """The share of the heuristics' time that is saved."""
+        return 1 - self.milliseconds / self.heuristic_milliseconds if self.heuristic_milliseconds else 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    best: Rival
+    seen: list[VariantSpec]
+    tried: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def search(
+    origin: VariantSpec,
+    neighbours: Callable[[VariantSpec], Sequence[VariantSpec]],
+    track: Track,
+    *,
+    budget: int = MOST_NEIGHBOURS,
+) -> Outcome:
+    """The best variant that at most ``budget`` races find from ``origin`` on."""
+    (first,) = track.rivals([origin])
+    state = _State(best=first, seen=[origin])
+    while state.tried < budget:
+        known = [variant.launches for variant in state.seen]
+        fresh = [variant for variant in neighbours(state.best.variant) if variant.launches not in known]
+        if not fresh:
+            break
+        _race_all(state, fresh[: budget - state.tried], track)
+    turns = track.race(first, state.best)
+    heuristic, best = (statistics.median(times) for times in zip(*turns, strict=True))
+    if state.best is not first and not is_win(turns):
+        state.best, best = first, heuristic
+    return Outcome(
+        best=state.best.variant,
+        milliseconds=best,
+        heuristic_milliseconds=heuristic,
+        tried=state.tried,
+        refused=tuple(state.refused),
+    )
+
+
+def _race_all(state: _State, variants: Sequence[VariantSpec], track: Track) -> None:
+    """Race each of ``variants`` against the best so far."""
+    for rival in track.rivals(variants):
+        state.seen.append(rival.variant)
+        if rival.run is None:
+            state.refused.append(rival.refused)
+            continue
+        state.tried += 1
+        if all(is_win(track.race(state.best, rival)) for _ in range(ROUNDS)):
+            state.best = rival
+
+
+def is_win(turns: Turns) -> bool:
+    """Whether the challenger won this round."""
+    shares = [challenger / best if best > 0 else 1.0 for best, challenger in turns]
+    faster = sum(share < 1 for share in shares)
+    return statistics.median(shares) < 1 - LEAST_WIN and faster >= MOST_TURNS * len(shares)

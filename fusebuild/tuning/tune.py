@@ -1,0 +1,235 @@
+"""``fusebuild tune``: every kernel of some recipes measured beside its neighbours, and files of those that won."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fusebuild.bench.measure import require_fitting
+from fusebuild.build import write_if_changed
+from fusebuild.errors import UsageError
+from fusebuild.formula import symbols
+from fusebuild.ir import Fusion
+from fusebuild.passes import run_passes
+from fusebuild.pipeline import read_recipes, tuned_beside
+from fusebuild.recipe import Recipe
+from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.schedule.neighbours import neighbours
+from fusebuild.schedule.specialization import hinted_sizes, taken_variant, used_symbols
+from fusebuild.segmentation import segment
+from fusebuild.target import Target
+from fusebuild.toolchain import find_toolchain
+from fusebuild.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of, tuned_path
+from fusebuild.tuning.place import Place, find_place
+from fusebuild.tuning.report import Row, TuneReport
+from fusebuild.tuning.search import MOST_NEIGHBOURS, Outcome, Track, search
+from fusebuild.tuning.workshop import Bench, Workshop
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+MakeTrack = Callable[[Bench, Recipe, Point, Mapping[str, int]], Track]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """``cases`` replace the sizes that kernels are measured at, where those lie in one bucket; ``budget`` neighbours
+    are tried for each kernel."""
+
+    cases: tuple[Mapping[str, int], ...] = ()
+    budget: int = MOST_NEIGHBOURS
+    out: Path = Path("build")
+    jobs: int | None = None
+    nvcc: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """One kernel to tune: what heuristics choose at ``point``, measured at ``case``."""
+
+    recipe: Recipe
+    point: Point
+    case: Mapping[str, int]
+    origin: VariantSpec
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What no two tasks share."""
+        assert self.origin.decision is not None
+        return (self.recipe.path, *self.point.key, self.origin.decision.way)
+
+
+def _workshop(bench: Bench, recipe: Recipe, point: Point, case: Mapping[str, int]) -> Track:
+    return Workshop(bench=bench, recipe=recipe, segment=point.segment, case=case)
+
+
+def tune_recipes(
+    paths: Sequence[Path],
+    target: Target | None = None,
+    options: TuneOptions | None = None,
+    *,
+    place: Place | None = None,
+    make_track: MakeTrack = _workshop,
+    on_progress: Progress | None = None,
+) -> TuneReport:
+    """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.tuned.tuned_path` beside each recipe
+    as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
+
+    ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each kernel. Raises
+    :class:`RecipeError`, :class:`TunedError`, :class:`UsageError` where there is no device or a case does not fit,
+    :class:`ToolchainError`, :class:`BuildError`, and :class:`VerificationError` where two choices disagree.
+    """
+    options = options or TuneOptions()
+    recipes = read_recipes(paths)
+    before = [tuned_beside(recipe) for recipe in recipes]
+    place = place or find_place(target)
+    toolchain = find_toolchain([place.target], nvcc=options.nvcc)
+    tasks = {recipe.path: _tasks(recipe, place.target, options.cases) for recipe in recipes}
+    done, total = 0, sum(map(len, tasks.values()))
+    rows, written = list[Row](), list[Path]()
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(
+            place=place, toolchain=toolchain, out=options.out, scratch=Path(scratch), jobs=options.jobs,
+            seed=options.seed,
+        )  # fmt: skip
+        for recipe, old in zip(recipes, before, strict=True):
+            entries = []
+            for task in tasks[recipe.path]:
+                outcome = _tuned(task, bench, make_track, options.budget)
+                rows.append(_row(task, outcome))
+                entries += _entries(task, outcome, bench)
+                done += 1
+                if on_progress:
+                    on_progress(done, total)
+            kept = _still_held(old, tasks[recipe.path], recipe, bench)
+            if path := _write(recipe, [*kept, *entries], old):
+                written.append(path)
+    name, driver = place.device.description
+    return TuneReport(target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written))
+
+
+def _tasks(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -> list[_Task]:
+    """The kernels of ``recipe`` that there is something to choose about, once each."""
+    for case in cases:
+        require_fitting(recipe.fusion, case)
+    segmented = segment(run_passes(recipe.fusion), target)
+    found: dict[tuple[object, ...], _Task] = {}
+    fitting: list[Mapping[str, int]] = []
+    for point in points_of(segmented):
+        variants = point.scheduler.schedule(point.segment.fusion.whole(), target, point.sizes)
+        if not any(variant.launches for variant in variants):
+            continue
+        if unbound := _unbound(point.segment.fusion):
+            names = ", ".join(unbound)
+            logger.warning("%s: not tuned: its inputs do not tell of %s", point.segment.fusion.name, names)
+            fitting += cases
+            continue
+        own = [case for case in cases if tuple(bucket_of(point.segment.fusion, case).items()) == point.key[1]]
+        fitting += own
+        for case in own if cases else [hinted_sizes(point.segment.fusion, point.sizes)]:
+            origin = taken_variant(variants, point.segment.fusion, case)
+            if origin.decision is not None:
+                task = _Task(recipe=recipe, point=point, case=case, origin=origin)
+                found.setdefault(task.key, task)
+    for case in cases:
+        if case not in fitting:
+            shown = ",".join(f"{name}={size}" for name, size in case.items())
+            raise UsageError(
+                f"case {shown}: {recipe.fusion.name} is planned for no sizes like these; "
+                "make them its first case, or name them in its extents"
+            )
+    return list(found.values())
+
+
+def _unbound(fusion: Fusion) -> list[str]:
+    """The symbols whose size the inputs of the segment ``fusion`` do not tell."""
+    bound = {symbol for binding in fusion.extents for symbol in symbols(binding.extent)}
+    return [symbol for symbol in used_symbols(fusion) if symbol not in bound]
+
+
+def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome:
+    point = task.point
+    beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
+    track = make_track(bench, task.recipe, point, task.case)
+    outcome = search(task.origin, beside, track, budget=budget)
+    bench.device.release()
+    return outcome
+
+
+def _row(task: _Task, outcome: Outcome) -> Row:
+    origin, best = task.origin.decision, outcome.best.decision
+    assert origin is not None
+    assert best is not None
+    changed = {knob: value for knob, value in best.choice.knobs.items() if value != origin.choice.knobs[knob]}
+    return Row(
+        fusion=task.recipe.fusion.name,
+        segment=task.point.segment.id,
+        variant=task.origin.name,
+        case={symbol: task.case[symbol] for symbol in used_symbols(task.point.segment.fusion) if symbol in task.case},
+        heuristic_milliseconds=outcome.heuristic_milliseconds,
+        milliseconds=outcome.milliseconds,
+        tried=outcome.tried,
+        refused=outcome.refused,
+        changed=changed,
+    )
+
+
+def _entries(task: _Task, outcome: Outcome, bench: Bench) -> list[Entry]:
+    """The entry for ``task``; none where the heuristics' own choice is the best."""
+    origin, best, target = task.origin.decision, outcome.best.decision, bench.target
+    assert origin is not None
+    assert best is not None
+    if outcome.best.launches == task.origin.launches:
+        return []
+    digest, bucket = task.point.key
+    entry = Entry(
+        segment=digest,
+        bucket=dict(bucket),
+        arch=target.name,
+        multiprocessors=target.multiprocessors,
+        toolchain=bench.toolchain.digest_for(target),
+        variant=origin.way,
+        knobs=dict(best.choice.knobs),
+        heuristic=dict(origin.choice.knobs),
+        milliseconds=_rounded(outcome.milliseconds),
+        heuristic_milliseconds=_rounded(outcome.heuristic_milliseconds),
+        device=bench.device.description[0],
+    )
+    return [entry]
+
+
+def _rounded(milliseconds: float) -> float:
+    """Four digits: more were never measured."""
+    return float(f"{milliseconds:.4g}")
+
+
+def _still_held(old: TunedKernels | None, tasks: Sequence[_Task], recipe: Recipe, bench: Bench) -> list[Entry]:
+    """The entries of ``old`` that were not measured again: those for other targets, and those for this one whose key
+    still fits something."""
+    target = bench.target
+    measured = {(*task.point.key, task.key[-1]) for task in tasks}
+    digest = bench.toolchain.digest_for(target)
+    asked = {point.key for point in points_of(segment(run_passes(recipe.fusion), target))}
+    kept = []
+    for entry in old.entries if old is not None else ():
+        key = entry.segment, tuple(sorted(entry.bucket.items()))
+        holds = key in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
+        if entry.arch != target.name or (holds and (*key, entry.variant) not in measured):
+            kept.append(entry)
+    return kept
+
+
+def _write(recipe: Recipe, entries: Sequence[Entry], old: TunedKernels | None) -> Path | None:
+    """Write the file beside ``recipe``, or remove it where nothing is left to say; the path where that changed it."""
+    path = tuned_path(Path(recipe.path))
+    if entries:
+        return path if write_if_changed(path, encode_tuned(recipe.fusion.name, entries)) else None
+    if old is None:
+        return None
+    path.unlink()
+    return path

@@ -1,0 +1,227 @@
+"""Where variants become kernels that run: compiled, checked against their limits and the heuristics' results, timed.
+
+Each variant is a plan of its own: the segment alone, with one variant. All run on the same sets of inputs, which exceed
+the device's cache together, each with outputs of its own, as ``fusebuild bench`` does it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fusebuild.artifact import write_artifact
+from fusebuild.bench.contenders import LENIENCE, as_results, input_sets, our_contender
+from fusebuild.bench.copies import roof_copy
+from fusebuild.bench.device import Device, Run
+from fusebuild.bench.measure import MOST_SETS, least_bytes
+from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, Resources, build
+from fusebuild.errors import VerificationError
+from fusebuild.formula import Formula, evaluate
+from fusebuild.ir import Fusion, SegmentFid
+from fusebuild.plan import Plan, as_formula
+from fusebuild.planning import plan_alone
+from fusebuild.recipe import Recipe
+from fusebuild.reference import bound_for, compare
+from fusebuild.render import Kernel
+from fusebuild.runtime.loader import LoadedPlan, load
+from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.segmentation import Segment
+from fusebuild.target import Target
+from fusebuild.toolchain import Toolchain
+from fusebuild.tuning.place import Place
+from fusebuild.tuning.search import Rival, Turns
+
+TURNS = 20
+"""Turns of a round."""
+WARM_UP = 2
+"""Turns before a round that are not counted."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What all kernels that are tuned in one go share: the place, the compilers, where objects are built (``out``) and
+    artifacts for the moment lie (``scratch``), and how many compilers run at a time."""
+
+    place: Place
+    toolchain: Toolchain
+    out: Path
+    scratch: Path
+    jobs: int | None = None
+    seed: int = 0
+
+    @property
+    def target(self) -> Target:
+        return self.place.target
+
+    @property
+    def device(self) -> Device:
+        return self.place.device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workshop:
+    """A :class:`~fusebuild.tuning.search.Track` for one segment of ``recipe`` at one case."""
+
+    bench: Bench
+    recipe: Recipe
+    segment: Segment
+    case: Mapping[str, int]
+    _made: list[int] = field(default_factory=list)
+    _expected: list[Sequence[Any]] = field(default_factory=list)
+
+    def rivals(self, variants: Sequence[VariantSpec]) -> Sequence[Rival]:
+        """The first variant of all is the heuristics' own: it is never refused, and the others have to give what it
+        gives. Raises :class:`VerificationError` where one does not and :class:`BuildError` where it does not compile.
+        """
+        target, name = self.bench.target, Path(self.recipe.path).name
+        planned = [plan_alone(self.segment, variant, target, name) for variant in variants]
+        built, failed = self._built([kernels for _, kernels in planned])
+        found = []
+        for variant, (plan, kernels) in zip(variants, planned, strict=True):
+            is_first = not self._expected
+            refused = next((failed[kernel] for kernel in kernels if kernel in failed), "")
+            if not refused and not is_first:
+                refused = self._beyond_limits(plan, built.resources)
+            run = None if refused else self._run(variant, plan, kernels, built)
+            if refused:
+                logger.info("%s %s: not tried: %s", self.segment.fusion.name, _knobs(variant), refused)
+            found.append(Rival(variant=variant, run=run, refused=refused))
+        return found
+
+    def race(self, best: Rival, challenger: Rival) -> Turns:
+        """Both in turns, each first in every other one."""
+        assert best.run is not None
+        assert challenger.run is not None
+        device, turns = self.bench.device, []
+        for turn in range(WARM_UP + TURNS):
+            if turn % 2:
+                second, first = device.milliseconds(self._lead, [challenger.run, best.run])
+            else:
+                first, second = device.milliseconds(self._lead, [best.run, challenger.run])
+            turns.append((first / len(self._sets), second / len(self._sets)))
+        return turns[WARM_UP:]
+
+    @cached_property
+    def _lead(self) -> Run:
+        return roof_copy(self.bench.device)
+
+    @cached_property
+    def _alone(self) -> Recipe:
+        """The segment as a recipe: its inputs lie in the ranges that the recipe says, and indices that another segment
+        computes are 0, which lies in any tensor."""
+        fusion, own = self.segment.fusion, self.recipe.fusion
+        ranges: dict[int, tuple[Formula, Formula]] = {}
+        for fid in fusion.inputs:
+            original = int(self.segment.fid_map[SegmentFid(fid)])
+            if original in self.recipe.ranges:
+                ranges[fid] = self.recipe.ranges[original]
+            elif original not in own.inputs and not fusion.value(fid).dtype.is_floating:
+                ranges[fid] = (0, 1)
+        return Recipe(path=self.recipe.path, text="", fusion=fusion, ranges=ranges)
+
+    @cached_property
+    def _sets(self) -> list[Any]:
+        least, device = least_bytes(self.segment.fusion, self.case), self.bench.device
+        count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
+        return list(input_sets(self._alone, self.case, count, self.bench.seed, device))
+
+    def _built(self, kernels: Sequence[Mapping[str, Kernel]]) -> tuple[BuildResult, dict[str, str]]:
+        """The objects of all ``kernels`` that compile, and why the others do not."""
+        target, build_dir = self.bench.target, BuildDir(root=self.bench.out)
+        sources = {
+            name: KernelSource(name=name, text=kernel.source) for each in kernels for name, kernel in each.items()
+        }
+        failed: dict[str, str] = {}
+        try:
+            requests = [(target, source) for source in sources.values()]
+            return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
+        except BuildError as error:
+            if not self._expected:
+                raise
+            failed = {failure.kernel: _first_line(failure.output) for failure in error.failures}
+        requests = [(target, source) for name, source in sources.items() if name not in failed]
+        return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
+
+    def _beyond_limits(self, plan: Plan, resources: Mapping[tuple[str, str], Resources]) -> str:
+        """What a kernel of ``plan`` takes that it should not; empty where nothing."""
+        target = self.bench.target
+        launches = plan.targets[0].segments[0].variants[0].launches
+        for launch in launches:
+            used = resources.get((target.name, launch.kernel))
+            if used is None:
+                continue
+            dynamic = evaluate(as_formula(launch.shared_bytes), self.case)
+            if problem := beyond_limits(used, launch.block, dynamic, target):
+                return problem
+        return ""
+
+    def _run(self, variant: VariantSpec, plan: Plan, kernels: Mapping[str, Kernel], built: BuildResult) -> Run:
+        """``variant`` ready to run on all sets, after its results were compared."""
+        target, device = self.bench.target, self.bench.device
+        self._made.append(len(self._made))
+        path = self.bench.scratch / f"{self.segment.fusion.name}_{len(self._made)}.fuse"
+        write_artifact(
+            path,
+            plan=plan,
+            recipe=b"",
+            kernels={name: kernel.text for name, kernel in kernels.items()},
+            objects={(target.name, name): built.objects[target.name, name].read_bytes() for name in kernels},
+            toolchain=self.bench.toolchain.versions,
+            sources={},
+        )
+        loaded = load(path, target=target.name)
+        path.unlink()
+        self._require_same(variant, loaded)
+        return our_contender(loaded, self.segment.fusion, self._sets, device).run
+
+    def _require_same(self, variant: VariantSpec, loaded: LoadedPlan) -> None:
+        """Raise :class:`VerificationError` unless results are those of the heuristics' choice."""
+        fusion = self.segment.fusion
+        own = _results(loaded, fusion, self._sets[0])
+        if not self._expected:
+            self._expected.append(own)
+            return
+        for output, got, want in zip(fusion.outputs, own, self._expected[0], strict=True):
+            bound = LENIENCE * bound_for(fusion, output.fid)
+            verdict = compare(got, want, fusion.value(output.fid).dtype, bound=bound)
+            if not verdict.ok:
+                message = f"{output.name} is another one than that of the heuristics' choice"
+                raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
+
+
+def beyond_limits(used: Resources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
+    """What a kernel takes that it should not: spilled registers, or more registers or shared memory (static and
+    ``dynamic_bytes``) than a block may have; empty where nothing."""
+    x, y, z = block
+    threads = x * y * z
+    if used.spill_bytes:
+        return f"{used.spill_bytes} bytes of registers spill"
+    if used.registers * threads > target.registers:
+        return f"{threads} threads of {used.registers} registers are more than {target.registers}"
+    if used.shared_bytes + dynamic_bytes > target.shared_bytes:
+        return f"{used.shared_bytes + dynamic_bytes} bytes of shared memory are more than {target.shared_bytes}"
+    return ""
+
+
+def _results(loaded: LoadedPlan, fusion: Fusion, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What ``loaded`` gives for copies of what it overwrites."""
+    overwritten = {output.alias for output in fusion.outputs}
+    pairs = zip(fusion.inputs, inputs, strict=True)
+    return as_results(loaded(*[value.clone() if fid in overwritten else value for fid, value in pairs]))
+
+
+def _knobs(variant: VariantSpec) -> str:
+    decided = variant.decision
+    return f"{variant.name} {dict(decided.choice.knobs) if decided else ''}".strip()
+
+
+def _first_line(output: str) -> str:
+    """The first error of a compiler's output."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it does not compile")
