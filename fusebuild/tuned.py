@@ -154,7 +154,9 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
         message, steps = _message_and_steps(str(error))
         raise TunedError.at(_place(shown, text, steps), message) from None
     except msgspec.DecodeError as error:
-        raise TunedError.at(start, f"it is no JSON: {error}") from None
+        message, _, byte = str(error).partition(" (byte ")
+        offset = len(text.encode()[: int(byte.rstrip(")"))].decode(errors="ignore")) if byte else 0
+        raise TunedError.at(_location(shown, text, offset), f"it cannot be read: {message}") from None
     read = TunedKernels(path=shown, text=text, entries=file.entries)
     if problems := list(_problems(read, file, fusion)):
         raise TunedError(problems)
@@ -199,8 +201,12 @@ def _place(path: str, text: str, steps: Sequence[str | int]) -> SourceLocation:
         if found is None:
             break
         offset = found
+    return _location(path, text, offset)
+
+
+def _location(path: str, text: str, offset: int) -> SourceLocation:
     line, column = text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return SourceLocation(path=path, line=line, column=column, text=text.splitlines()[line - 1] if text else "")
+    return SourceLocation(path=path, line=line, column=column, text=text.split("\n")[line - 1])
 
 
 def _inside(text: str, offset: int, step: str | int) -> int | None:
@@ -240,9 +246,8 @@ def segment_digest(fusion: Fusion) -> str:
         values={fid: replace(value, name="") for fid, value in fusion.values.items()},
         outputs=tuple(replace(output, name="") for output in fusion.outputs),
     )
-    facts = sorted(
-        (fact.symbol, fact.multiple_of, fact.min, fact.max) for fact in fusion.facts if fact.symbol in symbols
-    )
+    promises = ((fact.symbol, fact.multiple_of, fact.min, fact.max) for fact in fusion.facts if fact.symbol in symbols)
+    facts = sorted(promise for promise in promises if promise[1:] != (1, 0, None))
     return hashlib.sha256(f"{print_fusion(nameless)}{facts}".encode()).hexdigest()[:16]
 
 
