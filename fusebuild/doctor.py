@@ -59,7 +59,7 @@ def diagnose(
     findings.append(_data_finding())
     findings += _driver_findings(next((f.found for f in findings if f.name == "nvcc" and f.status == "ok"), ""))
     findings.append(_package_finding("apache-tvm-ffi", "warn", "needed to run artifacts"))
-    findings.append(_package_finding("torch", "ok", "optional: only verify and bench need it"))
+    findings.append(_package_finding("torch", "ok", "optional: only verify, bench and tune need it"))
     findings.append(_runtime_finding())
     findings.append(_cache_finding(environ))
     return tuple(findings)
