@@ -18,9 +18,9 @@ from small_recipes import text_of, whole
 
 from fusebuild.artifact import open_artifact
 from fusebuild.bench.device import Run
-from fusebuild.build import Resources
 from fusebuild.cli import cli
 from fusebuild.errors import UsageError
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.pipeline import compile_recipes
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.neighbours import neighbours
@@ -202,7 +202,7 @@ class TestLimits:
         self, used: tuple[int, int, int], block: tuple[int, int, int], dynamic: int, problem: str
     ) -> None:
         registers, spill, shared = used
-        resources = Resources(registers=registers, spill_bytes=spill, stack_bytes=0, shared_bytes=shared)
+        resources = KernelResources(registers=registers, shared=shared, stack=0, spill_stores=spill, spill_loads=0)
         assert beyond_limits(resources, block, dynamic, SM_90) == problem
 
 

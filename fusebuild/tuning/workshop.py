@@ -18,10 +18,11 @@ from fusebuild.bench.contenders import LENIENCE, as_results, input_sets, our_con
 from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run
 from fusebuild.bench.measure import MOST_SETS, least_bytes
-from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, Resources, build
+from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
 from fusebuild.errors import VerificationError
 from fusebuild.formula import Formula, evaluate
 from fusebuild.ir import Fusion, SegmentFid
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import Plan, as_formula
 from fusebuild.planning import plan_alone
 from fusebuild.recipe import Recipe
@@ -148,7 +149,7 @@ class Workshop:
         requests = [(target, source) for name, source in sources.items() if name not in failed]
         return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
 
-    def _beyond_limits(self, plan: Plan, resources: Mapping[tuple[str, str], Resources]) -> str:
+    def _beyond_limits(self, plan: Plan, resources: Mapping[tuple[str, str], KernelResources]) -> str:
         """What a kernel of ``plan`` takes that it should not; empty where nothing."""
         target = self.bench.target
         launches = plan.targets[0].segments[0].variants[0].launches
@@ -195,17 +196,17 @@ class Workshop:
                 raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
 
 
-def beyond_limits(used: Resources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
+def beyond_limits(used: KernelResources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
     """What a kernel takes that it should not: spilled registers, or more registers or shared memory (static and
     ``dynamic_bytes``) than a block may have; empty where nothing."""
     x, y, z = block
     threads = x * y * z
-    if used.spill_bytes:
-        return f"{used.spill_bytes} bytes of registers spill"
+    if used.spills:
+        return f"{used.spills} bytes of registers spill"
     if used.registers * threads > target.registers:
         return f"{threads} threads of {used.registers} registers are more than {target.registers}"
-    if used.shared_bytes + dynamic_bytes > target.shared_bytes:
-        return f"{used.shared_bytes + dynamic_bytes} bytes of shared memory are more than {target.shared_bytes}"
+    if used.shared + dynamic_bytes > target.shared_bytes:
+        return f"{used.shared + dynamic_bytes} bytes of shared memory are more than {target.shared_bytes}"
     return ""
 
 
