@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
-from device_harness import library
+from device_harness import DEVICE_FOLDER, INCLUDE_FOLDER, find_nvcc, library
 
 from fusebuild.random_ops import draws, philox4x32_10, stretched
 
@@ -72,3 +75,15 @@ def test_bounds_are_met_with_one_rounding(low: float, high: float) -> None:
     assert torch.equal(out, stretched(torch, draw, torch.tensor(low), torch.tensor(high)))
     assert out[0] == torch.tensor(low)
     assert bool(((out >= min(low, high)) & (out <= max(low, high))).all())
+
+
+def test_four_neighbours_take_the_multiplications_of_one_element(tmp_path: Path) -> None:
+    output = tmp_path / "random.ptx"
+    flags = ["-O3", "-std=c++17", "-arch=sm_90", "-ptx", "-I", str(INCLUDE_FOLDER)]
+    subprocess.run([find_nvcc(), *flags, str(DEVICE_FOLDER / "random.cu"), "-o", str(output)], check=True)
+    entries = output.read_text().split(".entry ")[1:]
+    products = {
+        entry.split("(")[0].strip(): entry.count("mul.lo.s64") + entry.count("mul.wide.u32") for entry in entries
+    }
+    assert 20 <= products["uniform"] <= 24
+    assert products["uniform_vectors"] <= products["uniform"]

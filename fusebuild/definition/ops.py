@@ -111,7 +111,9 @@ def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> 
     if op.name in _NULL_ONLY and not _is_absent(bound.pop("dtype", None)):
         raise TypeRuleError(f"{op.name} keeps the dtype of its operand", "cast the operand or the result")
     for parameter in op.parameters:
-        is_missing = parameter.name not in bound or (parameter.kind == "dtype" and _is_absent(bound[parameter.name]))
+        is_missing = parameter.name not in bound or (
+            parameter.kind in ("dtype", "value") and _is_absent(bound[parameter.name])
+        )
         if parameter.default is REQUIRED and is_missing:
             raise TypeRuleError(f"{op.name} needs the argument '{parameter.name}'", _signature(op))
     return bound
