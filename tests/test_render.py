@@ -31,6 +31,7 @@ SHOWN = {
     "adaln_backward": ("registers_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32", "shifted_vec8_int32"),
+    "dropout_add_rmsnorm": ("registers_vec8_int32",),
     "batchnorm_train": ("vec8_int32_split132",),
     "scale_bias_relu": ("rows_vec8_int32",),
     "batchnorm_train_nchw": ("vec8_int32_split3",),

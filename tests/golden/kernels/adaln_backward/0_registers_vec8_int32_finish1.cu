@@ -1,6 +1,6 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: block_x=128 block_y=2 splits=9 reductions=[10, 11] kept=[0, 2] across=[] scaled=[]
+// schedule: block_x=128 block_y=2 splits=9 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] is_last=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
