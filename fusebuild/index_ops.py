@@ -144,6 +144,8 @@ def _pad(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     if len(types) > 1 and not isinstance(types[1], ScalarType):
         raise TypeRuleError("pad takes a scalar value", operand=1)
     widths = pad_widths(tensor.rank, attributes)
+    if taken := [width for pair in widths for width in pair if isinstance(width, int) and width < 0]:
+        raise TypeRuleError(f"pad: {taken[0]} is less than 0", hint="slice takes elements away")
     shape = [
         at_least_zero(total([before, extent, after]))
         for extent, (before, after) in zip(tensor.shape, widths, strict=True)

@@ -1,8 +1,9 @@
 """Random Fusions that look like real ones: what the searches for cuts are compared on.
 
 Each is a few motifs in a row over one or more activations: norms, pieces of softmax, gated activations, statistics of
-rows, columns and whole tensors and what is done with them, two reductions over different axes from one prologue. Sizes
-go from launch-bound to bandwidth-bound. Everything follows from the seed.
+rows, columns and whole tensors and what is done with them, two reductions over different axes from one prologue; and,
+for those who ask for them, motifs that read elements elsewhere: rotated halves, shifts, tables, masks, turned tensors.
+Sizes go from launch-bound to bandwidth-bound. Everything follows from the seed.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ BINARY = ("add", "sub", "mul", "mul", "maximum")
 MARK_CHANCE, DEEP_CHANCE, IN_PLACE_CHANCE = 0.12, 0.2, 0.25
 
 
-def random_fusion(seed: int, most_atoms: int = ATOM_LIMIT) -> Fusion:
-    """The Fusion of ``seed``, after all passes and with dense outputs, of at most ``most_atoms`` atoms."""
+def random_fusion(seed: int, most_atoms: int = ATOM_LIMIT, *, indexed: bool = False) -> Fusion:
+    """The Fusion of ``seed``, after all passes and with dense outputs, of at most ``most_atoms`` atoms. What is
+    ``indexed`` has index ops too; its integer inputs are positions: those of one dim in ``M``, all others in ``N``."""
     rng = random.Random(seed)
     motifs = rng.randint(2, 8)
     while True:
-        fusion = dense_outputs(run_passes(_Maker(rng).fusion(f"random_{seed}", motifs)))
+        fusion = dense_outputs(run_passes(_Maker(rng, indexed=indexed).fusion(f"random_{seed}", motifs)))
         if 1 < atom_count(fusion) <= most_atoms:
             return fusion
         motifs = max(1, motifs - 1)
@@ -55,8 +57,8 @@ def atom_count(fusion: Fusion) -> int:
 class _Maker:
     """Records one Fusion: activations of one shape, motifs that turn some of them into others, and outputs."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
+    def __init__(self, rng: random.Random, *, indexed: bool = False) -> None:
+        self._rng, self._indexed = rng, indexed
         self._shape: tuple[Formula, ...] = ("B", "M", "N") if rng.random() < DEEP_CHANCE else ("M", "N")
         self._narrow = DType.BFLOAT16 if rng.random() < 0.7 else DType.FLOAT
         self._activations: list[Value] = []
@@ -110,7 +112,12 @@ class _Maker:
             self._round_trip,
             self._scaled_by_all,
             self._normed_backward,
+            *(self._index_motifs() if self._indexed else ()),
         ]
+
+    def _index_motifs(self) -> list[Callable[[], None]]:
+        return [self._rotated, self._shifted, self._looked_up, self._chosen, self._masked, self._turned,
+                self._flattened, self._cut]  # fmt: skip
 
     # Motifs: each reads an activation and leaves new activations, or statistics that may become outputs.
 
@@ -195,6 +202,82 @@ class _Maker:
         scaled = self._op("mul", grad, self._vector())
         mean = self._mean(self._op("mul", scaled, x))
         self._keep(self._op("sub", scaled, self._op("mul", x, mean)))
+
+    # Motifs with index ops.
+
+    def _rotated(self) -> None:
+        """Two halves of the rows, one negative, change places."""
+        x, half = self._activation_or_input(), ("floor_div", "N", 2)
+        first, second = self._slice(x, -1, 0, half), self._slice(x, -1, half, "N")
+        halves = (self._op("neg", second), first)
+        turned = self._op("cat", *halves, dim=len(self._shape) - 1)
+        self._keep(self._op("add", self._op("mul", x, self._vector()), turned))
+
+    def _shifted(self) -> None:
+        """The neighbour along some dim, something else at the end."""
+        x, dim = self._activation_or_input(), self._rng.randrange(len(self._shape))
+        is_next, widths = self._rng.random() < 0.5, [(0, 0)] * len(self._shape)
+        widths[dim] = (0, 1) if is_next else (1, 0)
+        flat = tuple(width for pair in reversed(widths) for width in pair)
+        fill = self._builder.constant(self._rng.choice((0.0, 1.5)))
+        longer = self._builder.call("pad", [x, fill], {"pad_widths": flat})[0]
+        moved = self._slice(longer, dim, int(is_next), longer.tensor.shape[dim] if is_next else self._shape[dim])
+        self._keep(self._op(self._rng.choice(BINARY), self._wide(x), self._wide(moved)))
+
+    def _looked_up(self) -> None:
+        """Rows of a table, or of an activation, in the order that an input says."""
+        dim = len(self._shape) - 2
+        index = self._positions((self._shape[dim],))
+        x = self._activation_or_input()
+        found = self._builder.call(self._rng.choice(("take", "index_select")), [x, index], {"dim": dim})[0]
+        self._keep(self._op("add", self._wide(found), self._wide(self._activation())))
+
+    def _chosen(self) -> None:
+        """For each row one of its elements, or for each element another of its row."""
+        dim, x = len(self._shape) - 1, self._activation_or_input()
+        if self._rng.random() < 0.5:
+            index = self._positions((*self._shape[:-1], 1))
+            self._keep(self._op("sub", self._wide(x), self._wide(self._gathered(x, index, dim))))
+        else:
+            self._keep(self._wide(self._gathered(x, self._positions(self._shape), dim)))
+
+    def _gathered(self, x: Value, index: Value, dim: int) -> Value:
+        return self._builder.call(self._rng.choice(("gather", "take_along_axis")), [x, index], {"dim": dim})[0]
+
+    def _masked(self) -> None:
+        x = self._wide(self._activation())
+        self._keep(self._op(self._rng.choice(("triu", "tril")), x, diagonal=self._rng.randint(-2, 2)))
+
+    def _turned(self) -> None:
+        """A tensor that comes with two dims changed over."""
+        order = list(range(len(self._shape)))
+        order[-1], order[-2] = order[-2], order[-1]
+        other = self._op("permute", self._input(tuple(self._shape[dim] for dim in order)), permutation=tuple(order))
+        self._keep(self._op(self._rng.choice(BINARY), self._wide(self._activation()), self._wide(other)))
+
+    def _flattened(self) -> None:
+        """Seen as one dim for a while."""
+        x = self._activation_or_input()
+        flat = self._op("reshape", x, shape=(("mul", *self._shape),))
+        self._keep(self._op("reshape", self._op(self._rng.choice(UNARY), flat), shape=self._shape))
+
+    def _cut(self) -> None:
+        """A statistic of every other column, or of the first rows."""
+        x = self._activation_or_input()
+        if self._rng.random() < 0.5:
+            part = self._slice(x, -1, 0, "N", step=2)
+        else:
+            part = self._slice(x, -2, 0, ("floor_div", "M", 2))
+        self._others.append(self._reduce("sum", self._wide(part), self._rows()))
+
+    def _slice(self, x: Value, dim: int, first: Formula, end: Formula, step: int = 1) -> Value:
+        starts, ends, steps = [0] * len(self._shape), [*self._shape], [1] * len(self._shape)
+        starts[dim], ends[dim], steps[dim] = first, end, step
+        named = {"start_indices": tuple(starts), "end_indices": tuple(ends), "strides": tuple(steps)}
+        return self._builder.call("slice", [x], named)[0]
+
+    def _positions(self, shape: tuple[Formula, ...]) -> Value:
+        return self._input(shape, self._rng.choice((DType.INT64, DType.INT32)))
 
     # The parts of motifs.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,21 @@ def test_any_fusion_is_planned_and_computes_the_same_in_segments(fusion: Fusion)
     check_numbers(segmented)
 
 
+@pytest.mark.parametrize("number", range(0, max(20, EXAMPLES // 10)))
+def test_fusions_with_index_ops_are_planned(number: int) -> None:
+    segmented = segment(random_fusion(number, indexed=True), SM_90)
+    check_order(segmented)
+    check_maps(segmented)
+    check_plan(segmented)
+
+
+def with_ranges(text: str) -> str:
+    """The recipe ``text`` of a random Fusion, its integer inputs drawn from where they may point."""
+    inputs, body, rest = text.partition("body: |\n")
+    inputs = re.sub(r": (int\d+\[[^],]*\])$", r': {type: "\1", range: [0, M]}', inputs, flags=re.MULTILINE)
+    return re.sub(r": (int\d+\[.*\])$", r': {type: "\1", range: [0, N]}', inputs, flags=re.MULTILINE) + body + rest
+
+
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory, compilers: None) -> list[Path]:
     """Artifacts for the CPU of some Fusions that look like real ones, at sizes that a CPU can do."""
@@ -93,10 +109,10 @@ def sample(tmp_path_factory: pytest.TempPathFactory, compilers: None) -> list[Pa
     paths = []
     for number in range(ON_THE_CPU):
         path = folder / f"random_{number}.yaml"
-        chance, fusion = random.Random(number), random_fusion(number)
+        chance, fusion = random.Random(number), random_fusion(number, indexed=number % 2 == 1)
         symbols = sorted({str(binding.extent) for binding in fusion.extents if isinstance(binding.extent, str)})
         cases = tuple({symbol: chance.choice(SMALL_SIZES) for symbol in symbols} for _ in range(3))
-        path.write_text(str(RecipeText(replace(fusion, cases=cases))))
+        path.write_text(with_ranges(str(RecipeText(replace(fusion, cases=cases)))))
         paths.append(path)
     compile_recipes(paths, [TARGETS["host"]], folder / "build", jobs=2)
     return [folder / "build" / f"{path.stem}.fuse" for path in paths]

@@ -154,6 +154,8 @@ ERRORS: list[tuple[str, Sequence[Operand], dict[str, Any], str, str, int | None]
      "slice: the stride of dim 0 is M", "strides are integers from 1 up", None),
     ("slice", [MATRIX], {"start_indices": (0, 5), "end_indices": ("M", 3)},
      "slice: dim 1 starts at 5 and ends at 3, before it", "", None),
+    ("pad", [MATRIX, 0], {"pad_widths": (1, -2)}, "pad: -2 is less than 0", "slice takes elements away",
+     None),
     ("pad", [MATRIX, 0], {"pad_widths": (1,)}, "pad: pad_widths has 1 entry for 2 dims",
      "two for each padded dim, the last dim first", None),
     ("pad", [MATRIX, 0], {"pad_widths": (1, 1, 1, 1, 1, 1)}, "pad: pad_widths has 6 entries for 2 dims",
