@@ -1,4 +1,4 @@
-"""Is an object file whole? Bounds and symbols of 64-bit little-endian ELF, the format of cubins and shared objects.
+"""Is an object file whole, and what is in it? 64-bit little-endian ELF, the format of cubins and shared objects.
 
 A compiler on a full disk can exit 0 and leave a truncated object (measured with ``nvcc -cubin``), so nothing here
 trusts a header: every offset is checked against the length of the data before it is followed.
@@ -20,6 +20,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
 _STRING_TABLE, _NO_BITS, _NULL = 3, 8, 0
 _LOCAL_BINDING, _FILE_TYPE = 0, 4
+_PROGRAM, _LOADED = 1, 2  # SHT_PROGBITS, SHF_ALLOC
 
 
 class _NotWholeError(Exception):
@@ -49,6 +50,16 @@ def path_dependent_symbol(data: bytes) -> str:
     ``data`` must be whole.
     """
     return next((name for name, _ in sorted(_defined_symbols(data, (CUDA_MACHINE,))) if "_INTERNAL_" in name), "")
+
+
+def loaded_sections(data: bytes) -> tuple[bytes, ...]:
+    """The contents of the sections of ``data`` that a program runs or reads: instructions and constants, and no names.
+
+    Two kernels that have the same, and as many registers, do the same in the same time. ``data`` must be whole.
+    """
+    header = _HEADER.unpack_from(data)
+    table = _entries(data, _SECTION, header[10], header[16])
+    return tuple(data[each[4] : each[4] + each[5]] for each in table if each[1] == _PROGRAM and each[2] & _LOADED)
 
 
 def _defined_symbols(data: bytes, machines: tuple[int, ...]) -> set[tuple[str, int]]:

@@ -27,10 +27,10 @@ from fusebuild.schedule.neighbours import neighbours
 from fusebuild.schedule.pointwise import PointwiseHeuristics, PointwiseScheduler
 from fusebuild.target import TARGETS
 from fusebuild.tuned import Entry, encode_tuned, read_tuned
-from fusebuild.tuning import Place, Row, TuneOptions, TuneReport, find_place, tune_recipes
-from fusebuild.tuning.place import HostDevice, own_target
+from fusebuild.tuning import Place, Row, TuneOptions, TuneReport, find_place, tune_recipes, workshop
+from fusebuild.tuning.place import EXECUTIONS, HostDevice, own_target
 from fusebuild.tuning.search import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, is_win, search
-from fusebuild.tuning.workshop import TURNS, WARM_UP, beyond_limits
+from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
 from fusebuild.verification import Limits, verify_artifact
 
 torch = pytest.importorskip("torch")
@@ -241,7 +241,7 @@ class TestPlace:
         run = place.device.captured([lambda: called.append(1), lambda: called.append(2)])
         assert called == [1, 2]
         (taken,) = place.device.milliseconds(lambda: called.append(3), [run])
-        assert called == [1, 2, 1, 2]
+        assert called == [1, 2] * (1 + EXECUTIONS)
         assert taken >= 0.0
 
 
@@ -249,6 +249,13 @@ SUMMED = text_of(
     {"x": "float[M, N]"}, "y = x * 0.5\nz = sum(segment_set(y), dims=[1])", {"y": "float", "z": "float"},
     name="summed", cases="M: 8, N: 64",
 )  # fmt: skip
+
+
+class EvenDevice(HostDevice):
+    """Everything takes a millisecond."""
+
+    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+        return [1.0 for _ in runs]
 
 
 class SteppedDevice(HostDevice):
@@ -347,14 +354,10 @@ class TestARun:
         assert after.entries == (*read.entries, other)
 
     def test_a_file_with_nothing_left_to_say_is_removed(self, tuned: Tuned, tmp_path: Path) -> None:
-        class Even(HostDevice):
-            def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-                return [1.0 for _ in runs]
-
         folder, _, _ = tuned
         (tmp_path / "summed.yaml").write_text(SUMMED)
         (tmp_path / "summed.tuned.json").write_bytes((folder / "summed.tuned.json").read_bytes())
-        report = tuned_with(tmp_path, Even("host"), out=folder / "build", budget=1)
+        report = tuned_with(tmp_path, EvenDevice("host"), out=folder / "build", budget=1)
         assert report.written == (tmp_path / "summed.tuned.json",)
         assert not (tmp_path / "summed.tuned.json").exists()
         assert [(row.win, dict(row.changed)) for row in report.rows] == [(0.0, {}), (0.0, {})]
@@ -392,6 +395,36 @@ class TestARun:
         tuned_with(tuned[0], device, budget=1)
         first = device.orders[: WARM_UP + TURNS]
         assert first == [0, 1] * ((WARM_UP + TURNS) // 2)
+
+
+class TestWhatIsNotTried:
+    def test_what_the_compiler_makes_the_same_code_of(self, compilers: None, tmp_path: Path) -> None:
+        """On the CPU it does not matter how many blocks a multiprocessor shall hold."""
+        (tmp_path / "summed.yaml").write_text(
+            text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "float"}, name="summed", cases="M: 4096")
+        )
+        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=16).rows
+        assert row.refused == (SAME_CODE,)
+        assert row.tried == 4  # more and fewer threads, more and fewer vectors of each
+
+    def test_what_does_not_compile(self, compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The others are tried all the same."""
+        (tmp_path / "summed.yaml").write_text(SUMMED)
+        real = workshop.build
+
+        def broken(requests: Any, *rest: Any, **named: Any) -> Any:
+            texts = {kernel.text for _, kernel in requests}
+            bad = [text for text in texts if "kUnroll = 4;" in text]
+            changed = [
+                (target, replace(kernel, text="#error no such luck\n" if kernel.text in bad else kernel.text))
+                for target, kernel in requests
+            ]
+            return real(changed, *rest, **named)
+
+        monkeypatch.setattr(workshop, "build", broken)
+        first = tuned_with(tmp_path, EvenDevice("host"), budget=16).rows[0]
+        assert any("#error no such luck" in reason for reason in first.refused)
+        assert first.tried >= 3
 
 
 class TestCommand:

@@ -25,6 +25,7 @@ from fusebuild.schedule.choice import (
     Tuned,
     decide,
     decision,
+    fewer_blocks,
     require,
     require_at_most,
     require_block,
@@ -89,16 +90,18 @@ class InnerOuterChoice(Choice):
         return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
 
     def stepped(self, knob: str, value: int) -> Self:
-        """The grid keeps filling the GPU once: larger blocks are fewer, and more blocks on a multiprocessor more."""
+        """The grid keeps filling the GPU once: with as many blocks as a multiprocessor has registers for. Threads that
+        have more to do at once need more of them."""
         changed = replace(self, **{knob: value})
-        if knob == "threads_per_row" and value <= WARP:
-            changed = replace(changed, rows_per_block=max(1, self.threads.block // value))
-        elif knob == "threads_per_row":
-            changed = replace(changed, rows_per_block=1)
+        if knob == "threads_per_row":
+            rows = max(1, self.threads.block // value) if value <= WARP else 1
+            changed = replace(changed, rows_per_block=rows)
         if knob in ("threads_per_row", "rows_per_block"):
-            blocks = max(1, self.min_blocks * self.threads.block // changed.threads.block)
+            blocks = fewer_blocks(self.min_blocks, self.threads.block, changed.threads.block)
             changed = replace(changed, min_blocks=blocks)
-        if knob == "splits":
+        if knob == "at_once" and value > self.at_once:
+            changed = replace(changed, min_blocks=max(1, self.min_blocks // 2))
+        if knob in ("splits", "groups"):
             return changed
         return replace(changed, splits=max(1, self.splits * changed.min_blocks // self.min_blocks))
 

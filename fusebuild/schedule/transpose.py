@@ -22,6 +22,7 @@ from fusebuild.schedule.choice import (
     Tuned,
     decide,
     decision,
+    fewer_blocks,
     require,
     require_blocks,
     require_power_of_two,
@@ -65,10 +66,13 @@ class TransposeChoice(Choice):
     min_blocks: int
 
     def stepped(self, knob: str, value: int) -> Self:
-        """A multiprocessor keeps its threads, in larger or smaller blocks."""
+        """Threads that have more of a tile need more registers, so that fewer blocks fit."""
+        changed = replace(self, **{knob: value})
         if knob == "threads":
-            return replace(self, threads=value, min_blocks=max(1, self.min_blocks * self.threads // value))
-        return replace(self, **{knob: value})
+            return replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, value))
+        if knob == "tile" and value > self.tile:
+            return replace(changed, min_blocks=max(1, self.min_blocks // 2))
+        return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

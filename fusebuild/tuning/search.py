@@ -94,7 +94,7 @@ def search(
         _race_all(state, fresh[: budget - state.tried], track)
     turns = track.race(first, state.best)
     heuristic, best = (statistics.median(times) for times in zip(*turns, strict=True))
-    if state.best is not first and not is_win(turns):
+    if state.best is first or not is_win(turns):
         state.best, best = first, heuristic
     return Outcome(
         best=state.best.variant,

@@ -19,6 +19,7 @@ from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run
 from fusebuild.bench.measure import MOST_SETS, least_bytes
 from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
+from fusebuild.elf import loaded_sections
 from fusebuild.errors import VerificationError
 from fusebuild.formula import Formula, evaluate
 from fusebuild.ir import Fusion, SegmentFid
@@ -40,6 +41,9 @@ TURNS = 20
 """Turns of a round."""
 WARM_UP = 2
 """Turns before a round that are not counted."""
+
+SAME_CODE = "the compiler makes the same code of it"
+"""Why a variant is not raced that differs in what it asks of the compiler alone."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +79,7 @@ class Workshop:
     case: Mapping[str, int]
     _made: list[int] = field(default_factory=list)
     _expected: list[Sequence[Any]] = field(default_factory=list)
+    _launched: list[object] = field(default_factory=list)
 
     def rivals(self, variants: Sequence[VariantSpec]) -> Sequence[Rival]:
         """The first variant of all is the heuristics' own: it is never refused, and the others have to give what it
@@ -89,6 +94,8 @@ class Workshop:
             refused = next((failed[kernel] for kernel in kernels if kernel in failed), "")
             if not refused and not is_first:
                 refused = self._beyond_limits(plan, built.resources)
+            if not refused and not self._is_new(plan, built):
+                refused = SAME_CODE
             run = None if refused else self._run(variant, plan, kernels, built)
             if refused:
                 logger.info("%s %s: not tried: %s", self.segment.fusion.name, _knobs(variant), refused)
@@ -162,6 +169,21 @@ class Workshop:
                 return problem
         return ""
 
+    def _is_new(self, plan: Plan, built: BuildResult) -> bool:
+        """Whether no earlier variant launched the same machine code in the same way."""
+        target = self.bench.target.name
+        launched = tuple(
+            (
+                _code(built.objects[target, launch.kernel], launch.kernel),
+                built.resources.get((target, launch.kernel)),
+                (launch.grid, launch.block, launch.shared_bytes),
+            )
+            for launch in plan.targets[0].segments[0].variants[0].launches
+        )
+        is_new = launched not in self._launched
+        self._launched.append(launched)
+        return is_new
+
     def _run(self, variant: VariantSpec, plan: Plan, kernels: Mapping[str, Kernel], built: BuildResult) -> Run:
         """``variant`` ready to run on all sets, after its results were compared."""
         target, device = self.bench.target, self.bench.device
@@ -194,6 +216,11 @@ class Workshop:
             if not verdict.ok:
                 message = f"{output.name} is another one than that of the heuristics' choice"
                 raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
+
+
+def _code(path: Path, kernel: str) -> tuple[bytes, ...]:
+    """What the object of ``kernel`` does, whatever the kernel is called."""
+    return loaded_sections(path.read_bytes().replace(kernel.encode(), bytes(len(kernel))))
 
 
 def beyond_limits(used: KernelResources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
