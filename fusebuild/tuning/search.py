@@ -10,7 +10,7 @@ three quarters of them round after round is less likely than one in a million.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,8 +42,8 @@ class Rival:
 class Track(Protocol):
     """Where variants are compiled and timed; tests bring one with a clock of its own."""
 
-    def rivals(self, variants: Sequence[VariantSpec]) -> Sequence[Rival]:
-        """``variants`` in their order, each compiled and ready to run or refused."""
+    def rivals(self, variants: Sequence[VariantSpec]) -> Iterable[Rival]:
+        """``variants`` in their order, each compiled and ready to run or refused; memory is taken as they come up."""
         ...
 
     def race(self, best: Rival, challenger: Rival) -> Turns:

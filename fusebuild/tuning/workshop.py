@@ -7,7 +7,7 @@ the device's cache together, each with outputs of its own, as ``fusebuild bench`
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -81,14 +81,15 @@ class Workshop:
     _expected: list[Sequence[Any]] = field(default_factory=list)
     _launched: list[object] = field(default_factory=list)
 
-    def rivals(self, variants: Sequence[VariantSpec]) -> Sequence[Rival]:
-        """The first variant of all is the heuristics' own: it is never refused, and the others have to give what it
-        gives. Raises :class:`VerificationError` where one does not and :class:`BuildError` where it does not compile.
+    def rivals(self, variants: Sequence[VariantSpec]) -> Iterator[Rival]:
+        """All are compiled at once, and made ready to run one by one.
+
+        The first variant of all is the heuristics' own: it is never refused, and the others have to give what it gives.
+        Raises :class:`VerificationError` where one does not and :class:`BuildError` where the first does not compile.
         """
         target, name = self.bench.target, Path(self.recipe.path).name
         planned = [plan_alone(self.segment, variant, target, name) for variant in variants]
         built, failed = self._built([kernels for _, kernels in planned])
-        found = []
         for variant, (plan, kernels) in zip(variants, planned, strict=True):
             is_first = not self._expected
             refused = next((failed[kernel] for kernel in kernels if kernel in failed), "")
@@ -99,8 +100,7 @@ class Workshop:
             run = None if refused else self._run(variant, plan, kernels, built)
             if refused:
                 logger.info("%s %s: not tried: %s", self.segment.fusion.name, _knobs(variant), refused)
-            found.append(Rival(variant=variant, run=run, refused=refused))
-        return found
+            yield Rival(variant=variant, run=run, refused=refused)
 
     def race(self, best: Rival, challenger: Rival) -> Turns:
         """Both in turns, each first in every other one."""
