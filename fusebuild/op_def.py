@@ -47,7 +47,8 @@ class OpDef:
     """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
     of a reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it
     reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are.
-    ``check`` sees the operands that are known now, None for the others, and raises like ``infer``."""
+    ``is_random`` marks what draws numbers. ``check`` sees the operands that are known now, None for the others, and
+    raises like ``infer``."""
 
     name: str
     kind: Kind
@@ -60,6 +61,7 @@ class OpDef:
     functor: str = ""
     running: str = ""
     results: int = 1
+    is_random: bool = False
     check: Callable[[Sequence[Literal | tuple[int, ...] | None]], None] | None = None
 
     @property

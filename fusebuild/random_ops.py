@@ -170,12 +170,13 @@ _SEEDS = Parameter(name="rng_seed"), Parameter(name="rng_offset", default=0)
 RANDOM = (
     _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index),
     _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform,
-            computes_in=DType.INT64, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws),
+            computes_in=DType.INT64, is_random=True, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws),
     _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between,
             computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})", reference=stretched),
-    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform),
-    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like),
+    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform,
+            is_random=True),
+    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like, is_random=True),
     _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, results=2,
-            check=_check_probability),
+            is_random=True, check=_check_probability),
 )  # fmt: skip
 """The ops of this module, for :data:`fusebuild.ops.OPS`."""

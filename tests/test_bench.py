@@ -228,6 +228,10 @@ def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path
     texts["even"] = SCALED.replace("scaled", "even").replace("inputs:", "extents:\n  N: {multiple_of: 2}\ninputs:")
     texts["uncased"] = SCALED.replace("scaled", "uncased").partition("cases:")[0]
     texts["constant"] = text_of({"x": "float[3]"}, "y = exp(x)", {"y": "float"}, name="constant")
+    for name, reference in (("drawn", ""), ("drawn_right", "F.dropout(x, 0.5)"), ("drawn_wrong", "F.dropout(x, 0.9)")):
+        section = f"bench:\n  reference: {reference}\n" if reference else ""
+        texts[name] = text_of({"x": "float[M, N]"}, "y, kept = dropout(x, 0.5, seed)", {"y": "float", "kept": "bool"},
+                              name=name, scalars={"seed": "int64"}, cases="M: 64, N: 128") + section  # fmt: skip
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
     compile_recipes([folder], [TARGETS["host"]], folder / "build", jobs=2)
@@ -300,6 +304,15 @@ class TestMeasuring:
         found = measured(artifacts, "wrong", FakeDevice([2.0, 1.0, 0.5]))
         assert set(found.missing) == {"eager", "compile"}
         assert found.missing["eager"].startswith("the reference is another y: error ")
+
+    @pytest.mark.parametrize("name", ["drawn", "drawn_right"])
+    def test_random_numbers_of_torch_need_only_be_distributed_alike(self, artifacts: Path, name: str) -> None:
+        assert measured(artifacts, name).missing == {}
+
+    def test_random_numbers_of_another_distribution_are_not_measured(self, artifacts: Path) -> None:
+        why = "the reference is another y: it is distributed otherwise"
+        found = measured(artifacts, "drawn_wrong", FakeDevice([2.0, 1.0, 0.5]))
+        assert found.missing == {"eager": why, "compile": why}
 
     def test_a_reference_that_raises_is_reported_with_its_reason(self, artifacts: Path) -> None:
         found = measured(artifacts, "raising", FakeDevice([2.0, 1.0, 0.5]))

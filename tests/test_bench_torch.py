@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 from fusebuild.bench.contenders import as_results  # noqa: E402
 from fusebuild.bench.torch_expression import expression_module  # noqa: E402
 from fusebuild.bench.torch_module import divide, reciprocal_root, square_root, torch_module  # noqa: E402
+from fusebuild.bench.torch_random import random_fids, same_distribution  # noqa: E402
 from fusebuild.builder import FusionBuilder  # noqa: E402
 from fusebuild.errors import NoReferenceError  # noqa: E402
 from fusebuild.ir import DType, Fusion  # noqa: E402
@@ -34,7 +35,9 @@ NO_REFERENCE = {"argmax", "logsumexp", "welford"}
 BOOL, I32, I64, BF16, F32, F64 = (
     DType.BOOL, DType.INT32, DType.INT64, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE,
 )  # fmt: skip
-POINTWISE = sorted(op.name for op in OPS.values() if op.kind is Kind.POINTWISE and op.name not in ("cast", "imag"))
+OTHERWISE = {"cast", "imag", "philox_uniform", "uniform_between"}
+"""Pointwise ops that take operands of certain dtypes, or none at all."""
+POINTWISE = sorted(op.name for op in OPS.values() if op.kind is Kind.POINTWISE and op.name not in OTHERWISE)
 OF_INTEGERS = {op for op in POINTWISE if op.startswith(("bitwise", "logical_right")) or op == "gcd"}
 
 
@@ -47,13 +50,18 @@ def clones(inputs: Sequence[Any]) -> list[Any]:
 
 
 def check(fusion: Fusion, inputs: Sequence[Any], module: Any = None) -> None:
-    """The module's results are the oracle's, in dtype as well, and what it overwrites holds them too."""
+    """The module's results are the oracle's, in dtype as well, and what it overwrites holds them too; what follows from
+    random numbers is distributed like the oracle's."""
     module = torch_module(fusion) if module is None else module
     wanted, own = evaluate(fusion, inputs), clones(inputs)
     results = module(*own)
     assert len(results) == len(wanted)
     for output, got, want in zip(fusion.outputs, results, wanted, strict=True):
         assert got.dtype == want.dtype
+        if output.fid in random_fids(fusion):
+            assert got.shape == want.shape
+            assert same_distribution(got, want), output.name
+            continue
         bound = 8 * bound_for(fusion, output.fid)  # sums in another order, and torch's own variance
         assert compare(got, want, fusion.value(output.fid).dtype, bound=bound).ok, output.name
         if output.alias is not None:
@@ -189,6 +197,50 @@ class TestOps:
 def check_accepted(op: str, inputs: Sequence[tuple[DType, tuple[Any, ...]]], **named: Any) -> None:
     fusion = one_op(op, inputs, **named)
     check(fusion, random_inputs(fusion, EXTENTS, seed=1))
+
+
+class TestRandomNumbers:
+    INPUTS = {"x": "float[M, N]", "h": "bfloat16[N]"}  # noqa: RUF012
+    SCALARS = {"seed": "int64", "p": "{dtype: double, value: 0.25}"}  # noqa: RUF012
+
+    @pytest.mark.parametrize(
+        ("body", "outputs"),
+        [
+            ("u = rand_like(x, seed)", {"u": "float"}),
+            ("u = rand_like(h, seed)", {"u": "bfloat16"}),
+            ("u = uniform(-1.0, p, [M, 2, N], seed, dtype=half)", {"u": "half"}),
+            ("y, m = dropout(x, p, seed)", {"y": "float", "m": "bool"}),
+            ("y, m = dropout(h, 0.9, seed)", {"y": "bfloat16", "m": "bool"}),
+            ("y = linear_index([M, N]) + x", {"y": "float"}),
+        ],
+    )
+    def test_torchs_are_distributed_like_ours(self, body: str, outputs: dict[str, str]) -> None:
+        used = "".join(f"\n_ = set({name})" for name in ("x", "h", "seed", "p"))
+        fusion = recipe_of(text_of(self.INPUTS, body + used, outputs, scalars=self.SCALARS)).fusion
+        torch.manual_seed(0)
+        check(fusion, random_inputs(fusion, {"M": 64, "N": 512}, seed=1))
+
+    def test_other_distributions_are_told_apart(self) -> None:
+        generator = torch.Generator().manual_seed(1)
+        u, v = torch.rand(2, 100_000, generator=generator)
+        assert same_distribution(u, v)
+        assert not same_distribution(u, v + 0.01)
+        assert not same_distribution(u, (v - 0.5) * 1.1 + 0.5)
+        assert not same_distribution(u >= 0.1, v >= 0.11)
+        assert same_distribution(torch.ones(3), torch.ones(3))
+        assert not same_distribution(torch.ones(3), torch.full((3,), 1.1))
+
+    def test_the_draws_of_our_counter_have_no_torch_function(self) -> None:
+        text = text_of({"x": "int64[N]"}, "u = philox_uniform(x, 1)", {"u": "float"})
+        with pytest.raises(NoReferenceError) as caught:
+            torch_module(recipe_of(text).fusion)
+        (found,) = caught.value.diagnostics
+        assert found.message == "torch cannot be asked for the random numbers of philox_uniform"
+
+    def test_bounds_are_met_as_the_oracle_meets_them(self) -> None:
+        text = text_of({"x": "float[N]"}, "u = uniform_between(x, -2.0, s)", {"u": "float"}, scalars={"s": "double"})
+        fusion = recipe_of(text).fusion
+        check(fusion, random_inputs(fusion, {"N": 99}, seed=1))
 
 
 class TestNumbers:

@@ -119,14 +119,17 @@ def _torch_contender(
 
 
 def _require_same_results(module: Callable[..., Any], plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> None:
-    """Raise :class:`VerificationError` unless the module's results are our first outputs, in order."""
+    """Raise :class:`VerificationError` unless the module's results are our first outputs, in order. What follows from
+    random numbers need only be distributed like ours."""
+    from fusebuild.bench.torch_random import random_fids, same_distribution
+
     overwritten = {output.alias for output in fusion.outputs}
 
     def results(run: Callable[..., Any]) -> tuple[Any, ...]:
         pairs = zip(fusion.inputs, inputs, strict=True)
         return as_results(run(*[value.clone() if fid in overwritten else value for fid, value in pairs]))
 
-    ours, theirs = results(plan), results(module)
+    ours, theirs, drawn = results(plan), results(module), random_fids(fusion)
     if len(theirs) > len(ours):
         raise VerificationError(f"the reference has {len(theirs)} results, the fusion {len(ours)} outputs")
     for output, own, other in zip(fusion.outputs, ours, theirs, strict=False):
@@ -136,6 +139,10 @@ def _require_same_results(module: Callable[..., Any], plan: LoadedPlan, fusion: 
         if other.numel() != own.numel():
             shapes = f"{tuple(other.shape)} for {output.name}, which is {tuple(own.shape)}"
             raise VerificationError(f"the reference gives {shapes}")
+        if output.fid in drawn:
+            if not same_distribution(other.reshape(own.shape), own):
+                raise VerificationError(f"the reference is another {output.name}: it is distributed otherwise")
+            continue
         verdict = compare(other.reshape(own.shape), own, dtype, bound=LENIENCE * bound_for(fusion, output.fid))
         if not verdict.ok:
             raise VerificationError(f"the reference is another {output.name}: error {verdict.error:.1e}")

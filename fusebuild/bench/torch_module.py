@@ -19,6 +19,7 @@ from torch import fx
 
 from fusebuild.bench.torch_graph import Argument, TorchGraph
 from fusebuild.bench.torch_indexing import INDEXING
+from fusebuild.bench.torch_random import RANDOM
 from fusebuild.errors import NoReferenceError
 from fusebuild.formula import product
 from fusebuild.ir import DType, Expr, Fusion, Value
@@ -30,7 +31,8 @@ from fusebuild.reference import torch_dtype
 def torch_module(fusion: Fusion) -> fx.GraphModule:
     """``fusion`` as a module that takes its inputs in order and returns a tuple of its outputs.
 
-    Raises :class:`NoReferenceError` naming the op that has no torch form: a reduction or scan with a lambda.
+    Random numbers are torch's own (see :mod:`fusebuild.bench.torch_random`). Raises :class:`NoReferenceError` naming
+    the op that has no torch form: a reduction or scan with a lambda, or ``philox_uniform`` itself.
     """
     writer = _Writer(fusion)
     for expr in fusion.exprs:
@@ -425,6 +427,15 @@ def _moved(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Arg
     return [INDEXING[expr.op](writer.graph, expr, [writer.whole(fid) for fid in expr.inputs], values[0])]
 
 
+def _random(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
+    given = [writer.whole(fid) for fid in expr.inputs]
+    return RANDOM[expr.op](writer.graph, given, writer.shape(values[0]), values[0])
+
+
+def _philox(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
+    raise NoReferenceError.at(expr.location, "torch cannot be asked for the random numbers of philox_uniform")
+
+
 def _keeps(expr: Expr) -> bool:
     return bool(expr.attribute("keepdim"))
 
@@ -450,6 +461,8 @@ _SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument
     "logsumexp": _logsumexp,
     "online_softmax_statistics": _softmax_statistics,
     **dict.fromkeys(INDEXING, _moved),
+    **dict.fromkeys(RANDOM, _random),
+    "philox_uniform": _philox,
     "full": _full,
     "iota": _iota,
     "size": _size,

@@ -26,10 +26,6 @@ CONE_LIMIT = 256
 """Exprs of a cone that are looked at: what lies further up is never the cheaper cut."""
 
 RECOMPUTABLE = frozenset({Kind.POINTWISE, Kind.VIEW, Kind.CREATION})
-COMPUTED_ONCE = frozenset({"segment_set", "philox_uniform"})
-"""Ops of those kinds that no second task holds: cuts that were asked for, and random numbers, which take arithmetic for
-as long as reading a few of them takes."""
-
 SHARES = 2520
 """Bytes are counted in parts of this size, so that a write divides evenly among up to ten readers."""
 
@@ -147,7 +143,8 @@ def _recomputable_source(draft: Draft, fid: int) -> int | None:
 def is_recomputable(draft: Draft, index: int) -> bool:
     """True for an expr of the scope that a second task may hold."""
     expr = draft.problem.dependencies.fusion.exprs[index]
-    return index in draft.home and op_of(expr).kind in RECOMPUTABLE and expr.op not in COMPUTED_ONCE
+    op = op_of(expr)
+    return index in draft.home and op.kind in RECOMPUTABLE and not op.is_random and expr.op != "segment_set"
 
 
 def _graph(draft: Draft, name: int, cone: dict[int, None], unreadable: frozenset[int]) -> nx.DiGraph:
