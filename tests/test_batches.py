@@ -137,6 +137,14 @@ class TestOneElementOfARow:
         assert f"  if (has{total}) {{\n" in loop.split("  }\n", 1)[1]
         assert "where" not in loop
 
+    @pytest.mark.parametrize("width", ["N", "8191"])
+    def test_where_nothing_else_is_asked_of_a_row_there_is_no_loop(self, width: str) -> None:
+        inputs = {"x": f"bfloat16[M, {width}]", "at": "int64[M, 1]", "one": "float[N]"}
+        body = f"y = sum(where(iota({width}) == at, x, 0.0), dims=[1])\nz = one + 1.0"
+        text = kernel_of(inputs, body, {"y": "float", "z": "float"})
+        assert re.search(r"const bool has\d+ = lane == 0", text)
+        assert "for (" not in text
+
     def test_of_a_share_the_block_that_has_it_reads_it(self) -> None:
         text = kernel_of(PLACED, "y = sum(where(at == iota(N), x, 0.0), dims=[1])", {"y": "float"}, "M: 2, N: 131072")
         assert re.search(r"const bool has\d+ = lane == 0 && t1 >= 0 && t1 >= begin && t1 < end;\n", text)

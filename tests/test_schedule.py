@@ -272,6 +272,11 @@ class TestReduction:
         assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=8, rows=16), splits=1)
         assert launch.grid == (("ceil_div", "M", 16), 1, 1)
 
+    def test_blocks_of_long_rows_share_a_multiprocessor(self) -> None:
+        for columns in (16384, 65536, 10**6):
+            (launch,) = variants("reduction", ROW_SUM, M=8192, N=columns)[0].launches
+            assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=1)
+
     def test_a_full_reduction_is_split_and_finished_in_order(self) -> None:
         variant = variants("reduction", FULL_SUM, M=16384, N=8192)[0]
         assert variant.name == "vec4_int32_split528"

@@ -73,9 +73,9 @@ from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
-SHARED_BY_ROWS = 256
-"""Threads of a row at most where there are many: several blocks share a multiprocessor then, and while one combines its
-threads' results, others read."""
+MOST_THREADS = 256
+"""Threads of a row at most: several blocks share a multiprocessor then, and while one combines its threads' results,
+others read."""
 MAX_SPLITS = 1024
 COLUMN_THREADS = 256
 """Threads of a block that combines columns of states: reduce.cuh's kColumnStorageBytes hold their partial ones."""
@@ -220,8 +220,7 @@ class _Planner:
         return replace(variant, decision=decision(way, choice, self.tuned))
 
     def _propose_inner(self, rows: Formula, columns: int, vec: int) -> InnerChoice:
-        are_many = hint(rows, self.sizes) >= self.target.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
-        threads = row_threads(columns, vec, 8, SHARED_BY_ROWS if are_many else MAX_THREADS)
+        threads = row_threads(columns, vec, 8, MOST_THREADS)
         splits = _splits(self.target, hint(threads.grid(rows), self.sizes), columns // (256 * vec * 4))
         if splits > 1:
             threads = RowThreads(per_row=256, rows=1)
