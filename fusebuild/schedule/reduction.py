@@ -221,9 +221,9 @@ class _Planner:
 
     def _propose_inner(self, rows: Formula, columns: int, vec: int) -> InnerChoice:
         threads = row_threads(columns, vec, 8, MOST_THREADS)
-        splits = _splits(self.target, hint(threads.grid(rows), self.sizes), columns // (256 * vec * 4))
+        splits = _splits(self.target, hint(threads.grid(rows), self.sizes), columns // (MOST_THREADS * vec * 4))
         if splits > 1:
-            threads = RowThreads(per_row=256, rows=1)
+            threads = RowThreads(per_row=MOST_THREADS, rows=1)
         return InnerChoice(
             threads_per_row=threads.per_row,
             rows_per_block=threads.rows,
