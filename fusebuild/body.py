@@ -273,7 +273,7 @@ class Body(Statements):
         size = self.size(axes)
         if size == "1":
             return index
-        return f"{_factor(index)} * {f'int64_t({size})' if size.isdigit() else size}"
+        return f"{_factor(index)} * {_wide(size)}"
 
     def _horner(self, group: Group, axes: Sequence[int]) -> str:
         text = self.coordinate(group, axes[0])
@@ -286,20 +286,14 @@ class Body(Statements):
         return " + ".join(self._term(access, axis, self.coordinate(group, axis)) for group, axis in axes) or "0"
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
+        """``coordinate`` times the stride, in 64 bits: a tensor may be far longer than the part that is indexed."""
         stride = access.strides[axis]
         name = f"{access.pointer}_stride{axis}"
         if isinstance(stride, int):
             name = str(stride)
         elif self.domain.is_contiguous(access):
             name = self.size([inner for inner in access.axes if inner > axis])
-        return coordinate if name == "1" else f"{_factor(coordinate)} * {name}"
-
-    def _distant_term(self, access: Access, axis: int, coordinate: str) -> str:
-        """As :meth:`_term`, in 64 bits: what is read may be far longer than what it makes."""
-        stride = access.strides[axis]
-        if isinstance(stride, int) and stride != 1:
-            return f"{_factor(coordinate)} * int64_t({stride})"
-        return self._term(access, axis, coordinate)
+        return coordinate if name == "1" else f"{_factor(coordinate)} * {_wide(name)}"
 
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
@@ -307,7 +301,7 @@ class Body(Statements):
         access = self.domain.sources[fid]
         names = _names(access)
         terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
-        terms += [self._distant_term(access, axis, coordinate(axis)) for axis in access.axes]
+        terms += [self._term(access, axis, coordinate(axis)) for axis in access.axes]
         if access.position is not None:
             index = self.operand(access.position.index, DType.INT64)
             stride = names[f"{access.pointer}_stride"]
@@ -351,6 +345,11 @@ class Body(Statements):
 def _names(access: Access) -> dict[str, str]:
     """How kernels write the sizes of ``access``: by their names, or as the numbers that they are."""
     return {name: str(formula) if isinstance(formula, int) else name for name, formula in access.formulas}
+
+
+def _wide(size: str) -> str:
+    """``size`` as 64 bits: names of sizes and strides are so already, a number is not."""
+    return re.sub(r"^\d+\b", lambda number: f"int64_t({number[0]})", size)
 
 
 def _factor(text: str) -> str:
