@@ -54,6 +54,12 @@ FUSEBUILD_DEVICE void add_exponentials(typename ExpSum<T>::State& state, const V
 
 // --- The first of the largest or smallest values
 
+// Whether neither is NaN and `a` is not above `b`, or below it where Best is Min.
+template <typename Best, typename T>
+FUSEBUILD_DEVICE bool is_no_better(T a, T b) {
+  return std::is_same_v<Best, Max> ? a <= b : a >= b;
+}
+
 // What a thread keeps while it reads batches in the order of their indices: the batch that has the first of
 // the best values so far, by Best, which is Max or Min. NaN is better than every number. Which of its values
 // it is, is found in the end alone.
@@ -61,19 +67,19 @@ template <typename Best, typename T, int N, typename Index>
 struct FirstBest {
   T best = Best::template identity<T>();
   Vec<T, N> values = splat<N>(best);
-  Index first = 0;
-  bool is_empty = true;
+  static constexpr Index kNothing = std::numeric_limits<Index>::min();
+  Index first = kNothing;
 
   // The values have the indices `start`, `start` + 1, … Those with negative indices, and those after the
   // last, are the identity.
   FUSEBUILD_DEVICE void add(const Vec<T, N>& batch, Index start) {
-    const T larger = Best::combine(best, combine_all<Best>(batch));
-    const bool is_better = is_empty || (!(larger == best) && best == best);
+    const T own = combine_all<Best>(batch);
+    // By & and |, which take no branches.
+    const bool is_better = (first == kNothing) | (!is_no_better<Best>(own, best) & (best == best));
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) values[k] = is_better ? batch[k] : values[k];
-    best = N == 1 ? values[0] : larger;  // which differ in the sign of 0, and one register serves for both
+    best = N == 1 ? values[0] : is_better ? own : best;  // one register for both
     first = is_better ? start : first;
-    is_empty = false;
   }
 
   // The state of what was added; `none` where that is nothing.
@@ -82,11 +88,11 @@ struct FirstBest {
     State result = none;
     FUSEBUILD_UNROLL
     for (int k = N - 1; k >= 0; --k) {
-      const Index index = first + k;
+      const int64_t index = int64_t(first) + k;
       const bool is_best = values[k] == best || (values[k] != values[k] && best != best);
       if (is_best && index >= 0) result = {values[k], index};
     }
-    return is_empty ? none : result;
+    return first == kNothing ? none : result;
   }
 };
 
