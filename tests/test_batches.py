@@ -70,6 +70,14 @@ class TestExponentials:
         assert "      e4[k] = fb::cast<float>(t0);\n    }\n    fb::add_exponentials(a4, e4);\n" in text
         assert "combine(a4, {" not in text
 
+    def test_doubles_beside_narrow_inputs_are_taken_singly(self) -> None:
+        body = "y = logsumexp(d, dims=[1])\nz = argmax(d, dim=1)\nw = max(x, dims=[1])"
+        outputs = {"y": "double", "z": "int64", "w": "bfloat16"}
+        text = kernel_of({"d": "double[M, N]", **FLAT}, body, outputs)
+        assert "kVec = 8;" in text
+        assert re.search(r"      fb::add_exponentials\(a\d+, fb::Vec<double, 1>\{t0\}\);\n", text)
+        assert re.search(r"      w\d+\.add\(fb::Vec<double, 1>\{t0\}, col \+ k\);\n", text)
+
     def test_columns_take_the_rows_in_flight(self) -> None:
         text = kernel_of(FLAT, "y = logsumexp(x, dims=[0])", {"y": "float"})
         assert "e4 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));\n" in text

@@ -27,6 +27,9 @@ from fusebuild.views.lambdas import Folding, foldings
 Coordinate = Callable[[int], str]
 GATHERED_REGISTERS = 64
 """What states and gathered elements may take of a thread's 128 registers, where it has several columns."""
+WIDEST_BATCH = 32
+"""Bytes of a vector's elements as they are combined: of wider ones, which are doubles beside narrow inputs, a thread
+takes one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +90,24 @@ def batch_of(
         return None
     element = body.operand(value, folding.dtypes[0])
     fill = literal_text(built_in.identity[0], folding.dtypes[0])
+    is_wide = body.spec.vec * folding.dtypes[0].bytes > WIDEST_BATCH
     if op == "logsumexp":
         if body.value(expr.inputs[1]).literal != 1:
             return None
-        return Batch(folding=folding, element=element, needs=(value,), fill=fill, add="fb::add_exponentials({}, {});")
+        add = "fb::add_exponentials({}, {});"
+        return Batch(folding=folding, element=element, needs=(value,), fill=fill, add=add, is_single=is_wide)
     if not keeps or reduced_axes(body.domain) != (axis,) or not _counts(body, expr.inputs[1], axis):
         return None
     best = "fb::Max" if op == "argmax" else "fb::Min"
-    keeper = f"fb::FirstBest<{best}, {C_TYPES[folding.dtypes[0]]}, {neighbours}, Index>"
-    add = f"{{}}.add({{}}, {start(axis)});"
+    count, at = ("1", f"{start(axis)} + k") if is_wide and neighbours == "kVec" else (neighbours, start(axis))
     return Batch(
-        folding=folding, element=element, needs=(value,), fill=fill, add=add, keeper=keeper, is_single=neighbours == "1"
+        folding=folding,
+        element=element,
+        needs=(value,),
+        fill=fill,
+        add=f"{{}}.add({{}}, {at});",
+        keeper=f"fb::FirstBest<{best}, {C_TYPES[folding.dtypes[0]]}, {count}, Index>",
+        is_single=count == "1",
     )
 
 
