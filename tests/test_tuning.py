@@ -19,7 +19,7 @@ from small_recipes import text_of, whole
 from fusebuild.artifact import open_artifact
 from fusebuild.bench.device import Run
 from fusebuild.cli import cli
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, VerificationError
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.pipeline import compile_recipes
 from fusebuild.schedule.kernel import VariantSpec
@@ -395,6 +395,57 @@ class TestARun:
         tuned_with(tuned[0], device, budget=1)
         first = device.orders[: WARM_UP + TURNS]
         assert first == [0, 1] * ((WARM_UP + TURNS) // 2)
+
+
+def test_outputs_that_overwrite_inputs_are_compared_from_the_same_inputs(compilers: None, tmp_path: Path) -> None:
+    (tmp_path / "summed.yaml").write_text(
+        text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "{dtype: float, alias: x}"}, name="summed", cases="M: 64")
+    )
+    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).rows
+    assert row.tried == 1
+
+
+def test_results_that_differ_end_the_run(compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "summed.yaml").write_text(
+        text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "float"}, name="summed", cases="M: 64")
+    )
+    real = workshop.build
+
+    def wrong(requests: Any, *rest: Any, **named: Any) -> Any:
+        if len(requests) == 1:
+            return real(requests, *rest, **named)
+        changed = [(target, replace(each, text=each.text.replace("0.5f", "0.25f"))) for target, each in requests]
+        return real(changed, *rest, **named)
+
+    monkeypatch.setattr(workshop, "build", wrong)
+    with pytest.raises(VerificationError, match=r"^summed_0 .*: y is another one than that of the heuristics' choice"):
+        tuned_with(tmp_path, EvenDevice("host"))
+
+
+FAMILIES = {
+    "inner_persistent": (
+        {"x": "bfloat16[M, N]"}, "e = exp(x - max(x, dims=[1], keepdim=True))\ny = e / sum(e, dims=[1], keepdim=True)",
+        {"y": "bfloat16"},
+    ),
+    "inner_outer_persistent": (
+        {"g": "bfloat16[M, N]", "x": "bfloat16[M, N]"},
+        "d = g - mean(g * x, dims=[1], keepdim=True)\nw = sum(g * x, dims=[0])", {"d": "bfloat16", "w": "bfloat16"},
+    ),
+    "reduction": ({"x": "bfloat16[M, N]"}, "y = sum(cast(x, float), dims=[0])", {"y": "float"}),
+    "scan": ({"x": "float[M, N]"}, "y = cumsum(x, dim=1)", {"y": "float"}),
+    "transpose": (
+        {"x": "bfloat16[M, N]", "z": "bfloat16[N, M]"}, "y = x + permute(z, [1, 0])", {"y": "bfloat16"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neighbours_of_every_family_compute_the_same(compilers: None, tmp_path: Path, family: str) -> None:
+    """The run itself compares them; row lengths and heights are no multiples of blocks."""
+    inputs, body, outputs = FAMILIES[family]
+    (tmp_path / "summed.yaml").write_text(text_of(inputs, body, outputs, name="summed", cases="M: 72, N: 264"))
+    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=4).rows
+    assert row.tried >= 2
 
 
 class TestWhatIsNotTried:
