@@ -77,6 +77,12 @@ class TunedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     entries: tuple[Entry, ...]
 
 
+class _Versioned(msgspec.Struct):
+    """What every format has; one of another number may have other fields."""
+
+    format: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedKernels:
     """A file that was read. ``path`` is the name that messages show."""
@@ -147,6 +153,9 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
     start = SourceLocation(path=shown, line=1, column=1)
     try:
         text = path.read_bytes().decode("utf-8")
+        if (found := msgspec.json.decode(text, type=_Versioned).format) != FORMAT_VERSION:
+            message = f"format {found} is not {FORMAT_VERSION}, which this fusebuild reads"
+            raise TunedError.at(_place(shown, text, ["format"]), message, "tune again")
         file = msgspec.json.decode(text, type=TunedFile)
     except (OSError, UnicodeDecodeError) as error:
         raise TunedError.at(start, f"it cannot be read: {error}") from None
@@ -165,9 +174,6 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
 
 def _problems(read: TunedKernels, file: TunedFile, fusion: str) -> Iterator[Diagnostic]:
     """What msgspec does not see."""
-    if file.format != FORMAT_VERSION:
-        message = f"format {file.format} is not {FORMAT_VERSION}, which this fusebuild reads"
-        yield Diagnostic(location=read.place("format"), message=message, hint="tune again")
     if file.fusion != fusion:
         message = f"it is about '{file.fusion}', but the recipe beside it defines '{fusion}'"
         yield Diagnostic(location=read.place("fusion"), message=message)

@@ -14,6 +14,7 @@ from fusebuild.artifact import open_artifact
 from fusebuild.check import check_recipes
 from fusebuild.errors import TunedError
 from fusebuild.inspection import Inspection
+from fusebuild.inspection_html import write_page
 from fusebuild.ir import ExtentFact, Fusion
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import PlannedRecipe, compile_recipes, plan_recipe, tuned_beside
@@ -164,12 +165,14 @@ class TestMistakesInTheText:
              "f.tuned.json:25:18: error: expected `str` matching regex '^[0-9a-f]+$'"),
             ('"format": 1', '"format": 2',
              "f.tuned.json:30:13: error: format 2 is not 1, which this fusebuild reads"),
+            ('"format": 1', '"formal": true, "format": 2',
+             "f.tuned.json:30:29: error: format 2 is not 1, which this fusebuild reads"),
             ('"fusion": "softmax"', '"fusion": "rmsnorm"',
              "f.tuned.json:31:13: error: it is about 'rmsnorm', but the recipe beside it defines 'softmax'"),
             ('  "format": 1,\n', "", "f.tuned.json:1:1: error: object missing required field `format`"),
             ('"format": 1,', '"format": 1;',
              "f.tuned.json:30:14: error: it cannot be read: JSON is malformed: expected ',' or '}'"),
-            ('"entries": [', '"entries": {', "f.tuned.json:2:14: error: expected `array`, got `object`"),
+            ('"entries": [', '"entries": {', "f.tuned.json:3:5: error: it cannot be read: JSON is malformed: expected '\"'"),
         ],
     )  # fmt: skip
     def test_is_told_with_its_place(
@@ -247,6 +250,13 @@ class TestWhatItChanges:
         assert variants[0]["tuned"] == KNOBS
         assert all("tuned" not in variant for variant in variants[1:])
         assert "\n    tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false\n" in inspection.as_text()
+
+    def test_the_page_shows_it(self, tmp_path: Path) -> None:
+        found = planned(write(tmp_path, tuned_entry()))
+        inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 512})
+        write_page(tmp_path / "page.html", [inspection], found.recipe.fusion)
+        shown = "registers_vec8_int32 (tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false)"
+        assert shown in (tmp_path / "page.html").read_text()
 
     def test_equal_layers_share_it(self, tmp_path: Path) -> None:
         text = text_of(

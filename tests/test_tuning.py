@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from small_recipes import text_of, whole
 from fusebuild.artifact import open_artifact
 from fusebuild.bench.device import Run
 from fusebuild.cli import cli
-from fusebuild.errors import UsageError, VerificationError
+from fusebuild.errors import ToolchainError, UsageError, VerificationError
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.pipeline import compile_recipes
 from fusebuild.schedule.kernel import VariantSpec
@@ -28,7 +29,7 @@ from fusebuild.schedule.pointwise import PointwiseHeuristics, PointwiseScheduler
 from fusebuild.target import TARGETS
 from fusebuild.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.tuning import Place, Row, TuneOptions, TuneReport, find_place, tune_recipes, workshop
-from fusebuild.tuning.place import EXECUTIONS, HostDevice, own_target
+from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, own_target
 from fusebuild.tuning.search import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, is_win, search
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
 from fusebuild.verification import Limits, verify_artifact
@@ -243,6 +244,17 @@ class TestPlace:
         (taken,) = place.device.milliseconds(lambda: called.append(3), [run])
         assert called == [1, 2] * (1 + EXECUTIONS)
         assert taken >= 0.0
+
+    def test_what_takes_long_is_done_once(self) -> None:
+        called: list[int] = []
+
+        def run() -> None:
+            called.append(1)
+            time.sleep(LONG_SECONDS)
+
+        (taken,) = HostDevice("host").milliseconds(run, [run])
+        assert called == [1]
+        assert taken >= 1e3 * LONG_SECONDS
 
 
 SUMMED = text_of(
@@ -493,6 +505,15 @@ class TestCommand:
         assert report["written"] == (["summed.tuned.json"] if Path("summed.tuned.json").exists() else [])
         compile_recipes([Path("summed.yaml")], [HOST], Path("build"), jobs=2)
         assert all(verdict.ok for verdict in verify_artifact(Path("build/summed.fuse"), target="host", limits=Limits()))
+
+    def test_no_compiler(self, tmp_path: Path) -> None:
+        (tmp_path / "summed.yaml").write_text(SUMMED)
+        place = Place(device=EvenDevice("sm_90"), target=SM_90)
+        with pytest.raises(
+            ToolchainError, match=r"^--nvcc names .*missing/nvcc, which is no executable file$"
+        ) as caught:
+            tune_recipes([tmp_path / "summed.yaml"], None, TuneOptions(nvcc="missing/nvcc"), place=place)
+        assert caught.value.exit_code == 5
 
     def test_one_target_at_a_time(self, tmp_path: Path) -> None:
         (tmp_path / "summed.yaml").write_text(SUMMED)

@@ -155,8 +155,7 @@ def _unbound(fusion: Fusion) -> list[str]:
 def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome:
     point = task.point
     beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
-    track = make_track(bench, task.recipe, point, task.case)
-    outcome = search(task.origin, beside, track, budget=budget)
+    outcome = search(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
     bench.device.release()
     return outcome
 
