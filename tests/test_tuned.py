@@ -172,7 +172,8 @@ class TestMistakesInTheText:
             ('  "format": 1,\n', "", "f.tuned.json:1:1: error: object missing required field `format`"),
             ('"format": 1,', '"format": 1;',
              "f.tuned.json:30:14: error: it cannot be read: JSON is malformed: expected ',' or '}'"),
-            ('"entries": [', '"entries": {', "f.tuned.json:3:5: error: it cannot be read: JSON is malformed: expected '\"'"),
+            ('"entries": [', '"entries": {',
+             "f.tuned.json:3:5: error: it cannot be read: JSON is malformed: expected '\"'"),
         ],
     )  # fmt: skip
     def test_is_told_with_its_place(

@@ -394,6 +394,11 @@ class TestARun:
             tuned_with(folder, SteppedDevice(), cases=(case,))
         assert str(caught.value) == message
 
+    def test_without_cases_sizes_are_what_the_heuristics_assume(self, compilers: None, tmp_path: Path) -> None:
+        (tmp_path / "summed.yaml").write_text(text_of({"x": "float[M]"}, "y = -x", {"y": "float"}, name="summed"))
+        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).rows
+        assert dict(row.case) == {"M": 1024}
+
     def test_each_turn_begins_with_the_other(self, tuned: Tuned) -> None:
         class Recording(SteppedDevice):
             orders: list[int]

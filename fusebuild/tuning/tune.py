@@ -17,7 +17,7 @@ from fusebuild.ir import Fusion
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes, tuned_beside
 from fusebuild.recipe import Recipe
-from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.schedule.kernel import DEFAULT_EXTENT, VariantSpec
 from fusebuild.schedule.neighbours import neighbours
 from fusebuild.schedule.specialization import hinted_sizes, taken_variant, used_symbols
 from fusebuild.segmentation import segment
@@ -131,7 +131,7 @@ def _tasks(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -
             continue
         own = [case for case in cases if tuple(bucket_of(point.segment.fusion, case).items()) == point.key[1]]
         fitting += own
-        for case in own if cases else [hinted_sizes(point.segment.fusion, point.sizes)]:
+        for case in own if cases else [_assumed_sizes(point)]:
             origin = taken_variant(variants, point.segment.fusion, case)
             if origin.decision is not None:
                 task = _Task(recipe=recipe, point=point, case=case, origin=origin)
@@ -144,6 +144,12 @@ def _tasks(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -
                 "make them its first case, or name them in its extents"
             )
     return list(found.values())
+
+
+def _assumed_sizes(point: Point) -> dict[str, int]:
+    """The sizes that the heuristics see at ``point``, for every symbol."""
+    unknown = dict.fromkeys(used_symbols(point.segment.fusion), DEFAULT_EXTENT)
+    return {**unknown, **hinted_sizes(point.segment.fusion, point.sizes)}
 
 
 def _unbound(fusion: Fusion) -> list[str]:
