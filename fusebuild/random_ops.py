@@ -87,7 +87,8 @@ def _require_number(op: str, name: str, types: Sequence[ValueType], operand: int
 
 def _floating(op: str, dtype: DType, operand: int | None = None) -> DType:
     if not dtype.is_floating:
-        raise TypeRuleError(f"{op} yields floating numbers, not {dtype.value}", operand=operand)
+        verb = "yields" if operand is None else "takes"
+        raise TypeRuleError(f"{op} {verb} floating numbers, not {dtype.value}", operand=operand)
     return dtype
 
 
