@@ -415,6 +415,7 @@ def run_again(**environment: str) -> None:
             "test_device_batch.py",
             "test_device_clusters.py",
             "test_device_math.py",
+            "test_device_random.py",
             "test_device_shifted.py",
         )
     ]

@@ -77,7 +77,7 @@ def test_bounds_are_met_with_one_rounding(low: float, high: float) -> None:
     assert bool(((out >= min(low, high)) & (out <= max(low, high))).all())
 
 
-def test_four_neighbours_take_the_multiplications_of_one_element(tmp_path: Path) -> None:
+def test_nvcc_draws_four_neighbours_with_the_multiplications_of_one(tmp_path: Path) -> None:
     output = tmp_path / "random.ptx"
     flags = ["-O3", "-std=c++17", "-arch=sm_90", "-ptx", "-I", str(INCLUDE_FOLDER)]
     subprocess.run([find_nvcc(), *flags, str(DEVICE_FOLDER / "random.cu"), "-o", str(output)], check=True)

@@ -38,7 +38,7 @@ SANITIZED = [
                    "broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges", "index_in_place",
                    "indexing", "indexing_rows", "inner_outer_shared", "layouts", "marks", "moments_split",
                    "ordered_ranks", "permutations", "persistent_flags", "persistent_levels", "persistent_strided",
-                   "rows_walked", "views")),
+                   "random_numbers", "rows_walked", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 
