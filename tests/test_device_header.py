@@ -449,7 +449,9 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 # --- nvcc
 
 
-@pytest.mark.parametrize("name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted", "batch"])
+@pytest.mark.parametrize(
+    "name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted", "batch", "random"]
+)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):
     report = compile_kernels(DEVICE_FOLDER / f"{name}.cu", tmp_path / "kernels.cubin", find_target(architecture))
@@ -463,7 +465,7 @@ def test_nvcc_keeps_the_states_of_lambdas_in_registers(tmp_path):
     assert set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}
 
 
-@pytest.mark.parametrize("name", ["math", "reduce", "scan", "cluster", "welford", "batch"])
+@pytest.mark.parametrize("name", ["math", "random", "reduce", "scan", "cluster", "welford", "batch"])
 def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
     cubins = []
     for folder in (tmp_path / "here", tmp_path / "a" / "longer" / "path"):
