@@ -21,6 +21,7 @@ from fusebuild.resources import templates_dir
 from fusebuild.schedule.kernel import KernelSpec, Parameter
 from fusebuild.views import view_of
 from fusebuild.views.kernel_view import KernelView
+from fusebuild.wrapping import wrapped
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
 _COMMENT = re.compile(r"\s*//[^\n]*")
@@ -89,7 +90,7 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
 
 def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
     page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=spec.min_blocks)
-    return environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page)
+    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
 
 
 def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:

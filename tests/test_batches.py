@@ -113,7 +113,7 @@ class TestFirstOfTheBest:
         assert re.search(
             r"  fb::FirstBest<fb::Min, float, kVec, Index> (w\d+);\n(.*\n)*    \1\.add\(e\d+, col\);\n", text
         )
-        assert re.search(r"State (a\d+) = w\d+\.state<.*\n  fb::reduce_row<[^;]*\(\1\)\);\n", text)
+        assert re.search(r"  auto (a\d+) = w\d+\.state<.*\n  fb::reduce_row<[^;]*\(\1\)\);\n", text)
         assert "iota" not in text
         assert "int64_t(col" not in text
 
@@ -140,7 +140,7 @@ class TestOneElementOfARow:
         text = kernel_of(PLACED, "y = sum(where(iota(N) == at, cast(x, float), 0.0), dims=[1])\nz = max(x, dims=[1])",
                          {"y": "float", "z": "bfloat16"})  # fmt: skip
         loop = text.split("for (Index col")[1].split("reduce_row")[0]
-        (total,) = re.findall(r"const bool has(\d+) = lane == 0 && t1 >= 0 && t1 < end;\n", text)
+        (total,) = re.findall(r"const bool has(\d+) = lane == 0 && t1 >= 0 && t1 < columns;\n", text)
         assert f"q{total}_0 = has{total} ? r0[at{total}] : fb::cast<__nv_bfloat16>(0.0f);\n" in text
         assert f"  if (has{total}) {{\n" in loop.split("  }\n", 1)[1]
         assert "where" not in loop

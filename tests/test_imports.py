@@ -28,7 +28,7 @@ LAYERS = (
      "recipe_lambdas", "recipe_composites", "recipe_bench", "lambda_checks", "passes", "schedule", "reference",
      "artifact"},
     {"segmentation", "body", "runtime"},
-    {"views"},
+    {"views", "wrapping"},
     {"render"},
     {"planning", "build", "tuned"},
     {"dump"},

@@ -207,7 +207,7 @@ class Batches:
             ),
             stores=tuple(batch.combined(subscript) for batch in whole),
             merged=tuple(
-                f"{kept.c_type} {kept.accumulator} = {kept.running}.state<{kept.c_type}>({kept.identity});"
+                f"auto {kept.accumulator} = {kept.running}.state<{kept.c_type}>({kept.identity});"
                 for kept in self._kept()
             ),
         )

@@ -324,18 +324,13 @@ class _Loader:
         self.element = "v{0}[k]"
 
     def arrays(self) -> Lines:
-        """Declarations of what is kept on chip: in shared memory the widest first, so that each is aligned."""
+        """Declarations of what is kept on chip."""
         body, cached = self.rows_of.body, self._heuristics.cached
         if self._heuristics.in_registers:
             return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
             return ()
-        lines, start = list[str](), "fb::dynamic_shared<char>()"
-        for fid in sorted(cached, key=lambda fid: -body.value(fid).dtype.bytes):
-            c_type = body.c_type(fid)
-            lines.append(f"{c_type}* c{fid} = reinterpret_cast<{c_type}*>({start});")
-            start = f"c{fid} + {body.size(self.rows_of.column.axes)}"
-        return tuple(lines)
+        return in_shared(body, cached, "c")
 
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
@@ -358,6 +353,18 @@ class _Loader:
     def from_memory(self, fid: int, *, packed: bool = False) -> str:
         """The call that fetches the current vector of input ``fid`` from global memory."""
         return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
+
+
+def in_shared(body: Body, fids: Sequence[int], name: str) -> Lines:
+    """Declarations of a row of each of ``fids`` in shared memory, one after the other: the widest come first, so that
+    each is aligned."""
+    lines, end, before = list[str](), "", ""
+    for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
+        c_type = body.c_type(fid)
+        cast = end if c_type == before else f"reinterpret_cast<{c_type}*>({end})"
+        lines.append(f"{c_type}* {name}{fid} = {cast if end else f'fb::dynamic_shared<{c_type}>()'};")
+        end, before = f"{name}{fid} + columns", c_type
+    return tuple(lines)
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:
@@ -387,8 +394,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     else:
         lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
-    share = " && {0} >= begin" if heuristics.splits > 1 else ""
-    only = only_elements(rows, gathered, known, f"lane == 0 && {{0}} >= 0{share} && {{0}} < end")
+    share = "{0} >= 0 && {0} >= begin && {0} < end" if heuristics.splits > 1 else "{0} >= 0 && {0} < columns"
+    only = only_elements(rows, gathered, known, f"lane == 0 && {share}")
     sweep = join(running, sweep, _updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
         spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue,

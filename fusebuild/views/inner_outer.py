@@ -10,7 +10,16 @@ from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import WARP, levels
 from fusebuild.views.batches import Batches
-from fusebuild.views.inner import Rows, global_loads, row_base, row_batches, row_results, row_stores, row_sweep
+from fusebuild.views.inner import (
+    Rows,
+    global_loads,
+    in_shared,
+    row_base,
+    row_batches,
+    row_results,
+    row_stores,
+    row_sweep,
+)
 from fusebuild.views.kernel_view import (
     KernelView,
     Lifetime,
@@ -184,6 +193,8 @@ class _Walk:
         wide = [(fid, body.c_type(fid), body.offset(fid, groups)) for fid in self.heuristics.fetched]
         return Sweep(
             arrays=(
+                *(("// c holds the rows at hand; q the next ones, zeros where there never were any.",)
+                  if self._scalars or wide else ()),
                 *(f"{body.c_type(fid)} c{fid}[kRows], q{fid}[kRows]{{}};" for fid in self._scalars),
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
                   for fid, c_type, _ in wide),
@@ -229,17 +240,12 @@ class _Walk:
         )
 
     def shared_arrays(self) -> Lines:
-        """Where accumulators are in shared memory, the widest first so that each is aligned."""
+        """Where accumulators are in shared memory."""
         if self.heuristics.storage != "shared":
             return ()
-        body, lines, end = self.rows.body, list[str](), ""
+        body = self.rows.body
         results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
-        for fid in sorted(results, key=lambda fid: -body.value(fid).dtype.bytes):
-            c_type = body.c_type(fid)
-            start = f"reinterpret_cast<{c_type}*>({end})" if end else f"fb::dynamic_shared<{c_type}>()"
-            lines.append(f"{c_type}* b{fid} = {start};")
-            end = f"b{fid} + columns"
-        return tuple(lines)
+        return in_shared(body, results, "b")
 
     def _reduce(self, own: Sequence[Folding]) -> str:
         if self.heuristics.threads.rows == 1 or not own:

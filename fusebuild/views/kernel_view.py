@@ -176,7 +176,7 @@ def read_rows_once(body: Body, indices: Sequence[int]) -> Sweep:
 
 
 def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
-    """The same for a thread that reads a vector of columns, ``kUnroll`` rows at a time."""
+    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]
@@ -185,11 +185,7 @@ def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
     names = ", ".join(folding.running for folding in running)
     return Sweep(
         coordinates=("const bool is_first = u == 0 && top == first;",),
-        accumulators=(
-            *declarations,
-            "Index centered = 1;  // how many elements the shifts are the means of",
-            "const Index first = begin + fb::thread_y();",
-        ),
+        accumulators=(*declarations, "Index centered = 1;  // how many elements the shifts are the means of"),
         row=(f"fb::recenter(centered, (top - first) / kBlockY, {names});",),
         merged=(
             "const int64_t count = fb::steps<Index>(first, end, kBlockY);",

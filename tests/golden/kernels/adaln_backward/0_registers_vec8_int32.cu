@@ -1,6 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 splits=9 groups=56 fetched=[3, 6] resident=[0, 2] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 splits=9 groups=56 fetched=[3, 6]
+//   resident=[0, 2] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,7 +15,7 @@ constexpr int kGroups = 56;  // blocks that share the outer indices
 constexpr int kStride = kSplits * kRowsPerBlock;  // from one row of a thread to its next: blocks work on neighbours
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_b25ea1ce043f68c3(
+inner_outer_persistent_13211869e969ce88(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -37,6 +38,7 @@ inner_outer_persistent_b25ea1ce043f68c3(
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
   const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
+  // c holds the rows at hand; q the next ones, zeros where there never were any.
   float c4[kRows], q4[kRows]{};
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
@@ -88,6 +90,8 @@ inner_outer_persistent_b25ea1ce043f68c3(
         }
       }
     }
+
+    // The first rows.
     FUSEBUILD_UNROLL
     for (int u = 0; u < kRows; ++u) {
       const int64_t r = begin + u * kStride;
@@ -103,6 +107,7 @@ inner_outer_persistent_b25ea1ce043f68c3(
         q6[u][c] = fb::load_packed<kVec>(T6 + next * n2 + col);
       }
     }
+
     for (int64_t top = begin; top < depth; top += kRows * kStride) {
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
@@ -114,6 +119,8 @@ inner_outer_persistent_b25ea1ce043f68c3(
           c6[u][c] = q6[u][c];
         }
       }
+
+      // The next rows: in flight while those at hand are worked on.
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         const int64_t r = top + kRows * kStride + u * kStride;
@@ -162,7 +169,8 @@ inner_outer_persistent_b25ea1ce043f68c3(
           }
         }
       }
-      fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a40), fb::accumulator<fb::Sum>(a44));
+      fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a40),
+          fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         const int64_t r = top + u * kStride;
@@ -218,4 +226,4 @@ inner_outer_persistent_b25ea1ce043f68c3(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_b25ea1ce043f68c3)
+FUSEBUILD_ENTRY(inner_outer_persistent_13211869e969ce88)

@@ -1,6 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 splits=9 groups=56 fetched=[] resident=[] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 splits=9 groups=56 fetched=[]
+//   resident=[] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
@@ -13,7 +14,7 @@ constexpr int kGroups = 56;  // blocks that share the outer indices
 constexpr int kStride = kSplits * kRowsPerBlock;  // from one row of a thread to its next: blocks work on neighbours
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_535f0eac4fad48f6(
+inner_outer_persistent_041891a1a254f049(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -45,6 +46,7 @@ inner_outer_persistent_535f0eac4fad48f6(
       fb::store(b18 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
       fb::store(b19 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
     }
+
     for (int64_t top = begin; top < depth; top += kRows * kStride) {
       fb::Vec<float, kRows> a40 = fb::splat<kRows>(fb::Sum::identity<float>());
       fb::Vec<float, kRows> a44 = fb::splat<kRows>(fb::Sum::identity<float>());
@@ -95,7 +97,8 @@ inner_outer_persistent_535f0eac4fad48f6(
           fb::store(b19 + col, m19);
         }
       }
-      fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a40), fb::accumulator<fb::Sum>(a44));
+      fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a40),
+          fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         const int64_t r = top + u * kStride;
@@ -151,4 +154,4 @@ inner_outer_persistent_535f0eac4fad48f6(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_535f0eac4fad48f6)
+FUSEBUILD_ENTRY(inner_outer_persistent_041891a1a254f049)

@@ -39,7 +39,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_b61dc0ec0d0c4c66(
+inner_persistent_9e5dbf710b7146c8(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int64_t* __restrict__ T1,  // place: int64[M, 1]
     int64_t* __restrict__ T16,  // largest: int64[M, 1]
@@ -82,12 +82,13 @@ inner_persistent_b61dc0ec0d0c4c66(
     }
     fb::add_exponentials(a5, e5);
   }
-  lambdas::builtin_argmax_float::State a14 = w14.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
+  auto a14 = w14.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
   if (has21) {
     const __nv_bfloat16 t0 = q21_0;  // x
     a21 = fb::Sum::combine(a21, fb::cast<float>(t0));
   }
-  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::ExpSum<float>>(a5), fb::accumulator<lambdas::builtin_argmax_float>(a14), fb::accumulator<fb::Sum>(a21));
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::ExpSum<float>>(a5),
+      fb::accumulator<lambdas::builtin_argmax_float>(a14), fb::accumulator<fb::Sum>(a21));
   const float t5 = a5.v0;  // top_reduced, batches_cluster.yaml:7
   const float t6 = a5.v1;  // total_reduced, batches_cluster.yaml:7
   const int64_t t15 = a14.v1;  // largest_reduced, batches_cluster.yaml:8
@@ -123,4 +124,4 @@ inner_persistent_b61dc0ec0d0c4c66(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_b61dc0ec0d0c4c66, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_9e5dbf710b7146c8, kCluster)

@@ -63,7 +63,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_75d08aabec04d22f(
+reduction_inner_ace9501948b8011b(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -82,32 +82,30 @@ reduction_inner_75d08aabec04d22f(
   const __nv_bfloat16* r0 = T0 + row * n1;
   const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector
   const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
-  const Index begin = -shift;
-  const Index end = columns;
 
   fb::ExpSum<float>::State a9 = {float(-INFINITY), 0.0f};
   float a30 = fb::Sum::identity<float>();
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
-  const bool has30 = lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < end;
+  const bool has30 = lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
   const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
   const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
-  const bool has34 = lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < end;
+  const bool has34 = lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
   const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
   const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
-  for (Index first = begin + Index(lane) * kVec; first < end; first += kUnroll * kThreadsPerRow * kVec) {
+  for (Index first = Index(lane) * kVec - shift; first < columns; first += kUnroll * kThreadsPerRow * kVec) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + Index(u) * (kThreadsPerRow * kVec);
-      if (col >= end) break;
+      if (col >= columns) break;
       p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + Index(u) * (kThreadsPerRow * kVec);
-      if (col >= end) break;
+      if (col >= columns) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<float, kVec> e9 = fb::splat<kVec>(float(-INFINITY));
@@ -128,8 +126,8 @@ reduction_inner_75d08aabec04d22f(
       w25.add(e25, col);
     }
   }
-  lambdas::builtin_argmax_float::State a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
-  lambdas::earlier::State a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
+  auto a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
+  auto a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
   if (has30) {
     const __nv_bfloat16 t0 = q30_0;  // x
     const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
@@ -144,7 +142,9 @@ reduction_inner_75d08aabec04d22f(
     const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
     a34 = fb::Sum::combine(a34, t6);
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9), fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25), fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9),
+      fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25),
+      fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
   if (lane != 0) return;
 
   const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
@@ -166,4 +166,4 @@ reduction_inner_75d08aabec04d22f(
   T34[row] = t34;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_75d08aabec04d22f)
+FUSEBUILD_ENTRY(reduction_inner_ace9501948b8011b)

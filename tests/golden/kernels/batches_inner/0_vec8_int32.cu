@@ -62,7 +62,7 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_d8475d6037bdbba0(
+reduction_inner_7ac9aeb7b5de6d97(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -75,8 +75,6 @@ reduction_inner_d8475d6037bdbba0(
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
-  constexpr Index begin = 0;
-  const Index end = columns;
   const int32_t t1 = T1[row];  // place
   const int32_t t31 = fb::add(t1, int32_t(1));  // batches_inner.yaml:30
   const __nv_bfloat16* r0 = T0 + row * n1;
@@ -86,14 +84,14 @@ reduction_inner_d8475d6037bdbba0(
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
-  const bool has30 = lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < end;
+  const bool has30 = lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
   const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
   const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
-  const bool has34 = lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < end;
+  const bool has34 = lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
   const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
   const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
   FUSEBUILD_UNROLL_BY(4)
-  for (Index col = begin + Index(lane) * kVec; col < end; col += kThreadsPerRow * kVec) {
+  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
     fb::Vec<float, kVec> e9;
     fb::Vec<float, kVec> e20;
@@ -112,8 +110,8 @@ reduction_inner_d8475d6037bdbba0(
     w20.add(e20, col);
     w25.add(e25, col);
   }
-  lambdas::builtin_argmax_float::State a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
-  lambdas::earlier::State a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
+  auto a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
+  auto a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
   if (has30) {
     const __nv_bfloat16 t0 = q30_0;  // x
     const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
@@ -128,7 +126,9 @@ reduction_inner_d8475d6037bdbba0(
     const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
     a34 = fb::Sum::combine(a34, t6);
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9), fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25), fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9),
+      fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25),
+      fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
   if (lane != 0) return;
 
   const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
@@ -150,4 +150,4 @@ reduction_inner_d8475d6037bdbba0(
   T34[row] = t34;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_d8475d6037bdbba0)
+FUSEBUILD_ENTRY(reduction_inner_7ac9aeb7b5de6d97)

@@ -57,14 +57,13 @@ struct builtin_argmin_double {
 
 }  // namespace lambdas
 
-constexpr int kBlockX = 32;
-constexpr int kBlockY = 8;
+constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 2;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 64;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_b2beb22283c9acbf(
+reduction_outer_06fb567896010560(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -84,14 +83,16 @@ reduction_outer_b2beb22283c9acbf(
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
-  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+  const Index share_end = begin + share < depth ? begin + share : depth;
+  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
+  const Index first = begin + fb::thread_y();
 
   auto a5 = fb::states<fb::ExpSum<float>, kVec>({float(-INFINITY), 0.0f});
   auto a7 = fb::states<fb::ExpSum<double>, kVec>({double(-INFINITY), 0.0});
   fb::Vec<float, kVec> a25 = fb::splat<kVec>(fb::Sum::identity<float>());
   fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
   fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
-  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+  for (Index top = first; top < end; top += kUnroll * kBlockY) {
     fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
     fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
@@ -128,7 +129,9 @@ reduction_outer_b2beb22283c9acbf(
   }
   auto a18 = fb::states<lambdas::builtin_argmax_float>(w18, {float(-INFINITY), int64_t(9223372036854775807LL)});
   auto a21 = fb::states<lambdas::builtin_argmin_double>(w21, {double(INFINITY), int64_t(9223372036854775807LL)});
-  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::ExpSum<float>>(a5), fb::accumulator<fb::ExpSum<double>>(a7), fb::accumulator<lambdas::builtin_argmax_float>(a18), fb::accumulator<lambdas::builtin_argmin_double>(a21), fb::accumulator<fb::Sum>(a25));
+  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::ExpSum<float>>(a5), fb::accumulator<fb::ExpSum<double>>(a7),
+      fb::accumulator<lambdas::builtin_argmax_float>(a18), fb::accumulator<lambdas::builtin_argmin_double>(a21),
+      fb::accumulator<fb::Sum>(a25));
   if (fb::thread_y() != 0 || inner >= columns) return;
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -144,4 +147,4 @@ reduction_outer_b2beb22283c9acbf(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_b2beb22283c9acbf)
+FUSEBUILD_ENTRY(reduction_outer_06fb567896010560)

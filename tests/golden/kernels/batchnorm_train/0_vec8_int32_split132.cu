@@ -4,14 +4,13 @@
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kBlockX = 32;
-constexpr int kBlockY = 8;
+constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 132;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_91bc6ce1540f5486(
+reduction_outer_eafd0be46c618f81(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -24,12 +23,13 @@ reduction_outer_91bc6ce1540f5486(
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
-  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+  const Index share_end = begin + share < depth ? begin + share : depth;
+  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
+  const Index first = begin + fb::thread_y();
 
   fb::Moments<float> w4[kVec];
   Index centered = 1;  // how many elements the shifts are the means of
-  const Index first = begin + fb::thread_y();
-  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+  for (Index top = first; top < end; top += kUnroll * kBlockY) {
     fb::recenter(centered, (top - first) / kBlockY, w4);
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
@@ -64,4 +64,4 @@ reduction_outer_91bc6ce1540f5486(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_91bc6ce1540f5486)
+FUSEBUILD_ENTRY(reduction_outer_eafd0be46c618f81)

@@ -30,6 +30,7 @@ reduction_inner_6df828f0670f5f80(
   fb::Moments<float> w4;
   const Index first = begin + Index(lane) * kVec;
   Index col = first;
+  // After one vector, four, sixteen and so on, running sums are recentered at the mean of what was read.
   for (int64_t stop = begin + int64_t(kThreadsPerRow) * kVec; col < end; stop = begin + 4 * (stop - begin)) {
     const Index until = stop < end ? stop : end;
     FUSEBUILD_UNROLL_BY(4)

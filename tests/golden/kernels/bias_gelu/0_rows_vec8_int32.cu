@@ -10,7 +10,7 @@ constexpr int kRows = 8;  // rows of a thread
 constexpr int kUnroll = 4;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 4)
-pointwise_rows_b6fe6c9078f7efe9(
+pointwise_rows_2828b7867096afca(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
@@ -26,7 +26,8 @@ pointwise_rows_b6fe6c9078f7efe9(
   // What is the same for every row.
   const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(T1 + i);
 
-  const Index end = first_row + kThreadsY * kRows < rows ? first_row + kThreadsY * kRows : rows;
+  const Index next_tile = first_row + kThreadsY * kRows;
+  const Index end = next_tile < rows ? next_tile : rows;
   for (Index top = first_row + fb::thread_y(); top < end; top += kUnroll * kThreadsY) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
@@ -59,4 +60,4 @@ pointwise_rows_b6fe6c9078f7efe9(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_b6fe6c9078f7efe9)
+FUSEBUILD_ENTRY(pointwise_rows_2828b7867096afca)

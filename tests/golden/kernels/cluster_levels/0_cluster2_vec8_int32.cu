@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_db635d4a2e65a322(
+inner_persistent_c1cc7a5f553842c1(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -60,7 +60,8 @@ inner_persistent_db635d4a2e65a322(
       a6 = fb::Min::combine(a6, t1);
     }
   }
-  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a4), fb::accumulator<fb::Min>(a6));
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a4),
+      fb::accumulator<fb::Min>(a6));
   const float t4 = a4;  // top_max, cluster_levels.yaml:12
   const float t6 = a6;  // least_min, cluster_levels.yaml:13
 
@@ -186,4 +187,4 @@ inner_persistent_db635d4a2e65a322(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_db635d4a2e65a322, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_c1cc7a5f553842c1, kCluster)

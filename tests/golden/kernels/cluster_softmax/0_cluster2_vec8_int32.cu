@@ -39,7 +39,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_29a8e235416a1162(
+inner_persistent_17593e3433a46416(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -79,7 +79,8 @@ inner_persistent_29a8e235416a1162(
       a6 = lambdas::welford::combine(a6, {fb::cast<float>(t0), 0.0f, 1.0f});
     }
   }
-  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a2), fb::accumulator<lambdas::welford>(a6));
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a2),
+      fb::accumulator<lambdas::welford>(a6));
   const float t2 = a2;  // top_max, cluster_softmax.yaml:17
   const float t6 = a6.v0;  // mean_reduced, cluster_softmax.yaml:18
   const float t7 = a6.v1;  // m2_reduced, cluster_softmax.yaml:18
@@ -134,4 +135,4 @@ inner_persistent_29a8e235416a1162(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_29a8e235416a1162, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_17593e3433a46416, kCluster)

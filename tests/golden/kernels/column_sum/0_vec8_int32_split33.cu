@@ -4,14 +4,13 @@
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kBlockX = 32;
-constexpr int kBlockY = 8;
+constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_a0a1305545baace5(
+reduction_outer_bb83bf8eb1346593(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
@@ -22,10 +21,12 @@ reduction_outer_a0a1305545baace5(
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
-  const Index end = inner >= columns ? begin : begin + share < depth ? begin + share : depth;
+  const Index share_end = begin + share < depth ? begin + share : depth;
+  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
+  const Index first = begin + fb::thread_y();
 
   fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
-  for (Index top = begin + fb::thread_y(); top < end; top += kUnroll * kBlockY) {
+  for (Index top = first; top < end; top += kUnroll * kBlockY) {
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -53,4 +54,4 @@ reduction_outer_a0a1305545baace5(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_a0a1305545baace5)
+FUSEBUILD_ENTRY(reduction_outer_bb83bf8eb1346593)

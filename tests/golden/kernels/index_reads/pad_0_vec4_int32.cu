@@ -9,7 +9,7 @@ constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_8e399a0ecb5d1794(
+pointwise_5616a548912beb40(
     float* __restrict__ T2,  // y: float[M + 1, N + 12]
     const float* __restrict__ X2,  // x: float[M, N], for y
     int64_t n0,  // M + 1
@@ -28,7 +28,9 @@ pointwise_8e399a0ecb5d1794(
     if (i >= total) break;
     const Index i1 = i % Index(n1);
     const Index i0 = i / Index(n1);
-    q2[u] = i0 >= 1 && i0 < X2_end0 && i1 >= 4 && i1 < X2_end1 ? fb::load_packed<kVec>(X2 + X2_offset + i0 * X2_stride0 + i1) : fb::pack(fb::splat<kVec>(2.5f));
+    q2[u] = i0 >= 1 && i0 < X2_end0 && i1 >= 4 && i1 < X2_end1
+        ? fb::load_packed<kVec>(X2 + X2_offset + i0 * X2_stride0 + i1)
+        : fb::pack(fb::splat<kVec>(2.5f));
   }
 
   FUSEBUILD_UNROLL
@@ -46,4 +48,4 @@ pointwise_8e399a0ecb5d1794(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_8e399a0ecb5d1794)
+FUSEBUILD_ENTRY(pointwise_5616a548912beb40)

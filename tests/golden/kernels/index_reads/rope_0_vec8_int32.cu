@@ -9,7 +9,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_52ef648c91e7c3ee(
+pointwise_9d5f5b47bd6186af(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, D]
     const float* __restrict__ T1,  // c: float[M, D]
     const float* __restrict__ T2,  // s: float[M, D]
@@ -43,8 +43,12 @@ pointwise_52ef648c91e7c3ee(
     p0[u] = fb::load_packed<kVec>(T0 + i);
     p1[u] = fb::load_packed<kVec>(T1 + i);
     p2[u] = fb::load_packed<kVec>(T2 + i);
-    q6[u] = i1 < X6_end1 ? fb::load_packed<kVec>(X6 + X6_offset + i0 * X6_stride0 + i1) : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
-    q8[u] = i1 >= X8_first1 && i1 < X8_end1 ? fb::load_packed<kVec>(X8 + X8_offset + i0 * X8_stride0 + i1) : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
+    q6[u] = i1 < X6_end1
+        ? fb::load_packed<kVec>(X6 + X6_offset + i0 * X6_stride0 + i1)
+        : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
+    q8[u] = i1 >= X8_first1 && i1 < X8_end1
+        ? fb::load_packed<kVec>(X8 + X8_offset + i0 * X8_stride0 + i1)
+        : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
   }
 
   FUSEBUILD_UNROLL
@@ -80,4 +84,4 @@ pointwise_52ef648c91e7c3ee(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_52ef648c91e7c3ee)
+FUSEBUILD_ENTRY(pointwise_9d5f5b47bd6186af)

@@ -9,7 +9,7 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_5ded3fe161fe678c(
+inner_persistent_04782cf48f326334(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -25,7 +25,7 @@ inner_persistent_5ded3fe161fe678c(
   const __nv_bfloat16* r1 = T1;
   const __nv_bfloat16* r2 = T2;
   __nv_bfloat16* r21 = T21 + row * n1;
-  __nv_bfloat16* c0 = reinterpret_cast<__nv_bfloat16*>(fb::dynamic_shared<char>());
+  __nv_bfloat16* c0 = fb::dynamic_shared<__nv_bfloat16>();
 
   float a5 = fb::Sum::identity<float>();
   for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
@@ -87,4 +87,4 @@ inner_persistent_5ded3fe161fe678c(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_5ded3fe161fe678c)
+FUSEBUILD_ENTRY(inner_persistent_04782cf48f326334)

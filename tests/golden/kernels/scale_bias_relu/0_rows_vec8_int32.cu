@@ -10,7 +10,7 @@ constexpr int kRows = 8;  // rows of a thread
 constexpr int kUnroll = 4;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 4)
-pointwise_rows_0b56b92e45883739(
+pointwise_rows_57809bd044583ce2(
     const __half* __restrict__ T0,  // x: half[M, N]
     const __half* __restrict__ T1,  // scale: half[N]
     const __half* __restrict__ T2,  // bias: half[N]
@@ -28,7 +28,8 @@ pointwise_rows_0b56b92e45883739(
   const fb::Vec<__half, kVec> v1 = fb::load<kVec>(T1 + i);
   const fb::Vec<__half, kVec> v2 = fb::load<kVec>(T2 + i);
 
-  const Index end = first_row + kThreadsY * kRows < rows ? first_row + kThreadsY * kRows : rows;
+  const Index next_tile = first_row + kThreadsY * kRows;
+  const Index end = next_tile < rows ? next_tile : rows;
   for (Index top = first_row + fb::thread_y(); top < end; top += kUnroll * kThreadsY) {
     fb::Packed<__half, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
@@ -59,4 +60,4 @@ pointwise_rows_0b56b92e45883739(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_0b56b92e45883739)
+FUSEBUILD_ENTRY(pointwise_rows_57809bd044583ce2)

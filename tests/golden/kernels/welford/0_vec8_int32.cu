@@ -36,7 +36,7 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_00fe0fc99521ba3a(
+reduction_inner_dbc3a71e340762f4(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -44,13 +44,11 @@ reduction_inner_00fe0fc99521ba3a(
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
-  constexpr Index begin = 0;
-  const Index end = columns;
   const __nv_bfloat16* r0 = T0 + row * n1;
 
   lambdas::welford::State a3 = {0.0f, 0.0f, 0.0f};
   FUSEBUILD_UNROLL_BY(4)
-  for (Index col = begin + Index(lane) * kVec; col < end; col += kThreadsPerRow * kVec) {
+  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -69,4 +67,4 @@ reduction_inner_00fe0fc99521ba3a(
   T6[row] = t6;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_00fe0fc99521ba3a)
+FUSEBUILD_ENTRY(reduction_inner_dbc3a71e340762f4)
