@@ -3,6 +3,7 @@
 ``pytest tests/test_readme.py --update-golden`` writes the commands' present output into the README.
 
 Blocks after ``<!-- file: NAME -->`` are written to that file, and must equal the repository's where it has one. The
+``cuda`` blocks are what is rendered for sm_90 of the variant that ``<!-- kernel: RECIPE VARIANT -->`` names. The
 commands of ``console`` blocks are run in order, in one folder that starts with the repository's ``recipes/`` alone;
 ``make`` is not, nor is a command after ``<!-- needs no GPU here -->`` where there is a GPU.
 """
@@ -22,7 +23,7 @@ from click.testing import CliRunner
 
 from fusebuild import errors, ops, target, toolchain
 from fusebuild.cli import cli
-from fusebuild.pipeline import compile_recipes
+from fusebuild.pipeline import compile_recipes, plan_recipe, read_recipes
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.verification import Limits, verify_artifact
 
@@ -83,6 +84,18 @@ def transcript(block: Block, folder: Path) -> str:
     return shown
 
 
+def rendered(note: str) -> str:
+    """The kernel that ``note`` names."""
+    recipe, variant = note.removeprefix("kernel: ").split()
+    planned = plan_recipe(read_recipes([ROOT / recipe])[0], [target.find_target("sm_90")])
+    (text,) = [
+        kernel.text
+        for kernel in planned.kernels["sm_90"].values()
+        if kernel.text.splitlines()[0].endswith(f", variant {variant}")
+    ]
+    return text
+
+
 def without_what_varies(text: str) -> str:
     for pattern, replacement in _VARYING:
         text = pattern.sub(replacement, text)
@@ -107,6 +120,22 @@ def test_commands_print_what_the_readme_shows(tmp_path: Path, request: pytest.Fi
         return
     for shown, printed in differences:
         assert without_what_varies(printed) == without_what_varies(shown)
+
+
+def test_kernels_shown_are_those_that_are_rendered(request: pytest.FixtureRequest) -> None:
+    text = readme()
+    shown = [block for block in blocks(text) if block.language == "cuda"]
+    assert [block.note for block in shown] == [
+        "kernel: recipes/silu_mul.yaml vec8_int32",
+        "kernel: recipes/layernorm.yaml registers_vec8_int32",
+    ]
+    if request.config.getoption("--update-golden"):
+        for block in shown:
+            text = text.replace(f"```cuda\n{block.body}```", f"```cuda\n{rendered(block.note)}```")
+        README.write_text(text, encoding="utf-8")
+        return
+    for block in shown:
+        assert rendered(block.note) == block.body
 
 
 def test_files_shown_are_the_repository_s() -> None:
