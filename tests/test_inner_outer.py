@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from small_recipes import whole
 
 from fusebuild.ir import Task
+from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.schedule import first_accepting
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import (
@@ -18,6 +22,7 @@ from fusebuild.schedule.reduction import FinishHeuristics
 from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
+ADALN = Path(__file__).resolve().parent.parent / "recipes" / "adaln_backward.yaml"
 SCHEDULER = InnerOuterPersistentScheduler()
 
 PAIR = {"x": "bfloat16[M, N]", "g": "bfloat16[M, N]", "w": "bfloat16[N]"}
@@ -212,6 +217,17 @@ class TestLaunches:
             ("mul", 4 * chosen.splits, "B", "D"),
             ("mul", 4 * chosen.splits * chosen.groups, "D"),
         )
+
+    def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
+        """They may be more than 2**31: as many as there are outer indices, times the splits."""
+        planned = plan_recipe(read_recipes([ADALN])[0], [SM_90])
+        texts = [kernel.source for kernel in planned.kernels["sm_90"].values() if "reduction_finish" in kernel.name]
+        across = [text for text in texts if "split < kSplits *" in text]
+        assert across
+        for text in across:
+            assert "for (int64_t split =" in text
+            assert "int64_t outer =" in text
+            assert not re.search(r"\bint\(|\bint outer", text)
 
     def test_dims_between_are_combined_by_the_finish(self) -> None:
         body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])"

@@ -140,7 +140,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     results = folded(spec.task, indices)
     totals = accumulate(body, indices)
     position = f"{body.step('split', kept.axes)} + kept"
-    scales = _scales(body, heuristics, kept)
+    scales, across = _scales(body, heuristics, kept), _across(body, heuristics)
     updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices)
                     if folding.index not in {index for index, _, _ in heuristics.scaled})  # fmt: skip
     scaled = tuple(
@@ -155,7 +155,8 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     epilogue = column_epilogue(body, indices, [kept], totals.results, outputs)
     sweep = Sweep(
         accumulators=totals.accumulators,
-        accumulate=(*scales, *updates, *scaled),
+        row=across.row,
+        accumulate=(*scales, *updates, *scaled, *across.accumulate),
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
     everything = (*body.closure(factor for _, _, factor in heuristics.scaled), *exprs)
@@ -165,12 +166,28 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
+def _across(body: Body, heuristics: FinishHeuristics) -> Sweep:
+    """How the outer index follows the partial results where factors of scaled sums depend on it: a division for each of
+    them would take longer than to load it."""
+    if not (heuristics.scaled and heuristics.across):
+        return Sweep()
+    size = body.size(heuristics.across)
+    divisor = f"({size})" if " " in size else size
+    return Sweep(
+        row=(
+            f"int64_t outer = fb::thread_y() % {divisor};  // of the partial result number split",
+            f"const int64_t step = kBlockY % {divisor};",
+        ),
+        accumulate=(f"outer += outer + step < {size} ? step : step - {divisor};",),
+    )
+
+
 def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
     """The factors of scaled sums at the current partial result: the one of this column, and of this outer index."""
     factors = [factor for _, _, factor in heuristics.scaled]
     if not factors:
         return ()
-    outer = Group(name="outer", axes=heuristics.across, index="int")
+    outer = Group(name="outer", axes=heuristics.across, index="int64_t")
     groups = [outer, kept]
     exprs, reads = body.closure(factors), body.reads(factors)
     coordinates = [
@@ -180,10 +197,7 @@ def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
             group, body.needs_coordinates(reads, group) | (body.coordinate_axes(exprs) & {*group.axes})
         )
     ]
-    size = body.size(outer.axes)
     return (
-        *((f"const int outer = int(split) % int({size});  // partial results fit memory, so their number an int",)
-          if outer.axes else ()),
         *coordinates,
         *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads),
         *(body.statement(expr, element_coordinate(body, groups, -1, 1))

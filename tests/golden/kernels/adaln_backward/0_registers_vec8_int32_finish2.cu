@@ -10,7 +10,7 @@ constexpr int kBlockY = 32;  // threads per result
 constexpr int kSplits = 9;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_4dba73a4b6207539(
+reduction_finish_e5073401a80d05b9(
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
@@ -23,9 +23,10 @@ reduction_finish_4dba73a4b6207539(
 
   float a30 = fb::Sum::identity<float>();
   float a32 = fb::Sum::identity<float>();
-  if (kept < results) {
+  if (kept < results && n0 > 0) {
+    int64_t outer = fb::thread_y() % n0;  // of the partial result number split
+    const int64_t step = kBlockY % n0;
     for (int64_t split = fb::thread_y(); split < kSplits * n0; split += kBlockY) {
-      const int outer = int(split) % int(n0);  // partial results fit memory, so their number an int
       const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
       const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
       const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
@@ -33,6 +34,7 @@ reduction_finish_4dba73a4b6207539(
       const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
       a30 = fb::Sum::combine(a30, t15 * P18[split * n2 + kept]);
       a32 = fb::Sum::combine(a32, t15 * P19[split * n2 + kept]);
+      outer += outer + step < n0 ? step : step - n0;
     }
   }
   fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
@@ -46,4 +48,4 @@ reduction_finish_4dba73a4b6207539(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_4dba73a4b6207539)
+FUSEBUILD_ENTRY(reduction_finish_e5073401a80d05b9)
