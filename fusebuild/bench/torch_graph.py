@@ -91,7 +91,8 @@ class TorchGraph:
         return self._device
 
     def finish(self, results: Any) -> fx.GraphModule:
-        """The module that returns ``results``."""
+        """The module that returns ``results``, without what they do not follow from."""
         self._graph.output(results)
+        self._graph.eliminate_dead_code()
         self._graph.lint()
         return fx.GraphModule(torch.nn.Module(), self._graph, class_name=self.fusion.name)
