@@ -415,6 +415,7 @@ def run_again(**environment: str) -> None:
             "test_device_batch.py",
             "test_device_clusters.py",
             "test_device_math.py",
+            "test_device_partition.py",
             "test_device_random.py",
             "test_device_shifted.py",
         )
@@ -450,7 +451,7 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 
 
 @pytest.mark.parametrize(
-    "name", ["platform", "casts", "math", "reduce", "scan", "welford", "shifted", "batch", "random"]
+    "name", ["platform", "casts", "math", "partition", "reduce", "scan", "welford", "shifted", "batch", "random"]
 )
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):

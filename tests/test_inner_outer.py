@@ -145,18 +145,16 @@ class TestLaunches:
     def test_blocks_fill_the_gpu_once(self) -> None:
         chosen = heuristics(variants(NORM, M=16384, N=1024)[0])
         assert chosen.threads.block == 128
-        assert chosen.splits == SM_90.multiprocessors * chosen.min_blocks == 132 * 5
+        assert chosen.blocks == SM_90.multiprocessors * chosen.min_blocks == 132 * 5
 
     def test_few_rows_are_not_split_into_blocks_of_less_than_four(self) -> None:
-        assert heuristics(variants(NORM, M=16, N=4096)[0]).splits == 4
-        assert heuristics(variants(NORM, M=3, N=4096)[0]).splits == 1
+        assert heuristics(variants(NORM, M=16, N=4096)[0]).blocks == 4
+        assert heuristics(variants(NORM, M=3, N=4096)[0]).blocks == 1
 
-    def test_outer_indices_are_shared_before_rows_are(self) -> None:
-        chosen = heuristics(variants(PREFIXES, B=56, S=1024, D=1024)[0])
-        blocks = SM_90.multiprocessors * chosen.min_blocks
-        assert (chosen.groups, chosen.splits) == (56, blocks // 56)
-        many = heuristics(variants(PREFIXES, B=100_000, S=4, D=512)[0])
-        assert (many.groups, many.splits) == (132 * many.min_blocks, 1)
+    def test_they_do_so_whatever_the_outer_indices_are(self) -> None:
+        for sizes in ({"B": 56, "S": 1024}, {"B": 100_000, "S": 4}, {"B": 1, "S": 65536}):
+            chosen = heuristics(variants(PREFIXES, D=1024, **sizes)[0])
+            assert chosen.blocks == SM_90.multiprocessors * chosen.min_blocks
 
     def test_narrow_rows_share_a_block(self) -> None:
         launch = variants(NORM, M=10_000, N=64)[0].launches[0]
@@ -205,24 +203,22 @@ class TestLaunches:
         chosen = heuristics(variant)
         finishes = [launch.kernel.heuristics for launch in variant.launches[1:]]
         assert all(isinstance(finish, FinishHeuristics) for finish in finishes)
-        assert [(f.kept, f.splits, f.across) for f in finishes if isinstance(f, FinishHeuristics)] == [
-            ((0, 2), chosen.splits, ()),
-            ((2,), chosen.splits * chosen.groups, ()),
+        assert [(f.kept, f.splits, f.across, f.outer) for f in finishes if isinstance(f, FinishHeuristics)] == [
+            ((0, 2), chosen.blocks, (), (0,)),
+            ((2,), chosen.blocks, (), ()),
         ]
 
     def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(self) -> None:
         variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
         chosen = heuristics(variant)
-        assert variant.scratch == (
-            ("mul", 4 * chosen.splits, "B", "D"),
-            ("mul", 4 * chosen.splits * chosen.groups, "D"),
-        )
+        parts = ("add", ("floor_div", chosen.blocks, ("max", "B", 1)), 2)
+        assert variant.scratch == (("mul", 4, parts, "B", "D"), ("mul", 4 * chosen.blocks, "D"))
 
     def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""
         planned = plan_recipe(read_recipes([ADALN])[0], [SM_90])
         texts = [kernel.source for kernel in planned.kernels["sm_90"].values() if "reduction_finish" in kernel.name]
-        across = [text for text in texts if "split < kSplits *" in text]
+        across = [text for text in texts if "split < parts *" in text]
         assert across
         for text in across:
             assert "for (int64_t split =" in text
@@ -236,4 +232,5 @@ class TestLaunches:
         finish = variant.launches[2].kernel.heuristics
         assert isinstance(finish, FinishHeuristics)
         assert (finish.kept, finish.across) == ((0, 3), (1,))
-        assert variant.scratch[1] == ("mul", 4 * heuristics(variant).splits, "B", "A", "D")
+        parts = ("add", ("floor_div", heuristics(variant).blocks, ("max", ("mul", "A", "B"), 1)), 2)
+        assert variant.scratch[1] == ("mul", 4, parts, "B", "A", "D")

@@ -5,9 +5,9 @@ accumulates in its registers (in shared memory where rows are too long) while ro
 the next rows are loaded meanwhile. At the end every block writes its accumulators to scratch, and one finishing kernel
 for each set of kept dims combines them in a fixed order, so results are bitwise equal from run to run.
 
-Blocks are ``splits x groups``: ``groups`` of them share the outer indices (those that some reduction keeps), ``splits``
-the rows of each. (nvFuser's inner outer persistent scheduler keeps partial results of columns in registers likewise,
-for one set of outer dims.)
+Blocks share the rows evenly. Where some reduction keeps outer indices, a block's rows follow each other, so that it has
+rows of few indices, mostly of one; else neighbouring rows are those of different blocks. (nvFuser's inner outer
+persistent scheduler keeps partial results of columns in registers likewise, for one set of outer dims.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.formula import Formula, product
+from fusebuild.formula import Formula, product, total
 from fusebuild.ir import Task
 from fusebuild.schedule.choice import (
     NOT_TUNED,
@@ -75,14 +75,13 @@ ROWS_PER_BLOCK = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterChoice(Choice):
-    """How rows are laid over threads, and rows and outer indices over ``splits x groups`` blocks; a multiprocessor
-    shall have the registers of ``min_blocks``."""
+    """How rows are laid over threads, and over ``blocks`` of them; a multiprocessor shall have the registers of
+    ``min_blocks``."""
 
     threads_per_row: int
     rows_per_block: int
     at_once: int
-    splits: int
-    groups: int
+    blocks: int
     min_blocks: int
 
     @property
@@ -101,9 +100,9 @@ class InnerOuterChoice(Choice):
             changed = replace(changed, min_blocks=blocks)
         if knob == "at_once" and value > self.at_once:
             changed = replace(changed, min_blocks=max(1, self.min_blocks // 2))
-        if knob in ("splits", "groups"):
+        if knob == "blocks":
             return changed
-        return replace(changed, splits=max(1, self.splits * changed.min_blocks // self.min_blocks))
+        return replace(changed, blocks=max(1, self.blocks * changed.min_blocks // self.min_blocks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +116,7 @@ class InnerOuterHeuristics:
     storage: str
     chunks: int
     at_once: int
-    splits: int
-    groups: int
+    blocks: int
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
     min_blocks: int
@@ -256,8 +254,7 @@ class _Planner:
         require_block("threads_per_row", block)
         outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
         depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
-        require_at_most(choice, "splits", depth, f"an outer index has {depth} rows")
-        require_at_most(choice, "groups", outers, f"there are {outers} outer indices")
+        require_at_most(choice, "blocks", outers * depth, f"there are {outers * depth} rows")
         require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
 
     def _shapes(self, vec: int) -> list[_Shape]:
@@ -332,13 +329,12 @@ class _Planner:
         blocks = self.target.multiprocessors * shape.blocks
         outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
         depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
-        splits = max(1, min(blocks // outers, depth // (ROWS_PER_BLOCK * shape.threads.rows)))
+        rows = outers * depth
         return InnerOuterChoice(
             threads_per_row=shape.threads.per_row,
             rows_per_block=shape.threads.rows,
             at_once=shape.at_once,
-            splits=splits,
-            groups=max(1, min(outers, blocks // splits)),
+            blocks=max(1, min(blocks, rows // (ROWS_PER_BLOCK * shape.threads.rows))),
             min_blocks=shape.blocks,
         )
 
@@ -356,8 +352,7 @@ class _Planner:
             storage=storage,
             chunks=chunks,
             at_once=choice.at_once,
-            splits=choice.splits,
-            groups=choice.groups,
+            blocks=choice.blocks,
             fetched=fetched,
             resident=resident,
             min_blocks=choice.min_blocks,
@@ -386,7 +381,7 @@ class _Planner:
         )
         launch = LaunchSpec(
             kernel=kernel,
-            grid=(heuristics.splits, heuristics.groups, 1),
+            grid=(heuristics.blocks, 1, 1),
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
             shared_bytes=shared_bytes,
         )
@@ -405,9 +400,10 @@ class _Planner:
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""
         if not kept:
-            return heuristics.splits * heuristics.groups, 1
+            return heuristics.blocks, 1
         between = [axis for axis in self.parts.outer if axis not in kept]
-        return product([heuristics.splits, axis_product(self.domain, between)]), axis_product(self.domain, kept)
+        parts = most_parts(heuristics.blocks, axis_product(self.domain, self.parts.outer))
+        return product([parts, axis_product(self.domain, between)]), axis_product(self.domain, kept)
 
     def _finish(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> LaunchSpec:
         """The kernel that combines the partial results of the reductions ``indices``, which keep the same axes and are
@@ -415,8 +411,9 @@ class _Planner:
         kept = self.parts.kept[indices[0]]
         scaled = [(index, self.parts.scaled[index]) for index in indices if index in self.parts.scaled]
         by_block = not kept and not scaled
-        splits = heuristics.splits * heuristics.groups if by_block else heuristics.splits
-        across = () if by_block else tuple(axis for axis in self.parts.outer if axis not in kept)
+        outer = () if by_block else self.parts.outer
+        across = tuple(axis for axis in outer if axis not in kept)
+        parts = most_parts(heuristics.blocks, axis_product(self.domain, outer)) if outer else heuristics.blocks
         return finish_launch(
             self.task,
             self.domain,
@@ -424,15 +421,21 @@ class _Planner:
             "int64_t",
             block_x=finish_block_x(
                 self.target,
-                splits * hint(axis_product(self.domain, across), self.sizes),
+                hint(product([parts, axis_product(self.domain, across)]), self.sizes),
                 hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
             ),
-            splits=splits,
+            splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
             across=across,
+            outer=outer,
             scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
         )
 
     def _result(self, index: int) -> int:
         return self.task.fusion.exprs[index].outputs[0]
+
+
+def most_parts(blocks: int, outers: Formula) -> Formula:
+    """As partition.cuh has it: blocks that have rows of one of ``outers`` indices, at most."""
+    return total([("floor_div", blocks, ("max", outers, 1)), 2])

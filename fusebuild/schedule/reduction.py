@@ -138,8 +138,9 @@ class FinishHeuristics:
 
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
     ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
-    partial results are those of ``fid`` times the value ``factor``. It writes the outputs that follow from its
-    reductions, and where ``is_last`` also those that follow from none.
+    partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
+    share all their rows, and each of their indices has as many partial results as partition.cuh says. It writes the
+    outputs that follow from its reductions, and where ``is_last`` also those that follow from none.
     """
 
     block_x: int
@@ -149,6 +150,7 @@ class FinishHeuristics:
     kept: tuple[int, ...]
     across: tuple[int, ...] = ()
     scaled: tuple[tuple[int, int, int], ...] = ()
+    outer: tuple[int, ...] = ()
     is_last: bool = False
 
 
@@ -372,6 +374,7 @@ def finish_launch(
     kept: tuple[int, ...],
     across: tuple[int, ...] = (),
     scaled: tuple[tuple[int, int, int], ...] = (),
+    outer: tuple[int, ...] = (),
     is_last: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
@@ -384,6 +387,7 @@ def finish_launch(
         kept=kept,
         across=across,
         scaled=scaled,
+        outer=outer,
         is_last=is_last,
     )
     tensors = [

@@ -228,6 +228,15 @@ class _Walk:
             resets=self._resets(own),
             reduce=self._reduce(own),
             stores=tuple(stores),
+            blanks=self._blanks(own),
+        )
+
+    def _blanks(self, own: Iterable[Folding]) -> Lines:
+        """The lines that leave the identity where the part ``blank`` of an outer index would be."""
+        return tuple(
+            f"fb::store(P{fid} + {self._position(folding, 'blank')} + col, fb::splat<kVec>({identity}));"
+            for folding in own
+            for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
         )
 
     def _resets(self, own: Iterable[Folding]) -> Lines:
@@ -254,19 +263,21 @@ class _Walk:
 
     def _pointer(self, folding: Folding, fid: int) -> str:
         """Where the block's partial results of ``fid`` begin; :class:`FinishHeuristics` says how they are read."""
+        name = "b" if self.heuristics.storage == "scratch" else "p"
+        return f"{self.rows.body.c_type(fid)}* {name}{fid} = P{fid} + {self._position(folding, 'part')};"
+
+    def _position(self, folding: Folding, part: str) -> str:
+        """Where a partial result begins: that of the block, or the ``part`` of an outer index."""
         body, kept = self.rows.body, self.parts.kept[folding.index]
         if not kept:
-            position = "group * kSplits + split" if self.parts.outer else "split"
-        else:
-            between = [axis for axis in self.parts.outer if axis not in kept]
-            size = body.size(between)
-            size = f"({size})" if " " in size else size
-            part, own = "split", "outer"
-            if between:
-                part, own = f"{body.step('split', between)} + outer % {size}", f"outer / {size}"
-            position = f"{body.step(part, kept)} + {own}"
-        name = "b" if self.heuristics.storage == "scratch" else "p"
-        return f"{body.c_type(fid)}* {name}{fid} = P{fid} + {body.step(position, self.parts.columns)};"
+            return body.step("block", self.parts.columns)
+        between = [axis for axis in self.parts.outer if axis not in kept]
+        size = body.size(between)
+        size = f"({size})" if " " in size else size
+        own = "outer"
+        if between:
+            part, own = f"{body.step(part, between)} + outer % {size}", f"outer / {size}"
+        return body.step(f"{body.step(part, kept)} + {own}", self.parts.columns)
 
 
 def _is_row(body: Body, fid: int, parts: InnerOuterParts) -> bool:

@@ -162,7 +162,11 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     everything = (*body.closure(factor for _, _, factor in heuristics.scaled), *exprs)
     return make_view(
         spec, body, everything, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
-        extents={"kept": body.size(kept.axes), "across": body.size(heuristics.across)},
+        extents={
+            "kept": body.size(kept.axes),
+            "across": body.size(heuristics.across),
+            "outers": body.size(heuristics.outer),
+        },
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@
 #include "fusebuild/cast.cuh"
 #include "fusebuild/cluster.cuh"
 #include "fusebuild/math.cuh"
+#include "fusebuild/partition.cuh"
 #include "fusebuild/random.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/scan.cuh"

@@ -1,6 +1,6 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 splits=9 groups=56 fetched=[3, 6]
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 blocks=528 fetched=[3, 6]
 //   resident=[0, 2] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
@@ -10,12 +10,11 @@ constexpr int kRowsPerBlock = 1;  // rows side by side in a block
 constexpr int kRows = 2;  // rows that a thread works on together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
-constexpr int kSplits = 9;  // blocks that share the rows of one outer index
-constexpr int kGroups = 56;  // blocks that share the outer indices
-constexpr int kStride = kSplits * kRowsPerBlock;  // from one row of a thread to its next: blocks work on neighbours
+constexpr int kBlocks = 528;  // blocks that share the rows
+constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_13211869e969ce88(
+inner_outer_persistent_03e02e064b69afc7(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -30,10 +29,11 @@ inner_outer_persistent_13211869e969ce88(
     int64_t n1,  // S
     int64_t n2) {  // D
   const Index columns = n2;
-  const int64_t depth = n1;
   const int lane = fb::thread_x();
-  const int split = fb::block_x();
-  const int64_t begin = split * kRowsPerBlock;
+  const int block = fb::block_x();
+  const int64_t outers = n0, depth = n1;
+  const fb::Partition share{outers, depth, kBlocks};
+  const int64_t begin = share.begin(block), end = share.begin(block + 1);
   fb::ReducePhase phase;
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
@@ -43,9 +43,8 @@ inner_outer_persistent_13211869e969ce88(
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
   fb::Packed<__nv_bfloat16, kVec> c6[kRows][kChunks], q6[kRows][kChunks]{};
-  const int group = fb::block_y();
   fb::Vec<float, kVec> h21[kChunks];
-  if (begin < depth && group < n0) {  // else inputs may have no memory
+  if (begin < end && depth > 0) {  // else inputs may have no memory
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
@@ -60,9 +59,14 @@ inner_outer_persistent_13211869e969ce88(
     }
   }
 
-  for (int64_t outer = group; outer < n0; outer += kGroups) {
-    float* p18 = P18 + (split * n0 + outer) * n2;
-    float* p19 = P19 + (split * n0 + outer) * n2;
+  for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
+    const int64_t place = outer * share.places();  // of its first row
+    if (place >= end) break;
+    const int64_t first = begin < place ? place : begin;
+    const int64_t last = place + depth < end ? place + depth : end;
+    const int64_t part = block - share.first_block(outer);
+    float* p18 = P18 + (part * n0 + outer) * n2;
+    float* p19 = P19 + (part * n0 + outer) * n2;
     fb::Vec<float, kVec> h34[kChunks];
     fb::Vec<float, kVec> a18[kChunks];
     fb::Vec<float, kVec> a19[kChunks];
@@ -71,7 +75,7 @@ inner_outer_persistent_13211869e969ce88(
       a18[c] = fb::splat<kVec>(fb::Sum::identity<float>());
       a19[c] = fb::splat<kVec>(fb::Sum::identity<float>());
     }
-    if (begin < depth) {  // else inputs may have no memory
+    if (first < last) {  // else inputs may have no memory
       FUSEBUILD_UNROLL
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
@@ -94,9 +98,8 @@ inner_outer_persistent_13211869e969ce88(
     // The first rows.
     FUSEBUILD_UNROLL
     for (int u = 0; u < kRows; ++u) {
-      const int64_t r = begin + u * kStride;
-      if (r >= depth) break;
-      const int64_t next = outer * depth + r;
+      const int64_t next = first + u * kStride;
+      if (next >= last) break;
       q4[u] = T4[next];
       q5[u] = T5[next];
       FUSEBUILD_UNROLL
@@ -108,7 +111,7 @@ inner_outer_persistent_13211869e969ce88(
       }
     }
 
-    for (int64_t top = begin; top < depth; top += kRows * kStride) {
+    for (int64_t top = first; top < last; top += kRows * kStride) {
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         c4[u] = q4[u];
@@ -123,9 +126,8 @@ inner_outer_persistent_13211869e969ce88(
       // The next rows: in flight while those at hand are worked on.
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t r = top + kRows * kStride + u * kStride;
-        if (r >= depth) break;
-        const int64_t next = outer * depth + r;
+        const int64_t next = top + kRows * kStride + u * kStride;
+        if (next >= last) break;
         q4[u] = T4[next];
         q5[u] = T5[next];
         FUSEBUILD_UNROLL
@@ -141,7 +143,7 @@ inner_outer_persistent_13211869e969ce88(
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         const int64_t r = top + u * kStride;
-        if (r >= depth) break;
+        if (r >= last) break;
         const float t4 = c4[u];  // mean
         const float t5 = c5[u];  // rstd
         FUSEBUILD_UNROLL
@@ -173,9 +175,8 @@ inner_outer_persistent_13211869e969ce88(
           fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t r = top + u * kStride;
-        if (r >= depth) break;
-        const int64_t row = outer * depth + r;
+        const int64_t row = top + u * kStride;
+        if (row >= last) break;
         const float t4 = c4[u];  // mean
         const float t5 = c5[u];  // rstd
         const float t40 = a40[u];  // adaln_backward.yaml:37
@@ -223,7 +224,15 @@ inner_outer_persistent_13211869e969ce88(
         p19[col + k] = a19[c][k];
       }
     }
+
+    if (place + share.places() > end) continue;
+    for (int64_t blank = part + 1; blank < fb::most_parts(kBlocks, outers); ++blank) {  // parts that no block has
+      for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
+        fb::store(P18 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
+        fb::store(P19 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
+      }
+    }
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_13211869e969ce88)
+FUSEBUILD_ENTRY(inner_outer_persistent_03e02e064b69afc7)

@@ -1,15 +1,16 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: block_x=128 block_y=2 splits=9 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] is_last=False
+// schedule: block_x=128 block_y=2 splits=528 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] outer=[0]
+//   is_last=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kBlockX = 128;  // results per block
 constexpr int kBlockY = 2;  // threads per result
-constexpr int kSplits = 9;  // partial results of each, combined in a fixed order
+constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_a8db3623caee370a(
+reduction_finish_a4ca594bad24bc7b(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
@@ -19,12 +20,13 @@ reduction_finish_a8db3623caee370a(
     int64_t n0,  // B
     int64_t n2) {  // D
   const int64_t results = n0 * n2;
+  const int64_t parts = fb::most_parts(kBlocks, n0);
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
 
   float a18 = fb::Sum::identity<float>();
   float a19 = fb::Sum::identity<float>();
   if (kept < results) {
-    for (int split = fb::thread_y(); split < kSplits; split += kBlockY) {
+    for (int64_t split = fb::thread_y(); split < parts; split += kBlockY) {
       a18 = fb::Sum::combine(a18, P18[split * n0 * n2 + kept]);
       a19 = fb::Sum::combine(a19, P19[split * n0 * n2 + kept]);
     }
@@ -48,4 +50,4 @@ reduction_finish_a8db3623caee370a(
   T28[kept] = t28;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_a8db3623caee370a)
+FUSEBUILD_ENTRY(reduction_finish_a4ca594bad24bc7b)

@@ -1,16 +1,16 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: block_x=8 block_y=32 splits=9 reductions=[22, 24] kept=[2] across=[0] scaled=[(22, 18, 15), (24, 19, 15)]
-//   is_last=False
+// schedule: block_x=8 block_y=32 splits=528 reductions=[22, 24] kept=[2] across=[0] scaled=[(22, 18, 15), (24, 19, 15)]
+//   outer=[0] is_last=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kBlockX = 8;  // results per block
 constexpr int kBlockY = 32;  // threads per result
-constexpr int kSplits = 9;  // partial results of each, combined in a fixed order
+constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_e5073401a80d05b9(
+reduction_finish_b0f13faab28bf742(
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
@@ -19,6 +19,7 @@ reduction_finish_e5073401a80d05b9(
     int64_t n0,  // B
     int64_t n2) {  // D
   const int64_t results = n2;
+  const int64_t parts = fb::most_parts(kBlocks, n0);
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
 
   float a30 = fb::Sum::identity<float>();
@@ -26,7 +27,7 @@ reduction_finish_e5073401a80d05b9(
   if (kept < results && n0 > 0) {
     int64_t outer = fb::thread_y() % n0;  // of the partial result number split
     const int64_t step = kBlockY % n0;
-    for (int64_t split = fb::thread_y(); split < kSplits * n0; split += kBlockY) {
+    for (int64_t split = fb::thread_y(); split < parts * n0; split += kBlockY) {
       const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
       const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
       const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
@@ -48,4 +49,4 @@ reduction_finish_e5073401a80d05b9(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_e5073401a80d05b9)
+FUSEBUILD_ENTRY(reduction_finish_b0f13faab28bf742)

@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 splits=9 groups=56 fetched=[]
-//   resident=[] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 blocks=528 fetched=[] resident=[]
+//   min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
@@ -9,12 +9,11 @@ constexpr int kThreadsPerRow = 128;
 constexpr int kRowsPerBlock = 1;  // rows side by side in a block
 constexpr int kRows = 1;  // rows that a thread works on together
 constexpr int kVec = 1;  // neighbouring elements per access
-constexpr int kSplits = 9;  // blocks that share the rows of one outer index
-constexpr int kGroups = 56;  // blocks that share the outer indices
-constexpr int kStride = kSplits * kRowsPerBlock;  // from one row of a thread to its next: blocks work on neighbours
+constexpr int kBlocks = 528;  // blocks that share the rows
+constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_041891a1a254f049(
+inner_outer_persistent_04c1d3a8934c7016(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -29,32 +28,36 @@ inner_outer_persistent_041891a1a254f049(
     int64_t n1,  // S
     int64_t n2) {  // D
   const Index columns = n2;
-  const int64_t depth = n1;
   const int lane = fb::thread_x();
-  const int split = fb::block_x();
-  const int64_t begin = split * kRowsPerBlock;
+  const int block = fb::block_x();
+  const int64_t outers = n0, depth = n1;
+  const fb::Partition share{outers, depth, kBlocks};
+  const int64_t begin = share.begin(block), end = share.begin(block + 1);
   fb::ReducePhase phase;
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
   const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
-  const int group = fb::block_y();
 
-  for (int64_t outer = group; outer < n0; outer += kGroups) {
-    float* b18 = P18 + (split * n0 + outer) * n2;
-    float* b19 = P19 + (split * n0 + outer) * n2;
+  for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
+    const int64_t place = outer * share.places();  // of its first row
+    if (place >= end) break;
+    const int64_t first = begin < place ? place : begin;
+    const int64_t last = place + depth < end ? place + depth : end;
+    const int64_t part = block - share.first_block(outer);
+    float* b18 = P18 + (part * n0 + outer) * n2;
+    float* b19 = P19 + (part * n0 + outer) * n2;
     for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
       fb::store(b18 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
       fb::store(b19 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
     }
 
-    for (int64_t top = begin; top < depth; top += kRows * kStride) {
+    for (int64_t top = first; top < last; top += kRows * kStride) {
       fb::Vec<float, kRows> a40 = fb::splat<kRows>(fb::Sum::identity<float>());
       fb::Vec<float, kRows> a44 = fb::splat<kRows>(fb::Sum::identity<float>());
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t r = top + u * kStride;
-        if (r >= depth) break;
-        const int64_t row = outer * depth + r;
+        const int64_t row = top + u * kStride;
+        if (row >= last) break;
         const int64_t i0 = row / n1;
         const float t4 = T4[row];  // mean
         const float t5 = T5[row];  // rstd
@@ -101,9 +104,8 @@ inner_outer_persistent_041891a1a254f049(
           fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t r = top + u * kStride;
-        if (r >= depth) break;
-        const int64_t row = outer * depth + r;
+        const int64_t row = top + u * kStride;
+        if (row >= last) break;
         const int64_t i0 = row / n1;
         const float t4 = T4[row];  // mean
         const float t5 = T5[row];  // rstd
@@ -151,7 +153,15 @@ inner_outer_persistent_041891a1a254f049(
         }
       }
     }
+
+    if (place + share.places() > end) continue;
+    for (int64_t blank = part + 1; blank < fb::most_parts(kBlocks, outers); ++blank) {  // parts that no block has
+      for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
+        fb::store(P18 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
+        fb::store(P19 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
+      }
+    }
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_041891a1a254f049)
+FUSEBUILD_ENTRY(inner_outer_persistent_04c1d3a8934c7016)
