@@ -143,12 +143,8 @@ class _Writer:
 
     def _is_turned(self, fid: int) -> bool:
         """Whether ``fid`` is what a permutation gives, which torch leaves where it is."""
-        index = self._fusion.definition(fid)
-        while index is not None and self._fusion.exprs[index].op in _COPIES | _VIEWS | {"permute"}:
-            if self._fusion.exprs[index].op == "permute":
-                return True
-            index = self._fusion.definition(self._fusion.exprs[index].inputs[0])
-        return False
+        index = self._fusion.definition(self._origin(fid))
+        return index is not None and self._fusion.exprs[index].op == "permute"
 
     def _origin(self, fid: int) -> int:
         """The value that ``fid`` is a view or another name of."""

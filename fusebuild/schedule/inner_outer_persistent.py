@@ -252,9 +252,7 @@ class _Planner:
         rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
         require_at_most(choice, "rows_per_block", most_rows, rows)
         require_block("threads_per_row", block)
-        outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
-        depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
-        require_at_most(choice, "blocks", outers * depth, f"there are {outers * depth} rows")
+        require_at_most(choice, "blocks", self._rows, f"there are {self._rows} rows")
         require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
 
     def _shapes(self, vec: int) -> list[_Shape]:
@@ -320,6 +318,14 @@ class _Planner:
         heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
         return self._variant(way, guard, vec, "int64_t", heuristics, choice)
 
+    @property
+    def _rows(self) -> int:
+        """The rows of the first case."""
+        outers, depth = (
+            hint(axis_product(self.domain, axes), self.sizes) for axes in (self.parts.outer, self.parts.depth)
+        )
+        return outers * depth
+
     def _bytes(self, fid: int) -> int:
         """Bytes of an element."""
         return self.task.fusion.value(fid).dtype.bytes
@@ -327,14 +333,11 @@ class _Planner:
     def _propose(self, shape: _Shape) -> InnerOuterChoice:
         """Blocks enough to fill the GPU once, each with a few rows at least."""
         blocks = self.target.multiprocessors * shape.blocks
-        outers = hint(axis_product(self.domain, self.parts.outer), self.sizes)
-        depth = hint(axis_product(self.domain, self.parts.depth), self.sizes)
-        rows = outers * depth
         return InnerOuterChoice(
             threads_per_row=shape.threads.per_row,
             rows_per_block=shape.threads.rows,
             at_once=shape.at_once,
-            blocks=max(1, min(blocks, rows // (ROWS_PER_BLOCK * shape.threads.rows))),
+            blocks=max(1, min(blocks, self._rows // (ROWS_PER_BLOCK * shape.threads.rows))),
             min_blocks=shape.blocks,
         )
 

@@ -28,11 +28,11 @@ def neighbours(
     """
     if variant.decision is None:
         return ()
-    way = variant.decision.way
+    way, task = variant.decision.way, fusion.whole()
     found: list[VariantSpec] = []
     for step in variant.decision.choice.steps():
         try:
-            variants = scheduler.schedule(fusion.whole(), target, sizes, {way: step.knobs})
+            variants = scheduler.schedule(task, target, sizes, {way: step.knobs})
         except KnobError:
             continue
         own = taken_variant(variants, fusion, sizes if at is None else at)

@@ -33,6 +33,7 @@ from fusebuild.schedule.kernel import (
     LaunchSpec,
     Rejection,
     VariantSpec,
+    Width,
     any_domain,
     axis_product,
     fits_int32,
@@ -101,18 +102,19 @@ class PointwiseScheduler:
         vec = vector_width(task, domain, inner) if domain.axes else 1
         vector = vector_guards(task, domain, inner, vec, also=vector_sources(domain)) if domain.axes else ()
         ways = widths(domain, vec, vector)
-        is_odd = bool(domain.axes) and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain)
-        if is_odd:
+        odd: Width | None = None
+        if domain.axes and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain):
             guard = (fits_int32(total), *shifted_guards(task, domain, vec))
-            ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
+            odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
         variants = []
         walked = walked_axis(task, domain, sizes) if vec > 1 else None
         if walked is not None:
             variants.append(rows_variant(task, target, domain, walked, ways.pop(0), sizes, tuned))
-        for name, guard, width, index in ways:
+        for way in ways:
+            name, guard, width, index = way
             proposal = choose(task, target, domain, width, hint(total, sizes))
             choice = decide(name, proposal, tuned, lambda given: _check(given, target))
-            launch = _launch(task, domain, total, width, index, choice, shifted=name.startswith("shifted"))
+            launch = _launch(task, domain, total, width, index, choice, shifted=way is odd)
             decided = decision(name, choice, tuned)
             variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
         return usable(variants)

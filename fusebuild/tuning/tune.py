@@ -64,6 +64,14 @@ class _Task:
         return (self.recipe.path, *self.point.key, self.origin.decision.way)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """The ``tasks`` of one recipe, and the keys ``asked`` of everything that it is planned for."""
+
+    tasks: tuple[_Task, ...]
+    asked: frozenset[tuple[str, tuple[tuple[str, int], ...]]]
+
+
 def _workshop(bench: Bench, recipe: Recipe, point: Point, case: Mapping[str, int]) -> Track:
     return Workshop(bench=bench, recipe=recipe, segment=point.segment, case=case)
 
@@ -89,38 +97,38 @@ def tune_recipes(
     before = [tuned_beside(recipe) for recipe in recipes]
     place = place or find_place(target)
     toolchain = find_toolchain([place.target], nvcc=options.nvcc)
-    tasks = {recipe.path: _tasks(recipe, place.target, options.cases) for recipe in recipes}
-    done, total = 0, sum(map(len, tasks.values()))
+    work = [_work_on(recipe, place.target, options.cases) for recipe in recipes]
+    done, total = 0, sum(len(own.tasks) for own in work)
     rows, written = list[Row](), list[Path]()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(
             place=place, toolchain=toolchain, out=options.out, scratch=Path(scratch), jobs=options.jobs,
             seed=options.seed,
         )  # fmt: skip
-        for recipe, old in zip(recipes, before, strict=True):
+        for recipe, old, own in zip(recipes, before, work, strict=True):
             entries = []
-            for task in tasks[recipe.path]:
+            for task in own.tasks:
                 outcome = _tuned(task, bench, make_track, options.budget)
                 rows.append(_row(task, outcome))
                 entries += _entries(task, outcome, bench)
                 done += 1
                 if on_progress:
                     on_progress(done, total)
-            kept = _still_held(old, tasks[recipe.path], recipe, bench)
+            kept = _still_held(old, own, bench)
             if path := _write(recipe, [*kept, *entries], old):
                 written.append(path)
     name, driver = place.device.description
     return TuneReport(target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written))
 
 
-def _tasks(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -> list[_Task]:
+def _work_on(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -> _Work:
     """The kernels of ``recipe`` that there is something to choose about, once each."""
     for case in cases:
         require_fitting(recipe.fusion, case)
-    segmented = segment(run_passes(recipe.fusion), target)
+    points = points_of(segment(run_passes(recipe.fusion), target))
     found: dict[tuple[object, ...], _Task] = {}
     fitting: list[Mapping[str, int]] = []
-    for point in points_of(segmented):
+    for point in points:
         variants = point.scheduler.schedule(point.segment.fusion.whole(), target, point.sizes)
         if not any(variant.launches for variant in variants):
             continue
@@ -143,7 +151,7 @@ def _tasks(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -
                 f"case {shown}: {recipe.fusion.name} is planned for no sizes like these; "
                 "make them its first case, or name them in its extents"
             )
-    return list(found.values())
+    return _Work(tasks=tuple(found.values()), asked=frozenset(point.key for point in points))
 
 
 def _assumed_sizes(point: Point) -> dict[str, int]:
@@ -213,17 +221,16 @@ def _rounded(milliseconds: float) -> float:
     return float(f"{milliseconds:.4g}")
 
 
-def _still_held(old: TunedKernels | None, tasks: Sequence[_Task], recipe: Recipe, bench: Bench) -> list[Entry]:
+def _still_held(old: TunedKernels | None, work: _Work, bench: Bench) -> list[Entry]:
     """The entries of ``old`` that were not measured again: those for other targets, and those for this one whose key
     still fits something."""
     target = bench.target
-    measured = {(*task.point.key, task.key[-1]) for task in tasks}
+    measured = {(*task.point.key, task.key[-1]) for task in work.tasks}
     digest = bench.toolchain.digest_for(target)
-    asked = {point.key for point in points_of(segment(run_passes(recipe.fusion), target))}
     kept = []
     for entry in old.entries if old is not None else ():
         key = entry.segment, tuple(sorted(entry.bucket.items()))
-        holds = key in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
+        holds = key in work.asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
         if entry.arch != target.name or (holds and (*key, entry.variant) not in measured):
             kept.append(entry)
     return kept

@@ -49,6 +49,11 @@ class Rows:
         """True for values that change along the row."""
         return bool(self.body.axes_of(fid) & {*self.column.axes})
 
+    @property
+    def of_rows(self) -> list[int]:
+        """What the row's exprs give that does not change along it."""
+        return [fid for expr in self.exprs if not self.is_column(expr.outputs[0]) for fid in expr.outputs]
+
     def has_columns(self, fid: int) -> bool:
         """True for tensors in memory that change along the row."""
         return bool({*self.body.domain.accesses[fid].axes} & {*self.column.axes})
@@ -255,7 +260,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     setup, bases = row_setup(rows, outputs, level)
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
-    known = [fid for expr in rows.exprs if not rows.is_column(expr.outputs[0]) for fid in expr.outputs]
+    known = rows.of_rows
     kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
@@ -376,7 +381,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     rows = rows_of(spec, results, outputs)
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, outputs, level)
-    known = [fid for expr in rows.exprs if not rows.is_column(expr.outputs[0]) for fid in expr.outputs]
+    known = rows.of_rows
     gathered = row_batches(rows, indices)
     targets = gathered.targets()
     sweep = (

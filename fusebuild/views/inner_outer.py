@@ -74,8 +74,7 @@ class _Walk:
             reads=reads,
             exprs=body.closure(targets),
         )
-        is_column = self.rows.is_column
-        self._of_rows = [fid for expr in self.rows.exprs if not is_column(expr.outputs[0]) for fid in expr.outputs]
+        self._of_rows = self.rows.of_rows
         self._row_reads = [fid for fid in reads if not self.rows.has_columns(fid)]
         outer = {*parts.outer}
         lifetimes = {fid: OF_OUTER if outer & {*spec.domain.accesses[fid].axes} else OF_BLOCK

@@ -50,10 +50,10 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), k
     unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
     coordinate = element_coordinate(body, groups, inner, spec.vec)
     return Sweep(
-        load_coordinates=_coordinates(
+        load_coordinates=coordinate_lines(
             body, groups, [*vectors, *body.reads(sources.positions)], [*sources.early, *body.closure(sources.positions)]
         ),
-        coordinates=_coordinates(body, groups, unloaded, exprs),
+        coordinates=coordinate_lines(body, groups, unloaded, exprs),
         arrays=(
             *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
             *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.loaded),
@@ -154,7 +154,7 @@ def tile_element(body: Body, fid: int) -> str:
     return f"tile{fid}[fb::tile_index<kTile, kVec>({column}, row)]"
 
 
-def _coordinates(
+def coordinate_lines(
     body: Body, groups: Sequence[Group], accessed: Collection[int], exprs: Sequence[Expr]
 ) -> tuple[str, ...]:
     """Lines that take the groups' indices apart as far as the accesses and index ops among ``exprs`` need it."""

@@ -15,7 +15,7 @@ from fusebuild.views.kernel_view import (
     scalar_load,
     vector_load,
 )
-from fusebuild.views.pointwise import elements
+from fusebuild.views.pointwise import coordinate_lines, elements
 from fusebuild.views.steady import steady_of
 
 
@@ -54,18 +54,10 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     return make_view(
         spec, body, exprs,
         setup=_tiles(before),
-        bases=tuple(line for group in around for line in _coordinates(body, group)),
+        bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
         sweeps=(kept, join(Sweep(element=tuple(taken)), own)),
         extents={"rows": body.size([walked]), "columns": body.size(column.axes)},
     )  # fmt: skip
-
-
-def _coordinates(body: Body, group: Group) -> Lines:
-    """The lines that take the index of ``group`` apart, as far as anything needs it."""
-    outputs = body.task.outputs
-    exprs = body.closure(outputs)
-    read = body.coordinate_axes(exprs) & {*group.axes}
-    return body.coordinates(group, read | body.needs_coordinates([*body.reads(outputs), *outputs], group))
 
 
 def _tiles(before: Group) -> Lines:

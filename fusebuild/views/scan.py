@@ -65,7 +65,7 @@ def scan(spec: KernelSpec) -> KernelView:
     rows = rows_of(spec, parts.components, spec.task.outputs)
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, spec.task.outputs, level)
-    known = [expr.outputs[0] for expr in rows.exprs if not rows.is_column(expr.outputs[0])]
+    known = rows.of_rows
     before = _Walk(rows, parts.components, known)
     after = _Walk(rows, parts.wide, [*known, *parts.scanned])
     done = {expr.outputs[0] for expr in before.hoisted}
