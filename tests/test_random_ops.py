@@ -341,3 +341,9 @@ def test_neighbours_in_a_vector_are_told_by_one_aligned_place() -> None:
     lines = [line.strip() for kernel in planned.kernels["sm_90"].values() for line in kernel.text.splitlines()]
     places = [line.partition(" = ")[2].split(";")[0] for line in lines if line.startswith("const int64_t t")]
     assert sorted(places) == ["fb::vector_element<kVec>(i, k)"] * 2 + ["i"]
+
+
+@pytest.mark.usefixtures("compilers")
+def test_threads_that_draw_do_not_spill(tmp_path: Path) -> None:
+    """Spills are errors of a build."""
+    compile_recipes([Path(__file__).parent / "fusions" / "random_numbers.yaml"], [TARGETS["sm_90"]], tmp_path)

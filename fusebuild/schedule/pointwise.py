@@ -55,6 +55,8 @@ BLOCK_THREADS = 1024
 """Threads that a multiprocessor should hold: enough to hide memory latency with two vectors each."""
 OTHER_REGISTERS = 16
 """What a thread takes beside the elements that it holds."""
+DRAW_REGISTERS = 10
+"""What four random numbers take while they are drawn: a counter, a key, and the products of a round."""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 
@@ -169,9 +171,12 @@ def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int)
 
 
 def _held(task: Task, domain: AxisDomain, vec: int, unroll: int) -> int:
-    """Registers that a thread takes for ``unroll`` vectors of each input and one of each output."""
+    """Registers that a thread takes for ``unroll`` vectors of each input and one of each output, and for random
+    numbers, which nvcc draws for all of its vectors at once."""
     size = {fid: -(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses}
-    return sum(words * (1 if fid in task.outputs else unroll) for fid, words in size.items())
+    held = sum(words * (1 if fid in task.outputs else unroll) for fid, words in size.items())
+    draws = sum(op_of(task.fusion.exprs[index]).is_random for index in task.exprs)
+    return held + draws * DRAW_REGISTERS * -(-vec * unroll // 4)
 
 
 def _check(choice: PointwiseHeuristics, target: Target) -> None:
