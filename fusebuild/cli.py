@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusebuild import __version__
-from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError
+from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError, VerificationError
 from fusebuild.target import TARGETS, Target, find_target
 
 if TYPE_CHECKING:
@@ -358,6 +358,8 @@ def bench(
     if plot_file is not None:
         write_plot(report, plot_file)
     click.echo(markdown_table(report), nl=False)
+    if report.wrong:
+        raise VerificationError("\n".join(report.wrong))
 
 
 @cli.command()

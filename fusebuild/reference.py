@@ -532,20 +532,33 @@ BOUNDS: dict[DType, float] = {
     DType.BOOL: 0.0,
 }
 """The largest error that :func:`compare` accepts for each dtype."""
+UNITS: dict[DType, float] = {DType.HALF: 2.0**-10, DType.BFLOAT16: 2.0**-7}
+"""A unit in the last place at most, relative, of narrow dtypes."""
 
 
 def bound_for(fusion: Fusion, fid: int) -> float:
     """The bound for output ``fid``: that of its dtype, and again for each library product on the longest path to it.
 
     A product rounds its long sums to the storage dtype in an order of its own, so a result one rounding off is as right
-    as the oracle's, and what follows starts from there.
+    as the oracle's, and what follows starts from there. So it is with casts to a narrow dtype before the last one: each
+    may fall to the other side, a whole unit in the last place (2^-7 of a bfloat16 that is just above a power of two),
+    and the last rounding adds half of one.
     """
-    products: dict[int, int] = {}
+    products = _longest_paths(fusion, lambda expr: OPS[expr.op].kind is Kind.LIBRARY)
+    casts = _longest_paths(fusion, lambda expr: expr.op == "cast" and fusion.value(expr.outputs[0]).dtype in UNITS)
+    dtype = fusion.value(fid).dtype
+    last = fusion.definition(fid)
+    before = max((casts.get(operand, 0) for operand in fusion.exprs[last].inputs), default=0) if last is not None else 0
+    return BOUNDS[dtype] * products.get(fid, 0) + max(BOUNDS[dtype], UNITS.get(dtype, 0.0) * (0.5 + before))
+
+
+def _longest_paths(fusion: Fusion, counts: Callable[[Expr], bool]) -> dict[int, int]:
+    """How many exprs that count are on the longest path to each value, its own included."""
+    found: dict[int, int] = {}
     for expr in fusion.exprs:
-        own = max((products.get(operand, 0) for operand in expr.inputs), default=0)
-        own += OPS[expr.op].kind is Kind.LIBRARY
-        products.update((result, own) for result in expr.outputs)
-    return BOUNDS[fusion.value(fid).dtype] * (1 + products.get(fid, 0))
+        own = max((found.get(operand, 0) for operand in expr.inputs), default=0) + counts(expr)
+        found.update((result, own) for result in expr.outputs)
+    return found
 
 
 def compare(got: Tensor, want: Tensor, dtype: DType, *, bound: float | None = None) -> Comparison:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,8 @@ def _run(
     out = [
         _poisoned(fusion, output.fid, output.alias, want) for output, want in zip(fusion.outputs, wanted, strict=True)
     ]
-    results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
+    with _poisoned_memory():
+        results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
     results = results if isinstance(results, tuple) else (results,)
     comparisons = [
         compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
@@ -151,6 +153,21 @@ def _poisoned(fusion: Fusion, fid: int, alias: int | None, want: Any) -> Any:
     dtype = torch_dtype(fusion.value(fid).dtype)
     poison = math.nan if dtype.is_floating_point else True if dtype is torch.bool else torch.iinfo(dtype).min
     return torch.full(want.shape, poison, dtype=dtype, device=want.device)
+
+
+@contextmanager
+def _poisoned_memory() -> Iterator[None]:
+    """Torch, whose allocator the executor takes its workspace from, fills new memory, as
+    ``torch.utils.deterministic.fill_uninitialized_memory`` says by default: with all bits of a byte, which are NaN in
+    what kernels leave there for each other."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _misaligned(value: Any) -> Any:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fusebuild.bench import (
     bench_artifacts,
     least_bytes,
     markdown_table,
+    measure,
     profiled_call,
     read_report,
     require_plot,
@@ -32,11 +34,12 @@ from fusebuild.bench.device import Run
 from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli import cli
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, VerificationError
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe import load_recipe
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target import TARGETS
+from fusebuild.verification import Verdict, verify_case
 
 torch = pytest.importorskip("torch")
 
@@ -348,6 +351,26 @@ class TestMeasuring:
         device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
         report = bench_artifacts([artifacts / "sized.fuse"], device=device)
         assert [each.case for each in report.measurements] == [{"M": 3, "N": 5}, {"M": 0, "N": 5}]
+
+    def test_wrong_results_are_not_timed_and_take_nothing_with_them(
+        self, artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def verify(plan: Any, recipe: Any, case: Mapping[str, int], *others: Any) -> Iterator[Verdict]:
+            for verdict in verify_case(plan, recipe, case, *others):
+                yield replace(verdict, error=0.5) if case["M"] == 3 else verdict
+
+        monkeypatch.setattr(measure, "verify_case", verify)
+        device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
+        report = bench_artifacts([artifacts / "sized.fuse"], device=device)
+        assert [each.case for each in report.measurements] == [{"M": 0, "N": 5}]
+        assert report.wrong == ("sized {'M': 3, 'N': 5}: error 0.5 exceeds 1e-05",)
+        monkeypatch.setattr("fusebuild.bench.bench_artifacts", lambda *given: report)
+        arguments = ["bench", str(artifacts / "sized.fuse"), "--json", str(tmp_path / "bench.json")]
+        done = CliRunner().invoke(cli, arguments)
+        assert isinstance(done.exception, VerificationError)
+        assert str(done.exception) == "\n".join(report.wrong)
+        assert "| sized | M=0 N=5 |" in done.output
+        assert read_report(tmp_path / "bench.json") == report
 
     def test_given_cases_replace_all_others(self, artifacts: Path) -> None:
         assert measured(artifacts, "sized", cases=({"M": 2, "N": 9},)).case == {"M": 2, "N": 9}

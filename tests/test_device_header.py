@@ -332,6 +332,16 @@ def test_one_read_gives_the_variance_whatever_the_mean(dtype, threads, name):
             assert m2 == 0
 
 
+def test_narrow_elements_are_not_rounded_the_same_way_each_time():
+    """They share low bits once a shift is taken from them, and so do their squares: errors would add up."""
+    for seed in range(20):
+        x = torch.randn(482, generator=torch.Generator().manual_seed(seed)).bfloat16().float()
+        mean, m2, _ = welford_of("float", 1, x)[0]
+        assert abs(mean - x.double().mean()) <= 2**-27
+        wanted = ((x.double() - x.double().mean()) ** 2).sum()
+        assert abs(m2 - wanted) <= 2**-19 * wanted
+
+
 def test_of_nothing_the_mean_is_nan_and_the_deviations_are_zero():
     out = welford_of("float", 32, torch.empty(0))
     assert out[0].tolist() == [pytest.approx(NAN, nan_ok=True), 0, 0]

@@ -294,3 +294,14 @@ def test_the_bound_grows_with_each_library_product_on_the_way() -> None:
     )
     fusion = recipe_of(text).fusion
     assert [bound_for(fusion, fid) / 2.0**-7 for fid in fusion.output_fids] == [3, 4, 1]
+
+
+def test_the_bound_of_a_narrow_output_grows_with_each_narrow_cast_before_its_own() -> None:
+    text = text_of(
+        {"x": "bfloat16[M, K]"},
+        "h = cast(exp(x), bfloat16)\ny = h * 3.0\nz = cast(cast(y, bfloat16) * 3.0, bfloat16)\nf = h * 2.0\n"
+        "n = h * 2.0",
+        {"h": "bfloat16", "y": "bfloat16", "z": "bfloat16", "f": "float", "n": "half"},
+    )
+    fusion = recipe_of(text).fusion
+    assert [bound_for(fusion, fid) for fid in fusion.output_fids] == [2.0**-7, 1.5 * 2**-7, 2.5 * 2**-7, 1e-5, 2.0**-9]

@@ -56,8 +56,8 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     """Measure every artifact in ``paths`` on ``device``, the current CUDA device where there is none given: the cases
     of ``options``, else those of the recipe's ``bench`` section, else its first case.
 
-    Raises :class:`VerificationError` when a result is wrong, before anything of that case is timed, and
-    :class:`UsageError` when there is no device or a case does not fit a recipe, before anything is measured at all.
+    A case with wrong results is not timed; the report says so, and has the others. Raises :class:`UsageError` when
+    there is no device or a case does not fit a recipe, before anything is measured at all.
     """
     import torch
 
@@ -68,14 +68,20 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
         recipe = read_recipe(path)
         work += [(path, recipe, case) for case in _cases(recipe, options)]
     roof = roof_copy(chosen)
-    measurements = tuple(_bench_case(path, recipe, case, options, chosen, roof) for path, recipe, case in work)
+    measurements, wrong = list[Measurement](), list[str]()
+    for path, recipe, case in work:
+        try:
+            measurements.append(_bench_case(path, recipe, case, options, chosen, roof))
+        except VerificationError as error:
+            wrong.append(str(error))
     name, driver = chosen.description
     return Report(
         device=name,
         driver=driver,
         torch=torch.__version__,
         date=date.today().isoformat(),
-        measurements=measurements,
+        measurements=tuple(measurements),
+        wrong=tuple(wrong),
     )
 
 
@@ -117,7 +123,7 @@ def _bench_case(
     verdict = next(verify_case(plan, recipe, case, device.torch_name, options.seed))
     if not verdict.ok:
         raise VerificationError(
-            f"{fusion.name} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}"
+            f"{fusion.name} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}".rstrip()
         )
     device.release()
     least = least_bytes(fusion, case)

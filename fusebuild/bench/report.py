@@ -76,13 +76,15 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All measurements of one run, with what they were measured on."""
+    """All measurements of one run, with what they were measured on; ``wrong`` says which cases were not timed because
+    their results are wrong."""
 
     device: str
     driver: str
     torch: str
     date: str
     measurements: tuple[Measurement, ...]
+    wrong: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -99,7 +101,7 @@ def read_report(path: Path) -> Report:
     """The report that :func:`write_report` wrote, by this version or by one that measured less."""
     data = json.loads(path.read_text())
     measurements = tuple(Measurement(**item) for item in data.pop("measurements"))
-    return Report(measurements=measurements, **data)
+    return Report(measurements=measurements, wrong=tuple(data.pop("wrong", ())), **data)
 
 
 _SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",

@@ -432,6 +432,7 @@ class _Planner:
             kept=(*kept, *self.parts.columns),
             across=across,
             outer=outer,
+            depth=self.parts.depth if outer else (),
             scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
         )
 
@@ -440,5 +441,6 @@ class _Planner:
 
 
 def most_parts(blocks: int, outers: Formula) -> Formula:
-    """As partition.cuh has it: blocks that have rows of one of ``outers`` indices, at most."""
+    """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
+    most."""
     return total([("floor_div", blocks, ("max", outers, 1)), 2])

@@ -139,8 +139,9 @@ class FinishHeuristics:
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
     ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
     partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
-    share all their rows, and each of their indices has as many partial results as partition.cuh says. It writes the
-    outputs that follow from its reductions, and where ``is_last`` also those that follow from none.
+    share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
+    as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
+    follow from none.
     """
 
     block_x: int
@@ -151,6 +152,7 @@ class FinishHeuristics:
     across: tuple[int, ...] = ()
     scaled: tuple[tuple[int, int, int], ...] = ()
     outer: tuple[int, ...] = ()
+    depth: tuple[int, ...] = ()
     is_last: bool = False
 
 
@@ -375,6 +377,7 @@ def finish_launch(
     across: tuple[int, ...] = (),
     scaled: tuple[tuple[int, int, int], ...] = (),
     outer: tuple[int, ...] = (),
+    depth: tuple[int, ...] = (),
     is_last: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
@@ -388,6 +391,7 @@ def finish_launch(
         across=across,
         scaled=scaled,
         outer=outer,
+        depth=depth,
         is_last=is_last,
     )
     tensors = [

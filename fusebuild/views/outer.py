@@ -166,6 +166,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
             "kept": body.size(kept.axes),
             "across": body.size(heuristics.across),
             "outers": body.size(heuristics.outer),
+            "depth": body.size(heuristics.depth),
         },
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_04c1d3a8934c7016(
+inner_outer_persistent_50d11cd92235f4a0(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -31,7 +31,7 @@ inner_outer_persistent_04c1d3a8934c7016(
   const int lane = fb::thread_x();
   const int block = fb::block_x();
   const int64_t outers = n0, depth = n1;
-  const fb::Partition share{outers, depth, kBlocks};
+  const fb::Partition share = fb::partition(outers, depth, kBlocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
   fb::ReducePhase phase;
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
@@ -155,7 +155,7 @@ inner_outer_persistent_04c1d3a8934c7016(
     }
 
     if (place + share.places() > end) continue;
-    for (int64_t blank = part + 1; blank < fb::most_parts(kBlocks, outers); ++blank) {  // parts that no block has
+    for (int64_t blank = part + 1; blank < share.most_parts(); ++blank) {  // parts that no block has
       for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
         fb::store(P18 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
         fb::store(P19 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
@@ -164,4 +164,4 @@ inner_outer_persistent_04c1d3a8934c7016(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_04c1d3a8934c7016)
+FUSEBUILD_ENTRY(inner_outer_persistent_50d11cd92235f4a0)

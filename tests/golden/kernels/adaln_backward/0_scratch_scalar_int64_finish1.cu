@@ -1,6 +1,6 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: block_x=128 block_y=2 splits=528 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] outer=[0]
+// schedule: block_x=128 block_y=2 splits=528 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] outer=[0] depth=[1]
 //   is_last=False
 #include <fusebuild/kernel.cuh>
 
@@ -10,7 +10,7 @@ constexpr int kBlockY = 2;  // threads per result
 constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_a4ca594bad24bc7b(
+reduction_finish_31d11e75e02bd81d(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
@@ -18,9 +18,10 @@ reduction_finish_a4ca594bad24bc7b(
     const float* __restrict__ P18,  // partial results of grad_sum
     const float* __restrict__ P19,  // partial results of normed_sum
     int64_t n0,  // B
+    int64_t n1,  // S
     int64_t n2) {  // D
   const int64_t results = n0 * n2;
-  const int64_t parts = fb::most_parts(kBlocks, n0);
+  const int64_t parts = fb::partition(n0, n1, kBlocks).most_parts();
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
 
   float a18 = fb::Sum::identity<float>();
@@ -50,4 +51,4 @@ reduction_finish_a4ca594bad24bc7b(
   T28[kept] = t28;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_a4ca594bad24bc7b)
+FUSEBUILD_ENTRY(reduction_finish_31d11e75e02bd81d)

@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: block_x=8 block_y=32 splits=528 reductions=[22, 24] kept=[2] across=[0] scaled=[(22, 18, 15), (24, 19, 15)]
-//   outer=[0] is_last=False
+//   outer=[0] depth=[1] is_last=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
@@ -10,16 +10,17 @@ constexpr int kBlockY = 32;  // threads per result
 constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_b0f13faab28bf742(
+reduction_finish_56649298687f971c(
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
     const float* __restrict__ P18,  // partial results of grad_sum
     const float* __restrict__ P19,  // partial results of normed_sum
     int64_t n0,  // B
+    int64_t n1,  // S
     int64_t n2) {  // D
   const int64_t results = n2;
-  const int64_t parts = fb::most_parts(kBlocks, n0);
+  const int64_t parts = fb::partition(n0, n1, kBlocks).most_parts();
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
 
   float a30 = fb::Sum::identity<float>();
@@ -49,4 +50,4 @@ reduction_finish_b0f13faab28bf742(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_b0f13faab28bf742)
+FUSEBUILD_ENTRY(reduction_finish_56649298687f971c)
