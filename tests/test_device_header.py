@@ -52,6 +52,21 @@ def test_indices_count_in_three_dimensions():
     assert sorted(out.tolist()) == sorted(expected)
 
 
+@pytest.mark.parametrize("count", [4, 256, 1024, 5000])
+def test_copies_go_on_while_their_thread_works(count):
+    x = sample(torch.float32, count)
+    out = torch.full((count,), NAN)
+    library("platform").run("pipeline", (1,), (64,), x, out, count, shared_bytes=3 * 64 * 16)
+    assert torch.equal(out, x + 1)
+
+
+@only_on_the_host
+def test_copies_arrive_as_late_as_they_may():
+    out = torch.zeros(2, dtype=torch.int32)
+    library("platform").run("copy_and_look", (1,), (1,), torch.tensor([7], dtype=torch.int32), out, shared_bytes=4)
+    assert out.tolist() == [-1, 7]
+
+
 @pytest.mark.parametrize(("rows", "cols"), [(32, 32), (65, 33), (1, 100)])
 def test_static_shared_memory_carries_a_tile_across_a_barrier(rows, cols):
     x = sample(torch.float32, rows * cols).view(rows, cols)

@@ -22,6 +22,41 @@ FUSEBUILD_KERNEL(1024, 1) indices(int32_t* __restrict__ out, int32_t size_x, int
 }
 FUSEBUILD_ENTRY(indices)
 
+// Each thread copies its vectors with three groups in flight, through places of its own, and adds one.
+FUSEBUILD_KERNEL(64, 1) pipeline(const float* __restrict__ in, float* __restrict__ out, int64_t count) {
+  constexpr int kStages = 3;
+  Packed<float, 4>* places = dynamic_shared<Packed<float, 4>>() + thread_x();
+  for (int stage = 0; stage < kStages; ++stage) {
+    const int64_t at = (stage * 64 + thread_x()) * 4;
+    if (at < count) copy_async(places + stage * 64, in + at);
+    end_copies();
+  }
+  int stage = 0;
+  for (int64_t at = thread_x() * 4; at < count; at += 64 * 4) {
+    wait_copies<kStages - 1>();
+    const Vec<float, 4> x = unpack(places[stage * 64]);
+    const int64_t next = at + kStages * 64 * 4;
+    if (next < count) copy_async(places + stage * 64, in + next);
+    end_copies();
+    Vec<float, 4> y;
+    for (int k = 0; k < 4; ++k) y[k] = x[k] + 1.0f;
+    store(out + at, y);
+    stage = stage + 1 < kStages ? stage + 1 : 0;
+  }
+}
+FUSEBUILD_ENTRY(pipeline)
+
+// What is read before it has been waited for, and after.
+FUSEBUILD_KERNEL(1, 1) copy_and_look(const int32_t* __restrict__ in, int32_t* __restrict__ out) {
+  Packed<int32_t, 1>* place = dynamic_shared<Packed<int32_t, 1>>();
+  copy_async(place, in);
+  end_copies();
+  out[0] = unpack(*place)[0];
+  wait_copies<0>();
+  out[1] = unpack(*place)[0];
+}
+FUSEBUILD_ENTRY(copy_and_look)
+
 // One 32 x 32 tile per block, through static shared memory.
 FUSEBUILD_KERNEL(256, 2)
 transpose_tile(const float* __restrict__ in, float* __restrict__ out, int64_t rows, int64_t cols) {

@@ -127,6 +127,30 @@ FUSEBUILD_DEVICE T* dynamic_shared() {
   return reinterpret_cast<T*>(fusebuild_dynamic_shared);
 }
 
+// Copies of one word to shared memory that the thread does not wait for: nothing is kept in registers.
+FUSEBUILD_DEVICE void copy_word_async(uint4* place, const uint4* address) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(place)), "l"(address)
+               : "memory");
+}
+FUSEBUILD_DEVICE void copy_word_async(uint2* place, const uint2* address) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared_address(place)), "l"(address)
+               : "memory");
+}
+FUSEBUILD_DEVICE void copy_word_async(unsigned int* place, const unsigned int* address) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(place)), "l"(address)
+               : "memory");
+}
+
+// Ends a group of copies: those that the thread began since the last end.
+FUSEBUILD_DEVICE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Until the thread's copies have arrived, all but those of its last `kLater` groups. Only the thread itself
+// sees them then.
+template <int kLater>
+FUSEBUILD_DEVICE void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+}
+
 template <Shuffle kMode>
 FUSEBUILD_DEVICE unsigned shuffle_word(unsigned word, int operand, int width) {
   constexpr unsigned kAllLanes = 0xffffffffu;

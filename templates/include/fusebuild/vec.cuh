@@ -139,6 +139,17 @@ FUSEBUILD_DEVICE void store_shared(T* address, const Vec<T, N>& values) {
   *reinterpret_cast<Vec<T, N>*>(address) = values;
 }
 
+// Begins to copy N values to shared memory, from an address that is aligned as for load_packed; end_copies
+// and wait_copies say when they are there.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_async(Packed<T, N>* place, const T* address) {
+  using Word = typename Packed<T, N>::Word;
+  static_assert(sizeof(Word) >= 4, "copies have 4, 8 or 16 bytes");
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < Packed<T, N>::kWords; ++w)
+    copy_word_async(&place->words[w], reinterpret_cast<const Word*>(address) + w);
+}
+
 // As __shfl_*_sync: the value of the caller's lane ^ mask, of its lane + delta, or of lane `lane` in its
 // group of `width` lanes. All lanes of the warp take part. A source beyond the group gives the caller its own
 // value.

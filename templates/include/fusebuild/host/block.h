@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "fusebuild/access.cuh"
 #include "fusebuild/host/fiber.h"
@@ -61,6 +62,17 @@ struct WarpOperation {
 
 class Cluster;
 
+// What a thread copies to shared memory without waiting for it.
+struct Copies {
+  struct Copy {
+    void* place;
+    size_t size;
+    unsigned char bytes[16];
+  };
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;
+};
+
 // Lies in the shared memory of its block, and is nonsense until it is prepared.
 struct TransferBarrier {
   static constexpr uint32_t kPrepared = 0x7ea5e77e;
@@ -86,6 +98,7 @@ class Block {
         fibers_(new Fiber[static_cast<size_t>(threads_)]),
         states_(new State[static_cast<size_t>(threads_)]),
         barriers_(new int64_t[static_cast<size_t>(threads_)]),
+        copies_(new Copies[static_cast<size_t>(threads_)]),
         warps_(new Warp[static_cast<size_t>((threads_ + kWarpThreads - 1) / kWarpThreads)]) {
     for (int thread = 0; thread < threads_; ++thread) {
       fibers_[thread].index = thread;
@@ -112,6 +125,9 @@ class Block {
   void expect_transfers(TransferBarrier& barrier, int bytes);
   void count_transfer(TransferBarrier& barrier, int bytes);
   void wait_transfers(TransferBarrier& barrier, int parity);
+  void copy_async(void* place, const void* address, size_t size);
+  void end_copies();
+  void wait_copies(size_t later);
   void sync_warp() { meet_warp(WarpOperation{State::kSyncWarp, Shuffle::kXor, kWarpThreads, 0}); }
 
   // The running thread's place in its warp.
@@ -166,7 +182,8 @@ class Block {
   const std::unique_ptr<Fiber[]> fibers_;
   const std::unique_ptr<State[]> states_;  // of each thread
   const std::unique_ptr<int64_t[]>
-      barriers_;  // of its cluster that each thread has arrived at, not waited for
+      barriers_;                            // of its cluster that each thread has arrived at, not waited for
+  const std::unique_ptr<Copies[]> copies_;  // of each thread
   const std::unique_ptr<Warp[]> warps_;
   FiberList ready_, waiting_, waiting_for_cluster_, waiting_for_transfers_, free_;
   Fiber* current_ = nullptr;
@@ -185,6 +202,7 @@ inline void Block::start(Point index) {
   memset(dynamic_shared_.get(), kPoison, static_cast<size_t>(shared_bytes_));
   started_ = returned_ = 0;
   std::fill_n(barriers_.get(), threads_, kNoBarrier);
+  std::fill_n(copies_.get(), threads_, Copies());
   free_ = FiberList();
   for (int fiber = 0; fiber < threads_; ++fiber) free_.push(&fibers_[fiber]);
 }
@@ -254,6 +272,25 @@ inline void Block::sync_block() {
   if (++arrived_ < threads_) return suspend(State::kSyncBlock, waiting_);
   arrived_ = 0;
   ready_.take(waiting_);
+}
+
+// As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type.
+inline void Block::copy_async(void* place, const void* address, size_t size) {
+  Copies::Copy copy{place, size, {}};
+  memcpy(copy.bytes, address, size);
+  memset(place, kPoison, size);
+  copies_[current_->thread].open.push_back(copy);
+}
+
+inline void Block::end_copies() {
+  Copies& copies = copies_[current_->thread];
+  copies.groups.push_back(std::exchange(copies.open, {}));
+}
+
+inline void Block::wait_copies(size_t later) {
+  std::deque<std::vector<Copies::Copy>>& groups = copies_[current_->thread].groups;
+  for (; groups.size() > later; groups.pop_front())
+    for (const Copies::Copy& copy : groups.front()) memcpy(copy.place, copy.bytes, copy.size);
 }
 
 // The blocks that run together. Each may reach into the shared memory of its peers, and all meet at barriers.

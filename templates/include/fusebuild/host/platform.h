@@ -127,6 +127,18 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   memcpy(static_cast<void*>(address), &word, sizeof(Word));
 }
 
+template <typename Word>
+FUSEBUILD_DEVICE void copy_word_async(Word* place, const Word* address) {
+  check_aligned(address, "asynchronous load");
+  check_aligned(place, "asynchronous store");
+  host::current_block->copy_async(place, address, sizeof(Word));
+}
+FUSEBUILD_DEVICE void end_copies() { host::current_block->end_copies(); }
+template <int kLater>
+FUSEBUILD_DEVICE void wait_copies() {
+  host::current_block->wait_copies(kLater);
+}
+
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   const float result = std::exp2(x);
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
