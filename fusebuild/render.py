@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 
 import jinja2
+import jinja2.meta
 from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.resources import templates_dir
@@ -128,6 +129,13 @@ def describe(heuristics: object) -> str:
 
 
 def template_digests(templates: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of each of the named templates, and of the macros that all of them use."""
-    names = sorted({*(f"{template}.cu.jinja" for template in templates), "macros.jinja"})
-    return {name: hashlib.sha256((templates_dir() / name).read_bytes()).hexdigest() for name in names}
+    """The SHA-256 of each of the named templates, and of what they import."""
+    digests: dict[str, str] = {}
+    names = {f"{template}.cu.jinja" for template in templates}
+    while names:
+        name = names.pop()
+        source = (templates_dir() / name).read_bytes()
+        digests[name] = hashlib.sha256(source).hexdigest()
+        imported = jinja2.meta.find_referenced_templates(environment().parse(source.decode()))
+        names |= {each for each in imported if each is not None} - digests.keys()
+    return dict(sorted(digests.items()))

@@ -19,7 +19,7 @@ from fusebuild.schedule.inner_outer_persistent import (
 )
 from fusebuild.schedule.kernel import Rejection, VariantSpec, axis_domain
 from fusebuild.schedule.reduction import FinishHeuristics
-from fusebuild.target import TARGETS
+from fusebuild.target import TARGETS, Target
 
 SM_90 = TARGETS["sm_90"]
 ADALN = Path(__file__).resolve().parent.parent / "recipes" / "adaln_backward.yaml"
@@ -45,8 +45,8 @@ def kept_of(task: Task) -> dict[str, tuple[int, ...]]:
     return {task.fusion.value(exprs[index].outputs[0]).name: kept for index, kept in parts_of(task).kept.items()}
 
 
-def variants(task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
-    return SCHEDULER.schedule(task, SM_90, sizes)
+def variants(task: Task, target: Target = SM_90, **sizes: int) -> tuple[VariantSpec, ...]:
+    return SCHEDULER.schedule(task, target, sizes)
 
 
 def heuristics(variant: VariantSpec) -> InnerOuterHeuristics:
@@ -176,17 +176,31 @@ class TestLaunches:
         assert (short.threads.block, short.chunks, short.at_once, short.min_blocks) == (128, 1, 2, 5)
         assert (long.threads.block, long.chunks, long.at_once, long.min_blocks) == (256, 2, 1, 2)
 
-    def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
+    def test_the_next_ones_of_longer_rows_wait_in_shared_memory(self) -> None:
         found = variants(NORM, M=8192, N=16384)
+        chosen = heuristics(found[0])
+        assert [each.name for each in found] == ["staged_vec8_int32", "scratch_scalar_int64"]
+        assert (chosen.threads.per_row, chosen.chunks, chosen.stages) == (512, 4, 3)
+        assert found[0].launches[0].shared_bytes == 3 * 16384 * 2 * 2
+        assert found[0].guard[-1] == ("le", "N", 16384)
+
+    def test_what_stays_for_them_is_unpacked_for_each_row_where_registers_do_not_last(self) -> None:
+        outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
+        task = whole(PAIR, f"{BACKWARD}\ndb = sum(cast(g, float), dims=[0])", outputs)
+        chosen, other = (heuristics(variants(each, M=8192, N=16384)[0]) for each in (task, NORM))
+        assert [(len(each.resident), len(each.packed)) for each in (chosen, other)] == [(0, 1), (1, 0)]
+
+    def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
+        found = variants(NORM, M=8192, N=32768)
         assert [each.name for each in found] == ["shared_vec8_int32", "scratch_vec8_int64", "scratch_scalar_int64"]
         assert found[0].launches[0].shared_bytes == ("mul", 4, "N")
         assert ("le", ("mul", 4, "N"), SM_90.shared_bytes - 2048) in found[0].guard
-        assert ("le", "N", 16384) in found[0].guard
+        assert heuristics(found[0]).chunks == 0
 
-    def test_a_long_row_waits_in_registers_while_they_last(self) -> None:
-        fetched = [heuristics(variants(NORM, M=8192, N=columns)[0]).fetched for columns in (16384, 32768)]
-        assert [len(fids) for fids in fetched] == [2, 0]
-        assert heuristics(variants(NORM, M=8192, N=32768)[0]).chunks == 0
+    def test_their_next_one_waits_in_registers_while_they_last(self) -> None:
+        (found, *_) = variants(NORM, TARGETS["sm_86"], M=8192, N=16384)
+        assert (found.name, len(heuristics(found).fetched)) == ("shared_vec8_int32", 2)
+        assert ("le", "N", 16384) in found.guard
 
     def test_inputs_that_stay_and_inputs_that_are_loaded_ahead(self) -> None:
         chosen = heuristics(variants(NORM, M=4096, N=1024)[0])

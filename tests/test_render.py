@@ -210,9 +210,12 @@ class TestEnvironment:
         with pytest.raises(jinja2.exceptions.SecurityError):
             environment().from_string("{{ ''.__class__.__mro__ }}").render()
 
-    def test_digests_name_each_template_and_the_macros(self) -> None:
+    def test_digests_name_each_template_and_what_it_imports(self) -> None:
         digests = template_digests(["pointwise"])
         assert list(digests) == ["macros.jinja", "pointwise.cu.jinja"]
+        assert list(template_digests(["inner_outer_persistent"])) == [
+            "inner_outer_persistent.cu.jinja", "macros.jinja", "walk.jinja"
+        ]  # fmt: skip
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values())
 
 

@@ -14,6 +14,7 @@ import pytest
 import runtime_plans as plans
 
 from fusebuild.errors import ArtifactError
+from fusebuild.formula import Formula
 from fusebuild.plan import ExtentArg, Plan, PlanOutput, ScalarArg, TensorArg
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 
@@ -42,12 +43,14 @@ extern "C" __global__ void add_narrow(float* z, const float* t, const float* y, 
   if (i == 0) *which = 1;
   if (i < numel) z[i] = t[i] + y[i];
 }
-// Reverses a vector through dynamic shared memory: N floats of it.
+// Reverses a vector through dynamic shared memory: N floats of it, beside four bytes of static.
 extern "C" __global__ void reverse(float* y, const float* x, int64_t N) {
   extern __shared__ float row[];
+  __shared__ int32_t last;
+  if (threadIdx.x == 0) last = N - 1;
   for (int64_t i = threadIdx.x; i < N; i += blockDim.x) row[i] = x[i];
   __syncthreads();
-  for (int64_t i = threadIdx.x; i < N; i += blockDim.x) y[i] = row[N - 1 - i];
+  for (int64_t i = threadIdx.x; i < N; i += blockDim.x) y[i] = row[last - i];
 }
 extern "C" __global__ void fill(float* y, float value) { y[threadIdx.x] = value; }
 """
@@ -94,9 +97,9 @@ def scale_add(open_plan: Any) -> LoadedPlan:
     return loaded
 
 
-def reverse_plan() -> Plan:
+def reverse_plan(shared_bytes: Formula = ("mul", 4, "N")) -> Plan:
     values = [plans.tensor(0, "x", ["N"]), plans.tensor(1, "y", ["N"])]
-    reverse = plans.launch("reverse", TensorArg(1), TensorArg(0), ExtentArg(-1), shared_bytes=("mul", 4, "N"))
+    reverse = plans.launch("reverse", TensorArg(1), TensorArg(0), ExtentArg(-1), shared_bytes=shared_bytes)
     return plans.plan("reverse", values, [0], [PlanOutput(fid=1, name="y")], [plans.segment(0, [0], [1], reverse)])
 
 
@@ -173,6 +176,11 @@ def test_shared_memory_beyond_the_default_is_asked_for(open_plan: Any) -> None:
         "reverse: kernel reverse: launch with grid (1, 1, 1), block (128, 1, 1), "
         "400000 bytes of dynamic shared memory failed: CUDA_ERROR_INVALID_VALUE"
     )
+
+
+def test_static_shared_memory_counts_towards_the_default(open_plan: Any) -> None:
+    x = torch.randn(100, device="cuda")
+    torch.testing.assert_close(open_plan(reverse_plan(48 * 1024))(x), x.flip(0))
 
 
 def test_without_tensor_inputs_the_executor_allocates(open_plan: Any) -> None:

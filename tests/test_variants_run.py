@@ -24,7 +24,7 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
 SIZED = re.compile(
     r"^(?:(?!cluster\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
-    r"(?=registers|cluster|shared|shifted|reread|rows|scratch|vec|scalar)"
+    r"(?=registers|staged|cluster|shared|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
 

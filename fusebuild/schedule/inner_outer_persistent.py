@@ -55,12 +55,20 @@ from fusebuild.target import Target
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
-THREAD_REGISTERS = 255
-"""Registers that one thread can have."""
+THREAD_REGISTERS = 224
+"""Registers that a thread may be planned to fill: of its 255 nvcc needs some to move values about."""
 OTHER_REGISTERS = 48
 """What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
 BLOCK_THREADS = (128, 256, 512)
 """Threads that may share a row of more than 128 vectors."""
+ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
+"""Threads that may share a row whose vectors wait in shared memory."""
+STAGES = 3
+"""Groups of rows on their way to shared memory: with one less, loads pause between rows."""
+LEAST_COPY = 4
+"""Bytes that a thread can copy to shared memory without waiting."""
+ENOUGH_THREADS = 384
+"""Threads on a multiprocessor whose warps hide each other's waits."""
 FEW_CHUNKS = 3
 """Vectors of a row beyond which a thread has too much to do between two barriers."""
 RESERVED_BYTES = 2048
@@ -76,11 +84,13 @@ ROWS_PER_BLOCK = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterChoice(Choice):
     """How rows are laid over threads, and over ``blocks`` of them; a multiprocessor shall have the registers of
-    ``min_blocks``."""
+    ``min_blocks``. ``unpacks`` what is the same for many rows once, or for each of them."""
 
     threads_per_row: int
     rows_per_block: int
     at_once: int
+    stages: int
+    unpacks: bool
     blocks: int
     min_blocks: int
 
@@ -91,7 +101,7 @@ class InnerOuterChoice(Choice):
     def stepped(self, knob: str, value: int) -> Self:
         """The grid keeps filling the GPU once: with as many blocks as a multiprocessor has registers for. Threads that
         have more to do at once need more of them."""
-        changed = replace(self, **{knob: value})
+        changed = super(InnerOuterChoice, self).stepped(knob, value)
         if knob == "threads_per_row":
             rows = max(1, self.threads.block // value) if value <= WARP else 1
             changed = replace(changed, rows_per_block=rows)
@@ -109,16 +119,21 @@ class InnerOuterChoice(Choice):
 class InnerOuterHeuristics:
     """``storage`` of the accumulators is registers, shared or scratch; ``chunks`` are the vectors of a row that a
     thread owns, 0 where it walks the row in a loop. A thread works on ``at_once`` rows together, so that their waits
-    overlap, while inputs ``fetched`` of the next ones are loaded. Inputs ``resident`` are the same for all rows of an
-    outer index and stay in registers."""
+    overlap, while inputs ``fetched`` of the next ones are loaded: into registers or, where there are several
+    ``stages``, so many times as many rows into shared memory, each thread's own vectors. Inputs ``resident`` are the
+    same for all rows of an outer index: what follows from them alone stays in registers, or those ``packed``
+    themselves, in fewer.
+    """
 
     threads: RowThreads
     storage: str
     chunks: int
     at_once: int
+    stages: int
     blocks: int
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
+    packed: tuple[int, ...]
     min_blocks: int
 
 
@@ -154,12 +169,17 @@ class _Shape:
     threads: RowThreads
     chunks: int
     at_once: int
+    stages: int
+    unpacks: bool
     blocks: int
 
-    def promise(self) -> tuple[int, ...]:
-        """Greater for faster shapes, as measured on the backward passes of norms with 128 to 4096 columns: few chunks,
-        then many rows on their way, then blocks that do not all wait at once."""
-        return (self.chunks <= FEW_CHUNKS, self.blocks * self.at_once, self.blocks, -self.chunks)
+    def preference(self) -> tuple[int, ...]:
+        """Less for faster shapes, as measured on the backward passes of norms with 128 to 16384 columns: the next rows
+        in registers, few chunks, then many rows on their way, then blocks that do not all wait at once. Where the next
+        rows wait in shared memory warps enough to hide each other's waits, and few threads that have to meet."""
+        if self.stages > 1:
+            return (1, self.blocks * self.threads.block < ENOUGH_THREADS, not self.unpacks, self.threads.per_row)
+        return (0, self.chunks > FEW_CHUNKS, -self.blocks * self.at_once, -self.blocks, self.chunks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,16 +234,24 @@ class _Planner:
         if not shapes:
             return ()
         way = f"registers_vec{vec}_int32"
-        proposal = self._propose(max(shapes, key=_Shape.promise))
+        proposal = self._propose(min(shapes, key=_Shape.preference))
         choice = decide(way, proposal, self.tuned, partial(self._check_registers, vec=vec))
         chunks = self._chunks(choice.threads_per_row, vec)
         heuristics = self._heuristics(
-            choice, chunks=chunks, storage="registers", fetched=self.fetched, resident=self.resident
-        )
+            choice, chunks=chunks, storage="registers", fetched=self.fetched,
+            resident=self.resident if choice.unpacks else (), packed=() if choice.unpacks else self.resident,
+        )  # fmt: skip
+        staged = self._staged_bytes(choice.threads, chunks, vec, choice.at_once) * choice.stages
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
-        return (self._variant(way, guard, vec, "int32_t", heuristics, choice),)
+        shared_bytes = staged if choice.stages > 1 else 0
+        name = way if choice.stages == 1 else f"staged_vec{vec}_int32"
+        return (self._variant(way, guard, vec, "int32_t", heuristics, choice, shared_bytes, name=name),)
+
+    def _staged_bytes(self, threads: RowThreads, chunks: int, vec: int, at_once: int) -> int:
+        """Bytes of shared memory for what a block works on at a time."""
+        return threads.block * chunks * at_once * vec * sum(map(self._bytes, self.fetched))
 
     def _chunks(self, threads: int, vec: int) -> int:
         """Vectors of a row that each of ``threads`` has."""
@@ -234,14 +262,19 @@ class _Planner:
         most = MOST_AT_ONCE if self.fetched else 1
         require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
         chunks = self._chunks(choice.threads_per_row, vec)
-        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, choice.at_once)
+        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, choice.at_once, choice.stages, choice.unpacks)
         message = f"a thread would keep {chunks} vectors of {choice.at_once} rows in {registers} registers"
         require(registers <= THREAD_REGISTERS, "threads_per_row", message)
+        require(choice.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
+        staged = choice.stages * self._staged_bytes(choice.threads, chunks, vec, choice.at_once)
+        message = f"{choice.stages} stages take {staged} bytes of shared memory"
+        require(choice.stages == 1 or staged + RESERVED_BYTES <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
         for knob in ("rows_per_block", "at_once"):
             require_at_most(choice, knob, 1, "accumulators in memory are those of one row")
+        require_at_most(choice, "stages", 1, "shared memory is for accumulators")
 
     def _check(self, choice: InnerOuterChoice) -> None:
         """Raise :class:`KnobError` for blocks that cannot be, or that would have nothing to do."""
@@ -258,23 +291,40 @@ class _Planner:
     def _shapes(self, vec: int) -> list[_Shape]:
         """The shapes of blocks that own the rows of the first case and whose registers a multiprocessor has."""
         vectors = -(-hint(self.columns, self.sizes) // vec)
-        row_threads = [max(8, next_power_of_two(vectors))] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
-        found = []
-        for per_row in row_threads:
-            threads = RowThreads(per_row=per_row, rows=BLOCK_THREADS[0] // per_row if per_row <= WARP else 1)
-            chunks = -(-vectors // per_row)
-            for at_once in (1, 2) if self.fetched else (1,):
-                registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once)
-                blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
-                if registers <= THREAD_REGISTERS and blocks:
-                    found.append(_Shape(threads=threads, chunks=chunks, at_once=at_once, blocks=blocks))
-        return found
+        whole = max(FEWEST_THREADS, next_power_of_two(vectors))
+        staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage(vec) else []
+        prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
+        ways = [
+            *((per_row, 1, STAGES, unpacks) for per_row in staged for unpacks in (True, False)),
+            *((per_row, at_once, 1, True) for per_row in prefetched for at_once in ((1, 2) if self.fetched else (1,))),
+        ]
+        shapes = [self._shape(vectors, vec, *way) for way in ways]
+        return [shape for shape in shapes if shape.blocks]
 
-    def _registers_for(self, chunks: int, vec: int, at_once: int) -> int:
-        """What a thread keeps for its columns: accumulators, steady values, and each input of the rows that it works on
-        and of the next ones. Values narrower than a register share one in a vector only."""
-        steady = sum(max(4, self._bytes(fid)) for fid in (*self.reduced, *self.resident))
-        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched)
+    def _shape(self, vectors: int, vec: int, per_row: int, at_once: int, stages: int, unpacks: bool) -> _Shape:
+        chunks = -(-vectors // per_row)
+        threads = RowThreads(per_row=per_row, rows=max(1, BLOCK_THREADS[0] // per_row) if per_row <= WARP else 1)
+        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once, stages, unpacks)
+        blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
+        if stages > 1:
+            staged = stages * self._staged_bytes(threads, chunks, vec, at_once)
+            blocks = min(blocks, self.target.shared_bytes // (staged + RESERVED_BYTES))
+        if registers > THREAD_REGISTERS:
+            blocks = 0
+        return _Shape(threads=threads, chunks=chunks, at_once=at_once, stages=stages, unpacks=unpacks, blocks=blocks)
+
+    def _can_stage(self, vec: int) -> bool:
+        """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
+        return bool(self.fetched) and all(vec * self._bytes(fid) >= LEAST_COPY for fid in self.fetched)
+
+    def _registers_for(self, chunks: int, vec: int, at_once: int, stages: int, unpacks: bool) -> int:
+        """What a thread keeps for its columns: accumulators, one steady value (what rows need of steady inputs is most
+        often their product) and, unless they wait in shared memory, each input of the rows that it works on and of the
+        next ones. Values narrower than a register share one in a vector only."""
+        steady = sum(max(4, self._bytes(fid)) for fid in self.reduced)
+        kept = [max(4, self._bytes(fid)) for fid in self.resident]
+        steady += max(kept, default=0) if unpacks else sum(map(self._bytes, self.resident))
+        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if stages == 1 else 0
         return -(-chunks * (vec * steady + 2 * at_once * fetched) // 4)
 
     def memory(self, vec: int) -> tuple[VariantSpec, ...]:
@@ -287,7 +337,7 @@ class _Planner:
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         guard = (fits_int32(self.columns), *vector)
         way = f"shared_vec{vec}_int32"
-        shape = _Shape(threads=RowThreads(per_row=MEMORY_THREADS, rows=1), chunks=0, at_once=1, blocks=1)
+        shape = _memory_shape(MEMORY_THREADS)
         choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
         chunks = self._chunks(choice.threads_per_row, vec)
         rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
@@ -311,8 +361,7 @@ class _Planner:
     def scratch(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
         """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
         per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
-        threads = RowThreads(per_row=per_row, rows=1)
-        shape = _Shape(threads=threads, chunks=0, at_once=1, blocks=MEMORY_THREADS // per_row)
+        shape = _memory_shape(per_row)
         way = f"scratch_{f'vec{vec}' if vec > 1 else 'scalar'}_int64"
         choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
         heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
@@ -337,6 +386,8 @@ class _Planner:
             threads_per_row=shape.threads.per_row,
             rows_per_block=shape.threads.rows,
             at_once=shape.at_once,
+            stages=shape.stages,
+            unpacks=shape.unpacks,
             blocks=max(1, min(blocks, self._rows // (ROWS_PER_BLOCK * shape.threads.rows))),
             min_blocks=shape.blocks,
         )
@@ -349,15 +400,18 @@ class _Planner:
         storage: str,
         fetched: tuple[int, ...],
         resident: tuple[int, ...],
+        packed: tuple[int, ...] = (),
     ) -> InnerOuterHeuristics:
         return InnerOuterHeuristics(
             threads=choice.threads,
             storage=storage,
             chunks=chunks,
             at_once=choice.at_once,
+            stages=choice.stages,
             blocks=choice.blocks,
             fetched=fetched,
             resident=resident,
+            packed=packed,
             min_blocks=choice.min_blocks,
         )
 
@@ -370,6 +424,7 @@ class _Planner:
         heuristics: InnerOuterHeuristics,
         choice: InnerOuterChoice,
         shared_bytes: Formula = 0,
+        name: str = "",
     ) -> VariantSpec:
         kernel = KernelSpec(
             template="inner_outer_persistent",
@@ -398,7 +453,9 @@ class _Planner:
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
         decided = decision(way, choice, self.tuned)
-        return VariantSpec(name=way, guard=guard, launches=(launch, *finishes), scratch=scratch, decision=decided)
+        return VariantSpec(
+            name=name or way, guard=guard, launches=(launch, *finishes), scratch=scratch, decision=decided
+        )
 
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""
@@ -438,6 +495,12 @@ class _Planner:
 
     def _result(self, index: int) -> int:
         return self.task.fusion.exprs[index].outputs[0]
+
+
+def _memory_shape(per_row: int) -> _Shape:
+    """One row a block, whose accumulators are in memory."""
+    threads, blocks = RowThreads(per_row=per_row, rows=1), MEMORY_THREADS // per_row
+    return _Shape(threads=threads, chunks=0, at_once=1, stages=1, unpacks=True, blocks=blocks)
 
 
 def most_parts(blocks: int, outers: Formula) -> Formula:

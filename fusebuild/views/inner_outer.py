@@ -33,6 +33,9 @@ from fusebuild.views.kernel_view import (
 from fusebuild.views.lambdas import Folding, combined, folded, foldings
 from fusebuild.views.steady import steady_of
 
+STAGED = "stage * kPlaces + (u * kChunks + c) * kThreads"
+"""Where a vector of the rows at hand is among the places of its thread."""
+
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
 
@@ -76,9 +79,12 @@ class _Walk:
         )
         self._of_rows = self.rows.of_rows
         self._row_reads = [fid for fid in reads if not self.rows.has_columns(fid)]
-        outer = {*parts.outer}
-        lifetimes = {fid: OF_OUTER if outer & {*spec.domain.accesses[fid].axes} else OF_BLOCK
-                     for fid in self.heuristics.resident}  # fmt: skip
+        # What stays for all rows is read again for each outer index where other values need one: a block has few, and
+        # between them threads would keep what those values are made of.
+        stays = (*self.heuristics.resident, *self.heuristics.packed)
+        axes = {axis for fid in stays for axis in spec.domain.accesses[fid].axes}
+        self._lifetime = OF_BLOCK if axes.isdisjoint(parts.outer) else OF_OUTER
+        lifetimes = dict.fromkeys(self.heuristics.resident, self._lifetime)
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
 
@@ -142,7 +148,8 @@ class _Walk:
     def _has_base(self, fid: int) -> bool:
         """True for tensors in memory whose columns the sweeps address from where their row begins."""
         in_memory = fid in self.rows.body.domain.accesses and self.rows.has_columns(fid)
-        return in_memory and fid not in (*self.heuristics.fetched, *self.heuristics.resident)
+        held = (*self.heuristics.fetched, *self.heuristics.resident, *self.heuristics.packed)
+        return in_memory and fid not in held
 
     def _row_load(self, fid: int) -> str:
         body = self.rows.body
@@ -181,27 +188,38 @@ class _Walk:
 
     def _loads(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
+        if fid in self.heuristics.packed:
+            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack(h{fid}[c]);",)
         if fid in self.heuristics.fetched:
-            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u][c]);",)
+            place = f"s{fid}[{STAGED}]" if self._is_staged else f"c{fid}[u][c]"
+            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack({place});",)
         return global_loads(self.rows)(fid)
 
+    @property
+    def _is_staged(self) -> bool:
+        return self.heuristics.stages > 1
+
     def next_rows(self) -> Sweep:
-        """The inputs of the next rows: what they are kept in, and how they get there and from there."""
+        """The inputs of the next rows: what they are kept in, and how they get there and from there. Those that are
+        staged go to shared memory, and are used there."""
         body = self.rows.body
         groups = [Group(name="next", axes=self.parts.rows, index="int64_t"), self.rows.column]
         wide = [(fid, body.c_type(fid), body.offset(fid, groups)) for fid in self.heuristics.fetched]
+        held = [] if self._is_staged else wide
         return Sweep(
             arrays=(
                 *(("// c holds the rows at hand; q the next ones, zeros where there never were any.",)
-                  if self._scalars or wide else ()),
+                  if self._scalars or held else ()),
                 *(f"{body.c_type(fid)} c{fid}[kRows], q{fid}[kRows]{{}};" for fid in self._scalars),
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
-                  for fid, c_type, _ in wide),
+                  for fid, c_type, _ in held),
             ),
             vector=tuple(f"q{fid}[u] = T{fid}[{body.offset(fid, groups)}];" for fid in self._scalars),
-            loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in wide),
+            loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
+            stores=tuple(f"fb::copy_async(&s{fid}[{STAGED}], T{fid} + {offset});" for fid, _, offset in wide
+                         if self._is_staged),
             accumulators=tuple(f"c{fid}[u] = q{fid}[u];" for fid in self._scalars),
-            accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in wide),
+            accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
 
     def lifetime(self, lifetime: int) -> Lifetime:
@@ -211,23 +229,38 @@ class _Walk:
         whole = [index for index in every if not self.parts.kept[index]]
         own = foldings(body, whole if lifetime == OF_BLOCK else [index for index in every if index not in whole])
         outer = Group(name="outer", axes=self.parts.outer, index="int64_t")
-        reads = self._steady.reads(lifetime)
+        packed = self.heuristics.packed if lifetime == self._lifetime else ()
+        reads = [*self._steady.reads(lifetime), *packed]
         declarations = tuple(folding.chunk_declaration() for folding in own) if self._in_registers else ()
         results = [fid for folding in own for fid in folding.expr.outputs]
-        stores = [line for folding in own for line in folding.partial_stores("col + k", "[c][k]", "p")]
-        if not self._in_registers:
-            stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
+        stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
+        if self._in_registers:
+            stores = [f"fb::store(p{f.expr.outputs[0]} + col, {f.accumulator}[c]);" for f in own if not f.has_state]
+        states = [folding for folding in own if folding.has_state and self._in_registers]
         return Lifetime(
             coordinates=(
                 *body.coordinates(outer, body.needs_coordinates(reads, outer)),
                 *(self._pointer(folding, fid) for folding in own for fid in folding.expr.outputs),
             ),
-            arrays=(*self._steady.arrays(body, lifetime), *declarations),
-            steady=self._steady.sweep(body, lifetime, outer, self.rows.column),
+            arrays=(
+                *self._steady.arrays(body, lifetime),
+                *(f"fb::Packed<{body.c_type(fid)}, kVec> h{fid}[kChunks];" for fid in packed),
+                *declarations,
+            ),
+            steady=join(self._steady.sweep(body, lifetime, outer, self.rows.column), self._packed(packed, outer)),
             resets=self._resets(own),
             reduce=self._reduce(own),
             stores=tuple(stores),
+            element_stores=tuple(line for f in states for line in f.partial_stores("col + k", "[c][k]", "p")),
             blanks=self._blanks(own),
+        )
+
+    def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
+        """The loads of inputs that stay packed."""
+        body, groups = self.rows.body, [outer, self.rows.column]
+        return Sweep(
+            coordinates=body.coordinates(self.rows.column, body.needs_coordinates(fids, self.rows.column)),
+            loads=tuple(f"h{fid}[c] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in fids),
         )
 
     def _blanks(self, own: Iterable[Folding]) -> Lines:
@@ -248,10 +281,12 @@ class _Walk:
         )
 
     def shared_arrays(self) -> Lines:
-        """Where accumulators are in shared memory."""
+        """Where accumulators are in shared memory, or rows on their way."""
+        body = self.rows.body
+        if self._is_staged:
+            return staged_arrays(body, self.heuristics.fetched)
         if self.heuristics.storage != "shared":
             return ()
-        body = self.rows.body
         results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
         return in_shared(body, results, "b")
 
@@ -277,6 +312,16 @@ class _Walk:
         if between:
             part, own = f"{body.step(part, between)} + outer % {size}", f"outer / {size}"
         return body.step(f"{body.step(part, kept)} + {own}", self.parts.columns)
+
+
+def staged_arrays(body: Body, fids: Sequence[int]) -> Lines:
+    """Declarations of a thread's places in shared memory for vectors of each of ``fids``, those of a stage together."""
+    lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
+    for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
+        packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
+        lines.append(f"{packed}* const s{fid} = reinterpret_cast<{packed}*>({end}) + thread;")
+        end = f"s{fid} - thread + kStages * kPlaces"
+    return tuple(lines)
 
 
 def _is_row(body: Body, fid: int, parts: InnerOuterParts) -> bool:

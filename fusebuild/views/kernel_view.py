@@ -46,8 +46,8 @@ class Sweep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
     """What a kernel keeps over many rows in ``arrays``: values of columns, which ``steady`` computes, and accumulators
-    that start at their ``resets`` and end in scratch at ``stores``, combined over a block's threads before by
-    ``reduce``; ``blanks`` say in scratch that there is nothing more."""
+    that start at their ``resets`` and end in scratch at ``stores``, those with parts at ``element_stores``, combined
+    over a block's threads before by ``reduce``; ``blanks`` say in scratch that there is nothing more."""
 
     coordinates: Lines = ()
     arrays: Lines = ()
@@ -55,6 +55,7 @@ class Lifetime:
     resets: Lines = ()
     reduce: str = ""
     stores: Lines = ()
+    element_stores: Lines = ()
     blanks: Lines = ()
 
 

@@ -8,8 +8,6 @@
 namespace fusebuild {
 namespace {
 
-constexpr int64_t kDefaultSharedBytes = 48 * 1024;
-
 /// Reads one plan. The order of the steps matters: values before what names them, memory before args.
 class Reader {
  public:
@@ -285,8 +283,7 @@ class Reader {
       launch.block[dim] = static_cast<int32_t>(size);
     }
     launch.shared_bytes = Compile(json["shared_bytes"]);
-    const bool uses_shared =
-        !launch.shared_bytes.IsConstant() || launch.shared_bytes.Evaluate({}) > kDefaultSharedBytes;
+    const bool uses_shared = !launch.shared_bytes.IsConstant() || launch.shared_bytes.Evaluate({}) > 0;
     launch.kernel = KernelIndex(json["kernel"].String(), uses_shared);
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
     return launch;

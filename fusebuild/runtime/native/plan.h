@@ -124,9 +124,9 @@ struct Plan {
   std::vector<Owned> owned;
   std::vector<Segment> segments;
   std::vector<Slot> slots;
-  std::vector<std::string> kernels;  // names, in order of first use
-  std::vector<bool>
-      kernel_uses_shared;  // whether it may need more dynamic shared memory than the default 48 KiB
+  std::vector<std::string> kernels;      // names, in order of first use
+  std::vector<bool> kernel_uses_shared;  // whether it has dynamic shared memory, which with static may exceed
+                                         // the default 48 KiB
   std::vector<int> alignment_addresses;  // one per names.alignments
 
   int OwnedAddress(int owned) const { return static_cast<int>(inputs.size()) + owned; }

@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 blocks=528 fetched=[3, 6]
-//   resident=[0, 2] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 stages=1 blocks=528 fetched=[3, 6]
+//   resident=[0, 2] packed=[] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,7 +14,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_989d8607dddae1a8(
+inner_outer_persistent_c670f549dde59fea(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -43,21 +43,6 @@ inner_outer_persistent_989d8607dddae1a8(
   float c5[kRows], q5[kRows]{};
   fb::Packed<__nv_bfloat16, kVec> c3[kRows][kChunks], q3[kRows][kChunks]{};
   fb::Packed<__nv_bfloat16, kVec> c6[kRows][kChunks], q6[kRows][kChunks]{};
-  fb::Vec<float, kVec> h21[kChunks];
-  if (begin < end && depth > 0) {  // else inputs may have no memory
-    FUSEBUILD_UNROLL
-    for (int c = 0; c < kChunks; ++c) {
-      const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-      if (col >= columns) break;
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(T0 + col);
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
-        h21[c][k] = t21;
-      }
-    }
-  }
 
   for (int64_t outer = begin / share.places(); begin < end && outer < outers; ++outer) {
     const int64_t place = outer * share.places();  // of its first row
@@ -65,6 +50,22 @@ inner_outer_persistent_989d8607dddae1a8(
     const int64_t first = begin < place ? place : begin;
     const int64_t last = place + depth < end ? place + depth : end;
     const int64_t part = block - share.first_block(outer);
+
+    // The first rows.
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kRows; ++u) {
+      const int64_t next = first + u * kStride;
+      if (next >= last) break;
+      q4[u] = T4[next];
+      q5[u] = T5[next];
+      FUSEBUILD_UNROLL
+      for (int c = 0; c < kChunks; ++c) {
+        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
+        if (col >= columns) break;
+        q3[u][c] = fb::load_packed<kVec>(T3 + next * n2 + col);
+        q6[u][c] = fb::load_packed<kVec>(T6 + next * n2 + col);
+      }
+    }
     float* p18 = P18 + (part * n0 + outer) * n2;
     float* p19 = P19 + (part * n0 + outer) * n2;
     fb::Vec<float, kVec> h34[kChunks];
@@ -80,34 +81,20 @@ inner_outer_persistent_989d8607dddae1a8(
       for (int c = 0; c < kChunks; ++c) {
         const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
         if (col >= columns) break;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(T0 + col);
         const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(T2 + outer * n2 + col);
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
-          const float t21 = h21[c][k];
+          const __nv_bfloat16 t0 = v0[k];
           const __nv_bfloat16 t2 = v2[k];
           const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
           const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
           const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
           const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+          const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
           const float t34 = t21 * t15;  // adaln_backward.yaml:35
           h34[c][k] = t34;
         }
-      }
-    }
-
-    // The first rows.
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kRows; ++u) {
-      const int64_t next = first + u * kStride;
-      if (next >= last) break;
-      q4[u] = T4[next];
-      q5[u] = T5[next];
-      FUSEBUILD_UNROLL
-      for (int c = 0; c < kChunks; ++c) {
-        const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
-        if (col >= columns) break;
-        q3[u][c] = fb::load_packed<kVec>(T3 + next * n2 + col);
-        q6[u][c] = fb::load_packed<kVec>(T6 + next * n2 + col);
       }
     }
 
@@ -218,11 +205,8 @@ inner_outer_persistent_989d8607dddae1a8(
     for (int c = 0; c < kChunks; ++c) {
       const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
       if (col >= columns) continue;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        p18[col + k] = a18[c][k];
-        p19[col + k] = a19[c][k];
-      }
+      fb::store(p18 + col, a18[c]);
+      fb::store(p19 + col, a19[c]);
     }
 
     if (place + share.places() > end) continue;
@@ -235,4 +219,4 @@ inner_outer_persistent_989d8607dddae1a8(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_989d8607dddae1a8)
+FUSEBUILD_ENTRY(inner_outer_persistent_c670f549dde59fea)
