@@ -93,8 +93,8 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: tuple[set[Kind], set
             "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
     assert rows == {"sized", *(f"inner_persistent {way}" for way in ways)}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
-    assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "shared_vecN_int32", "scratch_vecN_int64",
-                    "scratch_scalar_int64"}  # fmt: skip
+    assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",
+                    "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {
         "pointwise vecN_int32", "pointwise shifted_vecN_int32", "pointwise scalar_int32", "pointwise scalar_int64",
         "pointwise_rows rows_vecN_int32", "transpose vecN_int32", "transpose scalar_int32", "transpose scalar_int64",
