@@ -108,6 +108,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One kernel launch. ``kernel`` is both the entry symbol and the stem of the object's file name.
 
     ``grid`` holds three formulas; a grid with a zero in it launches nothing. ``shared_bytes`` is dynamic shared memory.
+    One that ``overlaps`` may begin before the launch before it has ended: its kernel waits for that one by itself.
     """
 
     kernel: str
@@ -115,6 +116,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     block: tuple[int, int, int]
     shared_bytes: FormulaJson = 0
     args: tuple[Arg, ...] = ()
+    overlaps: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

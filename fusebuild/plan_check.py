@@ -298,8 +298,11 @@ class _TargetCheck:
             for formula in variant.guard:
                 self.scope.check_formula(formula, f"variant {variant.name}: guard", guard=True)
         for variant in segment.variants:
-            for launch in variant.launches:
-                self._check_launch(launch, segment, f"variant {variant.name}: {launch.kernel}")
+            for number, launch in enumerate(variant.launches):
+                where = f"variant {variant.name}: {launch.kernel}"
+                self._check_launch(launch, segment, where)
+                if number == 0 and launch.overlaps is True:
+                    raise _WrongError(f"{where}: it overlaps the launch before it, and is the first")
 
     def _check_launch(self, launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
         if not _KERNEL_NAME.fullmatch(launch.kernel):

@@ -264,6 +264,7 @@ def _plan_variant(
                 args=tuple(
                     _original_arg(extents, segment, parameter.arg, first_slot) for parameter in kernel.parameters
                 ),
+                overlaps=launch.overlaps or msgspec.UNSET,
             )
             for launch, kernel in zip(variant.launches, kernels, strict=True)
         ),

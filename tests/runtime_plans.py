@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fusebuild.plan import (
     FORMAT_VERSION,
     Arg,
@@ -123,8 +125,15 @@ def scalar(fid: int, name: str, dtype: str) -> PlanValue:
     return PlanValue(fid=fid, name=name, kind="scalar", dtype=dtype)
 
 
-def launch(kernel: str, *args: Arg, grid: Any = 1, shared_bytes: Any = 0) -> Launch:
-    return Launch(kernel=kernel, grid=(grid, 1, 1), block=(128, 1, 1), shared_bytes=shared_bytes, args=args)
+def launch(kernel: str, *args: Arg, grid: Any = 1, shared_bytes: Any = 0, overlaps: bool = False) -> Launch:
+    return Launch(
+        kernel=kernel,
+        grid=(grid, 1, 1),
+        block=(128, 1, 1),
+        shared_bytes=shared_bytes,
+        args=args,
+        overlaps=overlaps or msgspec.UNSET,
+    )
 
 
 def segment(
@@ -219,6 +228,18 @@ def increment_plan() -> Plan:
             segment(0, [0], [1], launch("increment", TensorArg(1), ExtentArg(-1), grid="M")),
             segment(1, [1], [2], launch("twice", TensorArg(2), TensorArg(1), ExtentArg(-1), grid="M")),
         ],
+    )
+
+
+def overlapping_plan() -> Plan:
+    """y = x + 2, written over x, by two launches of which the second overlaps the first; y = x + 1 where M < 4, and
+    there is nothing to overlap."""
+    increment = (TensorArg(1), ExtentArg(-1))
+    first = launch("increment", *increment, grid=("floor_div", "M", 4))
+    second = launch("increment", *increment, overlaps=True)
+    values = [tensor(0, "x", ["M"]), tensor(1, "y", ["M"])]
+    return plan(
+        "overlapping", values, [0], [PlanOutput(fid=1, name="y", alias=0)], [segment(0, [0], [1], first, second)]
     )
 
 

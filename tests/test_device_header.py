@@ -514,6 +514,32 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
     assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
 
 
+FINISHES = [
+    "adaln_backward/0_registers_vec8_int32_finish1",
+    "adaln_backward/0_registers_vec8_int32_finish2",
+    "batchnorm_train/0_vec8_int32_split132_finish",
+    "sum_squares/0_vec8_int32_split528_finish",
+]
+
+
+@pytest.mark.parametrize("kernel", FINISHES)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_nvcc_reads_partial_results_after_the_wait_for_them(tmp_path, kernel, architecture):
+    """They are the floats and doubles that these kernels read; what is read as constant (``nc``) may be read at any
+    time. Before sm_90 nothing waits."""
+    source = Path(__file__).parent / "golden" / "kernels" / f"{kernel}.cu"
+    report = compile_kernels(source, tmp_path / "kernel.cubin", find_target(architecture))
+    assert "0 bytes spill stores, 0 bytes spill loads" in report
+    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", f"-arch={architecture}", "-I", str(INCLUDE_FOLDER)]
+    subprocess.run([*command, str(source), "-o", str(tmp_path / "kernel.ptx")], check=True)
+    before, *after = (tmp_path / "kernel.ptx").read_text().split(".entry")[1].split("griddepcontrol.wait;")
+    assert len(after) == (architecture != "sm_80")
+    for text in after:
+        assert not re.search(r"(?:ld|st)\.global", before)
+        assert re.search(r"ld\.global\.f32", text)
+        assert not re.search(r"ld\.global\.nc\.f(?:32|64)", text)
+
+
 # --- A GPU
 
 

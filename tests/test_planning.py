@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import Golden
 from small_recipes import RECIPES, SUM_THEN_ADD, recipe_of, text_of
@@ -77,6 +78,7 @@ class TestArguments:
         assert StrideArg(fid=0, dim=0) in first.args
         assert ScalarArg(fid=1) in first.args
         assert WorkspaceArg(slot=0) in finish.args
+        assert (first.overlaps, finish.overlaps) == (msgspec.UNSET, True)
 
     def test_segments_speak_in_original_fids(self) -> None:
         second = plan_text(SUM_THEN_ADD).plan.targets[0].segments[1]

@@ -145,6 +145,14 @@ def test_an_output_can_overwrite_an_input(open_plan: Any) -> None:
     assert out.tolist() == [4, 6, 8, 10]
 
 
+def test_a_launch_that_overlaps_runs_after_the_one_before_it(open_plan: Any) -> None:
+    overlapping = open_plan(plans.overlapping_plan())
+    for size, added in ((4, 2), (3, 1), (0, 0)):
+        x = torch.zeros(size)
+        overlapping(x)
+        assert x.tolist() == [added] * size
+
+
 def test_views_share_memory(open_plan: Any) -> None:
     views = open_plan(plans.views_plan())
     x = torch.arange(6.0).view(2, 3)

@@ -15,14 +15,19 @@ import runtime_plans as plans
 
 from fusebuild.errors import ArtifactError
 from fusebuild.formula import Formula
-from fusebuild.plan import ExtentArg, Plan, PlanOutput, ScalarArg, TensorArg
-from fusebuild.runtime.loader import LoadedPlan, load_artifact
+from fusebuild.pipeline import compile_recipes
+from fusebuild.plan import ExtentArg, FormulaArg, Launch, Plan, PlanOutput, ScalarArg, TensorArg
+from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
+from fusebuild.target import TARGETS
+from fusebuild.verification import Limits, read_recipe, recipe_inputs, verify_artifact
 
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
+
+ROOT = Path(__file__).resolve().parent.parent
 
 KERNELS = r"""
 #include <cstdint>
@@ -53,8 +58,30 @@ extern "C" __global__ void reverse(float* y, const float* x, int64_t N) {
   for (int64_t i = threadIdx.x; i < N; i += blockDim.x) y[i] = row[last - i];
 }
 extern "C" __global__ void fill(float* y, float value) { y[threadIdx.x] = value; }
+__device__ int64_t now() {
+  int64_t nanoseconds;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+  return nanoseconds;
+}
+// Lets the next kernel begin; writes t = 2x a millisecond later, and times[0], when it ends.
+extern "C" __global__ void late(float* t, int64_t* times, const float* x, int64_t N) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+  for (const int64_t start = now(); now() - start < 1000000;) {}
+  for (int64_t i = threadIdx.x; i < N; i += blockDim.x) t[i] = 2 * x[i];
+  if (threadIdx.x == 0) times[0] = now();
+}
+// y = t + 1, and times[slot], when it begins.
+extern "C" __global__ void follow(float* y, int64_t* times, const float* t, int64_t N, int64_t slot) {
+  if (threadIdx.x == 0) times[slot] = now();
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  for (int64_t i = threadIdx.x; i < N; i += blockDim.x) y[i] = t[i] + 1;
+}
 """
-NAMES = ("scale", "add_wide", "add_narrow", "reverse", "fill")
+NAMES = ("scale", "add_wide", "add_narrow", "reverse", "fill", "late", "follow")
 
 
 def nvcc() -> str:
@@ -109,6 +136,31 @@ def fill_plan() -> Plan:
     return plans.plan("fill", values, [0], [PlanOutput(fid=1, name="y")], [plans.segment(0, [0], [1], fill)])
 
 
+def follow(output: int, read: int, slot: int, *, grid: Any = 1, overlaps: bool = False) -> Launch:
+    return plans.launch(
+        "follow", TensorArg(output), TensorArg(2), TensorArg(read), ExtentArg(-1), FormulaArg(slot), grid=grid,
+        overlaps=overlaps,
+    )  # fmt: skip
+
+
+def overlapping_plan() -> Plan:
+    """t = 2x, late; y = t + 1 overlaps it; z = y + 1 overlaps that; w = z + 1 overlaps nothing. The first of the last
+    segment's launches, which a second one overlaps, is empty where N < 1000. ``times`` says when t ended and when
+    the others began."""
+    names = ("x", "t", "times", "y", "z", "w")
+    values = [
+        plans.tensor(fid, name, [5] if name == "times" else ["N"], "int64" if name == "times" else "float")
+        for fid, name in enumerate(names)
+    ]
+    late = plans.launch("late", TensorArg(1), TensorArg(2), TensorArg(0), ExtentArg(-1))
+    chain = (late, follow(3, 1, 1, overlaps=True), follow(4, 3, 2, overlaps=True))
+    alone = (follow(5, 4, 3, grid=("floor_div", "N", 1000)), follow(5, 4, 4, overlaps=True))
+    return plans.plan(
+        "overlapping", values, [0], [PlanOutput(fid=fid, name=names[fid]) for fid in (1, 2, 3, 4, 5)],
+        [plans.segment(0, [0], [1, 2, 3, 4], *chain), plans.segment(1, [4, 2], [5], *alone)],
+    )  # fmt: skip
+
+
 def inputs(m: int = 300, n: int = 512, device: str = "cuda") -> tuple[Any, ...]:
     return torch.randn(m, n, device=device), torch.randn(m, n, device=device), 2.5, torch.tensor(0.5)
 
@@ -150,6 +202,71 @@ def test_a_call_can_be_captured_first_time(open_plan: Any) -> None:
         x.copy_(torch.randn_like(x))
         graph.replay()
         torch.testing.assert_close(z, expected(x, y, alpha, bias))
+
+
+def results(made: Any) -> tuple[Any, ...]:
+    """What a call made, also where it is one tensor."""
+    return (made,) if isinstance(made, torch.Tensor) else tuple(made)
+
+
+def copies(values: Any) -> list[Any]:
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in results(values)]
+
+
+def check_overlapping(x: Any, made: tuple[Any, ...]) -> None:
+    t, times, y, z, w = made
+    assert torch.equal(t, 2 * x)
+    assert torch.equal(y, t + 1)
+    assert torch.equal(z, y + 1)
+    assert torch.equal(w, z + 1)
+    ended, *began = times.tolist()
+    assert began[0] < ended, "the second launch did not begin before the first had ended"
+    assert began[3] > ended, "a launch whose segment has none before it began before the segment"
+
+
+def test_launches_overlap_and_see_what_those_before_them_wrote(open_plan: Any) -> None:
+    if torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("needs sm_90")
+    overlapping = open_plan(overlapping_plan())
+    x = torch.randn(500, device="cuda")
+    overlapping(x)  # the first launch of a kernel may take a while
+    for _ in range(5):
+        x.copy_(torch.randn_like(x))
+        check_overlapping(x, overlapping(x))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = overlapping(x)
+    for _ in range(5):
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        check_overlapping(x, made)
+
+
+@pytest.mark.parametrize("recipe", ["adaln_backward", "batchnorm_train", "sum_squares"])
+def test_finishing_kernels_wait_for_what_they_combine(recipe: str, tmp_path: Path) -> None:
+    """Calls with two inputs in turn leave partial results of the other one in the workspace."""
+    compile_recipes([ROOT / "recipes" / f"{recipe}.yaml"], [TARGETS[current_target()]], tmp_path)
+    artifact = tmp_path / f"{recipe}.fuse"
+    verdicts = list(verify_artifact(artifact, target=current_target(), limits=Limits()))
+    assert verdicts
+    assert [verdict for verdict in verdicts if not verdict.ok] == []
+    plan, read = load(artifact), read_recipe(artifact)
+    given = [recipe_inputs(read, read.fusion.cases[0], seed=seed, device="cuda") for seed in (0, 1)]
+    wanted = [copies(plan(*copies(each))) for each in given]
+    for _ in range(10):
+        for each, want in zip(given, wanted, strict=True):
+            assert all(map(torch.equal, results(plan(*copies(each))), want))
+    static = copies(given[0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made = plan(*static)
+    for _ in range(10):
+        for each, want in zip(given, wanted, strict=True):
+            for held, value in zip(static, each, strict=True):
+                if isinstance(held, torch.Tensor):
+                    held.copy_(value)
+            graph.replay()
+            assert all(map(torch.equal, results(made), want))
 
 
 def test_many_threads_share_a_plan(scale_add: LoadedPlan) -> None:

@@ -288,6 +288,7 @@ class TestReduction:
             block_x=1, block_y=256, splits=528, reductions=reductions(FULL_SUM), kept=(), is_last=True
         )
         assert (finish.grid, finish.block) == ((1, 1, 1), (1, 256, 1))
+        assert (first.overlaps, finish.overlaps) == (False, True)
         assert variant.scratch == (528 * 4,)
 
     def test_outer(self) -> None:

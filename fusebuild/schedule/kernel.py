@@ -78,10 +78,14 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
+    """One that ``overlaps`` may begin before the launch before it has ended: every thread of its kernel waits for that
+    one before it reads what kernels of the variant wrote, and before it writes."""
+
     kernel: KernelSpec
     grid: tuple[Formula, Formula, Formula]
     block: tuple[int, int, int]
     shared_bytes: Formula = 0
+    overlaps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,10 +292,11 @@ def kernel_parameters(
 
 
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
-    """A pointer into scratch memory."""
-    prefix = "const " if const else ""
+    """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one begins:
+    with ``__restrict__`` the compiler would take it for constant, and read it before the kernel waits."""
+    pointer = "const {}*" if const else "{}* __restrict__"
     return Parameter(
-        declaration=f"{prefix}{C_TYPES[dtype]}* __restrict__ {name}",
+        declaration=f"{pointer.format(C_TYPES[dtype])} {name}",
         name=name,
         arg=WorkspaceArg(slot=slot),
         comment=comment,

@@ -381,7 +381,8 @@ def finish_launch(
     is_last: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
-    a scratch array each, in the order of their slots."""
+    a scratch array each, in the order of their slots. It is so short that to begin it takes about as long: it does so
+    while the kernel before it ends."""
     heuristics = FinishHeuristics(
         block_x=block_x,
         block_y=FINISH_THREADS // block_x,
@@ -410,4 +411,4 @@ def finish_launch(
         heuristics=heuristics,
     )
     blocks = ceil_div(axis_product(domain, kept), block_x)
-    return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(block_x, heuristics.block_y, 1))
+    return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(block_x, heuristics.block_y, 1), overlaps=True)

@@ -25,6 +25,7 @@ struct LaunchRequest {
   const int32_t* block;
   int64_t shared_bytes;
   void** args;
+  bool overlaps;  // may begin before the launch before it on the stream has ended
 };
 
 class Backend {
@@ -40,7 +41,8 @@ class Backend {
   virtual void* EnterDevice(int device) = 0;
   virtual void LeaveDevice(void* token) = 0;
 
-  /// Runs kernel `index` (as loaded) after all work before it on `stream`.
+  /// Runs kernel `index` (as loaded) after all work before it on `stream`. A launch that overlaps waits for
+  /// that work by itself; a backend may ignore that it could begin earlier.
   virtual void Launch(int index, const LaunchRequest& request, void* stream) = 0;
 
   /// Bytes of memory that Multiply needs on `device` besides the operands.

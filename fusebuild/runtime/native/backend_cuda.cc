@@ -58,6 +58,17 @@ int ComputeCapability(CUdevice device) {
   return 10 * DeviceAttribute(kDeviceMajor, device) + DeviceAttribute(kDeviceMinor, device);
 }
 
+/// 90 for "sm_90".
+int CapabilityOf(const std::string& target) { return std::atoi(target.c_str() + 3); }
+
+/// Whether a kernel for `target` may begin before the one before it has ended: devices can from sm_90 on, and
+/// drivers from 12.3 on also when a graph is captured.
+bool CanOverlap(const std::string& target) {
+  int version = 0;
+  Check(GetDriver().cuDriverGetVersion(&version), "cuDriverGetVersion", "the CUDA driver");
+  return CapabilityOf(target) >= 90 && version >= 12030;
+}
+
 /// Makes a context current while it lives, unless it already is. It does not throw, since memory is freed
 /// under it, perhaps when the driver has already shut down; should it fail, the next driver call says so.
 class ContextScope {
@@ -112,7 +123,11 @@ class CudaBackend : public Backend {
  public:
   CudaBackend(const std::string& fusion, const std::string& target, const std::vector<KernelObject>& objects,
               bool multiplies, const std::vector<std::string>& libraries)
-      : fusion_(fusion), target_(target), multiplies_(multiplies), libraries_(libraries) {
+      : fusion_(fusion),
+        target_(target),
+        can_overlap_(CanOverlap(target)),
+        multiplies_(multiplies),
+        libraries_(libraries) {
     for (const KernelObject& object : objects) {
       CUkernel handle = nullptr;
       const CUlibrary library = LoadLibrary(fusion, object);
@@ -145,6 +160,7 @@ class CudaBackend : public Backend {
 
   void Launch(int index, const LaunchRequest& request, void* stream) override {
     const Kernel& kernel = kernels_[index];
+    CUlaunchAttribute overlaps{kLaunchOverlaps, 1, {}};
     const CUlaunchConfig config = {
         {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
          static_cast<unsigned>(request.grid[2])},
@@ -152,8 +168,8 @@ class CudaBackend : public Backend {
          static_cast<unsigned>(request.block[2])},
         static_cast<unsigned>(request.shared_bytes),
         static_cast<CUstream>(stream),
-        nullptr,
-        0,
+        &overlaps,
+        request.overlaps && can_overlap_ ? 1u : 0u,
     };
     // A CUkernel passes for a CUfunction; the driver then uses the current context's instance of it.
     const CUfunction function = reinterpret_cast<CUfunction>(kernel.handle);
@@ -215,7 +231,7 @@ class CudaBackend : public Backend {
 
   // A cubin for sm_XY runs on devices of capability X.Z with Z >= Y.
   void CheckCapability(int device) const {
-    const int have = ComputeCapability(device), need = std::atoi(target_.c_str() + 3);
+    const int have = ComputeCapability(device), need = CapabilityOf(target_);
     if (have / 10 == need / 10 && have >= need) return;
     ThrowValueError(fusion_ + ": kernels for " + target_ + " cannot run on cuda:" + std::to_string(device) +
                     ", which is sm_" + std::to_string(have));
@@ -245,7 +261,7 @@ class CudaBackend : public Backend {
   }
 
   const std::string fusion_, target_;
-  const bool multiplies_;
+  const bool can_overlap_, multiplies_;
   const std::vector<std::string> libraries_;
   std::vector<Kernel> kernels_;
   std::array<Device, kMaxDevices> devices_;

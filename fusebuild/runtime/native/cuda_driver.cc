@@ -22,6 +22,7 @@ Driver LoadDriver() {
   Driver driver;
   Find(library, "cuInit", &driver.cuInit);
   Find(library, "cuGetErrorName", &driver.cuGetErrorName);
+  Find(library, "cuDriverGetVersion", &driver.cuDriverGetVersion);
   Find(library, "cuDeviceGet", &driver.cuDeviceGet);
   Find(library, "cuDeviceGetAttribute", &driver.cuDeviceGetAttribute);
   Find(library, "cuDevicePrimaryCtxRetain", &driver.cuDevicePrimaryCtxRetain);

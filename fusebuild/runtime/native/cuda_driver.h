@@ -27,13 +27,22 @@ constexpr int kKernelMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHA
 constexpr int kKernelClusterWidth = 11;     // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, then HEIGHT and DEPTH
 constexpr int kKernelNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 constexpr int kCaptureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int kLaunchOverlaps = 6;             // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+/// Of the attributes' values only an integer is needed.
+struct CUlaunchAttribute {
+  int id;
+  alignas(8) int value;
+  char rest_of_value[60];
+};
+static_assert(sizeof(CUlaunchAttribute) == 72);
 
 struct CUlaunchConfig {
   unsigned grid[3];
   unsigned block[3];
   unsigned shared_bytes;
   CUstream stream;
-  void* attributes;
+  CUlaunchAttribute* attributes;
   unsigned num_attributes;
 };
 
@@ -41,6 +50,7 @@ struct CUlaunchConfig {
 struct Driver {
   CUresult (*cuInit)(unsigned);
   CUresult (*cuGetErrorName)(CUresult, const char**);
+  CUresult (*cuDriverGetVersion)(int*);
   CUresult (*cuDeviceGet)(CUdevice*, int);
   CUresult (*cuDeviceGetAttribute)(int*, int, CUdevice);
   CUresult (*cuDevicePrimaryCtxRetain)(CUcontext*, CUdevice);

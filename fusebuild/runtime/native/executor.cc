@@ -278,7 +278,8 @@ void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::T
     for (; launched < end; ++launched) {
       const ResolvedLaunch& launch = resolved.launches[launched];
       backend_->Launch(launch.kernel,
-                       {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value},
+                       {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value,
+                        launch.overlaps},
                        stream);
     }
   };

@@ -286,6 +286,7 @@ class Reader {
     const bool uses_shared = !launch.shared_bytes.IsConstant() || launch.shared_bytes.Evaluate({}) > 0;
     launch.kernel = KernelIndex(json["kernel"].String(), uses_shared);
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
+    launch.overlaps = json.Has("overlaps") && json["overlaps"].Bool();
     return launch;
   }
 

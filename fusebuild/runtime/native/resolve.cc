@@ -41,7 +41,8 @@ class Resolver {
     for (const Segment& segment : plan_.segments) {
       if (segment.call) AddCall(*segment.call);
       if (segment.variants.empty()) continue;  // a call, or views only
-      for (const Launch& launch : Choose(segment, variant).launches) AddLaunch(launch);
+      bool follows = false;
+      for (const Launch& launch : Choose(segment, variant).launches) follows = AddLaunch(launch, follows);
     }
     return resolved_;
   }
@@ -118,17 +119,23 @@ class Resolver {
                     ": no variant fits these inputs");
   }
 
-  void AddLaunch(const Launch& launch) {
-    ResolvedLaunch result{
-        launch.kernel,     {}, {}, launch.shared_bytes.Evaluate(environment_), resolved_->values.size(),
-        launch.args.size()};
+  // Returns whether there is something to launch. `follows` says whether there was for the launch before it
+  // in the plan: only that one may be overlapped, since every other must have ended when this one begins.
+  bool AddLaunch(const Launch& launch, bool follows) {
+    ResolvedLaunch result{launch.kernel,
+                          {},
+                          {},
+                          launch.shared_bytes.Evaluate(environment_),
+                          resolved_->values.size(),
+                          launch.args.size(),
+                          launch.overlaps && follows};
     bool empty = false;
     for (int dim = 0; dim < 3; ++dim) {
       result.grid[dim] = launch.grid[dim].Evaluate(environment_);
       result.block[dim] = launch.block[dim];
       empty |= result.grid[dim] == 0;
     }
-    if (empty) return;
+    if (empty) return false;
     for (int dim = 0; dim < 3; ++dim) {
       if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
@@ -136,6 +143,7 @@ class Resolver {
     }
     for (const Arg& arg : launch.args) AddArg(arg);
     resolved_->launches.push_back(result);
+    return true;
   }
 
   struct BatchWalk {

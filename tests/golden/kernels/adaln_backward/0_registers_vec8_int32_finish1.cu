@@ -10,19 +10,20 @@ constexpr int kBlockY = 2;  // threads per result
 constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_31d11e75e02bd81d(
+reduction_finish_d0d38dc67a5bb9cb(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T28,  // grad_scale: bfloat16[B, D]
-    const float* __restrict__ P18,  // partial results of grad_sum
-    const float* __restrict__ P19,  // partial results of normed_sum
+    const float* P18,  // partial results of grad_sum
+    const float* P19,  // partial results of normed_sum
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2) {  // D
   const int64_t results = n0 * n2;
   const int64_t parts = fb::partition(n0, n1, kBlocks).most_parts();
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a18 = fb::Sum::identity<float>();
   float a19 = fb::Sum::identity<float>();
@@ -51,4 +52,4 @@ reduction_finish_31d11e75e02bd81d(
   T28[kept] = t28;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_31d11e75e02bd81d)
+FUSEBUILD_ENTRY(reduction_finish_d0d38dc67a5bb9cb)

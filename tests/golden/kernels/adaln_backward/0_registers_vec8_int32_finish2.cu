@@ -10,18 +10,19 @@ constexpr int kBlockY = 32;  // threads per result
 constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_56649298687f971c(
+reduction_finish_3d847490cca92721(
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
-    const float* __restrict__ P18,  // partial results of grad_sum
-    const float* __restrict__ P19,  // partial results of normed_sum
+    const float* P18,  // partial results of grad_sum
+    const float* P19,  // partial results of normed_sum
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2) {  // D
   const int64_t results = n2;
   const int64_t parts = fb::partition(n0, n1, kBlocks).most_parts();
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a30 = fb::Sum::identity<float>();
   float a32 = fb::Sum::identity<float>();
@@ -50,4 +51,4 @@ reduction_finish_56649298687f971c(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_56649298687f971c)
+FUSEBUILD_ENTRY(reduction_finish_3d847490cca92721)

@@ -9,20 +9,21 @@ constexpr int kBlockY = 32;  // threads per result
 constexpr int kSplits = 132;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_1aca1c096c5677db(
+reduction_finish_267bfeca19a64088(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
     float* T12,  // rstd: float[C]
     float* T16,  // new_mean: float[C]
     float* T22,  // new_var: float[C]
-    const double* __restrict__ P4,  // partial results of mean
-    const float* __restrict__ P5,  // partial results of m2
-    const float* __restrict__ P6,  // partial results of count
+    const double* P4,  // partial results of mean
+    const float* P5,  // partial results of m2
+    const float* P6,  // partial results of count
     int64_t s7,  // R
     int64_t n1) {  // C
   const int64_t results = n1;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   fb::Welford<float>::State a4 = fb::Welford<float>::identity();
   if (kept < results) {
@@ -55,4 +56,4 @@ reduction_finish_1aca1c096c5677db(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_1aca1c096c5677db)
+FUSEBUILD_ENTRY(reduction_finish_267bfeca19a64088)

@@ -9,12 +9,13 @@ constexpr int kBlockY = 16;  // threads per result
 constexpr int kSplits = 33;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_c93316de3a71a31c(
+reduction_finish_96f395a8416df431(
     float* __restrict__ T1,  // y: float[N]
-    const float* __restrict__ P1,  // partial results of y
+    const float* P1,  // partial results of y
     int64_t n1) {  // N
   const int64_t results = n1;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a1 = fb::Sum::identity<float>();
   if (kept < results) {
@@ -29,4 +30,4 @@ reduction_finish_c93316de3a71a31c(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_c93316de3a71a31c)
+FUSEBUILD_ENTRY(reduction_finish_96f395a8416df431)

@@ -9,11 +9,12 @@ constexpr int kBlockY = 256;  // threads per result
 constexpr int kSplits = 528;  // partial results of each, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_85cd48639c97bf9b(
+reduction_finish_b5d9aa6fcd5e0436(
     float* __restrict__ T3,  // y: float[]
-    const float* __restrict__ P3) {  // partial results of y
+    const float* P3) {  // partial results of y
   const int64_t results = 1;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
 
   float a3 = fb::Sum::identity<float>();
   if (kept < results) {
@@ -28,4 +29,4 @@ reduction_finish_85cd48639c97bf9b(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_85cd48639c97bf9b)
+FUSEBUILD_ENTRY(reduction_finish_b5d9aa6fcd5e0436)
