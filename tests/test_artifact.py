@@ -511,7 +511,6 @@ class TestPlan:
             (with_launch(shared_bytes=(("mul",), 1, 2)), "malformed formula [('mul',), 1, 2]"),
             (with_launch(shared_bytes=("sub", 1, 2, 3)), "malformed formula ['sub', 1, 2, 3]"),
             (with_launch(shared_bytes=("mod", "M", 0)), "division by 0"),
-            (with_launch(overlaps=True), f"any: {KERNEL}: it overlaps the launch before it, and is the first"),
             (with_guard(("aligned", 0, 12)), "malformed formula ['aligned', 0, 12]"),
             (with_guard(("aligned", 1, 16)), "malformed formula ['aligned', 1, 16]"),
         ],
@@ -534,15 +533,6 @@ class TestPlan:
         ordered = a_segment(fid_map={0: 0, 1: 1, 2: 3, 10: 0})
         assert encode(with_segments(shuffled)) == encode(with_segments(ordered))
         assert decode(encode(with_segments(shuffled))).targets[0].segments[0].fid_map == ordered.fid_map
-
-    def test_only_launches_that_overlap_say_so(self) -> None:
-        first = a_segment().variants[1].launches[0]
-        launches = (first, msgspec.structs.replace(first, overlaps=True))
-        plan = with_segments(a_segment(variants=(Variant(name="any", guard=(), launches=launches),)))
-        assert validate_plan(plan) is None
-        assert encode(plan).count(b'"overlaps": true') == encode(plan).count(b"overlaps") == 1
-        read = decode(encode(plan)).targets[0].segments[0].variants[0].launches
-        assert [launch.overlaps for launch in read] == [msgspec.UNSET, True]
 
     @pytest.mark.parametrize(
         ("last", "problem"),

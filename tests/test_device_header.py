@@ -540,6 +540,16 @@ def test_nvcc_reads_partial_results_after_the_wait_for_them(tmp_path, kernel, ar
         assert not re.search(r"ld\.global\.nc\.f(?:32|64)", text)
 
 
+@pytest.mark.parametrize("kernel", ["adaln_backward/0_registers_vec8_int32", "column_sum/0_vec8_int32_split33"])
+@pytest.mark.parametrize(("architecture", "count"), [("sm_80", 0), ("sm_90", 1), ("sm_100", 1)])
+def test_nvcc_lets_finishing_kernels_begin_early(tmp_path, kernel, architecture, count):
+    source = Path(__file__).parent / "golden" / "kernels" / f"{kernel}.cu"
+    compile_kernels(source, tmp_path / "kernel.cubin", find_target(architecture))
+    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", f"-arch={architecture}", "-I", str(INCLUDE_FOLDER)]
+    subprocess.run([*command, str(source), "-o", str(tmp_path / "kernel.ptx")], check=True)
+    assert (tmp_path / "kernel.ptx").read_text().count("griddepcontrol.launch_dependents;") == count
+
+
 # --- A GPU
 
 

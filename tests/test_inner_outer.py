@@ -221,6 +221,7 @@ class TestLaunches:
             ((0, 2), chosen.blocks, (), (0,)),
             ((2,), chosen.blocks, (), ()),
         ]
+        assert [finish.is_followed for finish in finishes if isinstance(finish, FinishHeuristics)] == [True, False]
         assert [launch.overlaps for launch in variant.launches] == [False, True, True]
 
     def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import jinja2
@@ -143,6 +144,23 @@ class TestEveryKernel:
             assert not re.search(r"[ \t]+$", text, flags=re.MULTILINE)
             assert not re.search(r"\{\{|\{%|None|Undefined", text)
             assert text.count("{") == text.count("}")
+
+    def test_waits_for_the_kernel_that_it_overlaps(self, path: Path) -> None:
+        """First of all, and on every path; that one lets it begin."""
+        planned = plan_recipe(load_recipe(path), [SM_90])
+        for launches in (each.launches for segment in planned.plan.targets[0].segments for each in segment.variants):
+            for launch, following in zip_longest(launches, launches[1:]):
+                lets_start = following is not None and following.overlaps is True
+                kernel = planned.kernels["sm_90"][launch.kernel]
+                assert kernel.source.count("fb::let_next_kernel_start();") == lets_start, kernel.name
+                before, *after = kernel.source.split("  fb::wait_for_previous_kernel();")
+                assert len(after) == (launch.overlaps is True), kernel.name
+                for text in after:
+                    start = before.partition("FUSEBUILD_KERNEL(")[2].partition(") {\n")[2]
+                    pointers = [each.name for each in kernel.parameters if "*" in each.declaration]
+                    assert not {"return", "if", "for", *pointers} & {*re.findall(r"\w+", start)}, kernel.name
+                    assert "let_next_kernel_start" not in start
+                    assert all(re.search(rf"\b{name}\b", text) for name in pointers)
 
     def test_is_named_in_its_own_text(self, path: Path) -> None:
         for each in launched(load_recipe(path)):

@@ -17,7 +17,7 @@ import runtime_plans as plans
 import fusebuild
 from fusebuild.artifact import write_artifact
 from fusebuild.errors import ArtifactError
-from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, ScalarArg, TensorArg, WorkspaceArg
+from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, ScalarArg, TensorArg, WorkspaceArg, decode, encode
 from fusebuild.plan_check import validate_plan
 from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 
@@ -151,6 +151,24 @@ def test_a_launch_that_overlaps_runs_after_the_one_before_it(open_plan: Any) -> 
         x = torch.zeros(size)
         overlapping(x)
         assert x.tolist() == [added] * size
+
+
+def test_only_launches_that_overlap_say_so() -> None:
+    plan = plans.overlapping_plan()
+    text = encode(plan)
+    assert text.count(b'"overlaps": true') == text.count(b"overlaps") == 1
+    assert encode(decode(text)) == text
+    (variant,) = decode(text).targets[0].segments[0].variants
+    assert [launch.overlaps for launch in variant.launches] == [msgspec.UNSET, True]
+
+
+def test_the_first_launch_has_none_to_overlap() -> None:
+    launch = plans.launch("increment", TensorArg(1), ExtentArg(-1), overlaps=True)
+    values = [plans.tensor(0, "x", ["M"]), plans.tensor(1, "y", ["M"])]
+    plan = plans.plan("wrong", values, [0], [PlanOutput(fid=1, name="y")], [plans.segment(0, [0], [1], launch)])
+    assert validate_plan(plan) == (
+        "host: segment 0: variant only: increment: it overlaps the launch before it, and is the first"
+    )
 
 
 def test_views_share_memory(open_plan: Any) -> None:

@@ -446,7 +446,10 @@ class _Planner:
         groups: dict[tuple[Axes, bool], list[int]] = {}
         for each in self.parts.down:
             groups.setdefault((self.parts.kept[each], each in self.parts.scaled), []).append(each)
-        finishes = [self._finish(own, heuristics) for own in groups.values()]
+        finishes = [
+            self._finish(own, heuristics, is_followed=number < len(groups))
+            for number, own in enumerate(groups.values(), start=1)
+        ]
         scratch = tuple(
             product([*self._partials(self.parts.kept[index], heuristics), self.columns, value.dtype.bytes])
             for index in self.parts.accumulated
@@ -465,7 +468,7 @@ class _Planner:
         parts = most_parts(heuristics.blocks, axis_product(self.domain, self.parts.outer))
         return product([parts, axis_product(self.domain, between)]), axis_product(self.domain, kept)
 
-    def _finish(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> LaunchSpec:
+    def _finish(self, indices: Sequence[int], heuristics: InnerOuterHeuristics, *, is_followed: bool) -> LaunchSpec:
         """The kernel that combines the partial results of the reductions ``indices``, which keep the same axes and are
         all scaled ones or none."""
         kept = self.parts.kept[indices[0]]
@@ -491,6 +494,7 @@ class _Planner:
             outer=outer,
             depth=self.parts.depth if outer else (),
             scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
+            is_followed=is_followed,
         )
 
     def _result(self, index: int) -> int:

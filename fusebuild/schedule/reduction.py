@@ -141,7 +141,7 @@ class FinishHeuristics:
     partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
     share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
     as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
-    follow from none.
+    follow from none. One that ``is_followed`` has another finishing kernel after it.
     """
 
     block_x: int
@@ -154,6 +154,7 @@ class FinishHeuristics:
     outer: tuple[int, ...] = ()
     depth: tuple[int, ...] = ()
     is_last: bool = False
+    is_followed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,6 +380,7 @@ def finish_launch(
     outer: tuple[int, ...] = (),
     depth: tuple[int, ...] = (),
     is_last: bool = False,
+    is_followed: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
     a scratch array each, in the order of their slots. It is so short that to begin it takes about as long: it does so
@@ -394,6 +396,7 @@ def finish_launch(
         outer=outer,
         depth=depth,
         is_last=is_last,
+        is_followed=is_followed,
     )
     tensors = [
         parameter

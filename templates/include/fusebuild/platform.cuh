@@ -50,6 +50,14 @@ FUSEBUILD_DEVICE void wait_for_previous_kernel() {
 #endif
 }
 
+// Lets the next kernel begin, where it was launched to do so early, once every block has come here or ended:
+// it takes no place from blocks of this one. It must wait for this one's end.
+FUSEBUILD_DEVICE void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 // --- Clusters (sm_90 and later)
 
 // The barrier of a cluster in two halves, for all threads of all its blocks; whole warps call each together.

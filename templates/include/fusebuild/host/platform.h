@@ -52,7 +52,9 @@ FUSEBUILD_DEVICE int thread_lane() { return host::current_block->lane(); }
 FUSEBUILD_DEVICE void sync_block() { host::current_block->sync_block(); }
 FUSEBUILD_DEVICE void sync_warp() { host::current_block->sync_warp(); }
 
-FUSEBUILD_DEVICE void wait_for_previous_kernel() {}  // kernels run one after the other
+// Kernels run one after the other.
+FUSEBUILD_DEVICE void wait_for_previous_kernel() {}
+FUSEBUILD_DEVICE void let_next_kernel_start() {}
 
 FUSEBUILD_DEVICE void arrive_cluster() { host::current_block->arrive_cluster(); }
 FUSEBUILD_DEVICE void arrive_cluster_early() { host::current_block->arrive_cluster(); }

@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: block_x=128 block_y=2 splits=528 reductions=[10, 11] kept=[0, 2] across=[] scaled=[] outer=[0] depth=[1]
-//   is_last=False
+//   is_last=False is_followed=True
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
@@ -10,7 +10,7 @@ constexpr int kBlockY = 2;  // threads per result
 constexpr int kBlocks = 528;  // blocks that left partial results, combined in a fixed order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_d0d38dc67a5bb9cb(
+reduction_finish_e004a6cfc7273895(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
@@ -24,6 +24,7 @@ reduction_finish_d0d38dc67a5bb9cb(
   const int64_t parts = fb::partition(n0, n1, kBlocks).most_parts();
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
   fb::wait_for_previous_kernel();  // it may still be writing partial results
+  fb::let_next_kernel_start();
 
   float a18 = fb::Sum::identity<float>();
   float a19 = fb::Sum::identity<float>();
@@ -52,4 +53,4 @@ reduction_finish_d0d38dc67a5bb9cb(
   T28[kept] = t28;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_d0d38dc67a5bb9cb)
+FUSEBUILD_ENTRY(reduction_finish_e004a6cfc7273895)

@@ -13,7 +13,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_50d11cd92235f4a0(
+inner_outer_persistent_0e4322d0a833968f(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -30,6 +30,7 @@ inner_outer_persistent_50d11cd92235f4a0(
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int64_t outers = n0, depth = n1;
   const fb::Partition share = fb::partition(outers, depth, kBlocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
@@ -164,4 +165,4 @@ inner_outer_persistent_50d11cd92235f4a0(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_50d11cd92235f4a0)
+FUSEBUILD_ENTRY(inner_outer_persistent_0e4322d0a833968f)

@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: block_x=8 block_y=32 splits=528 reductions=[22, 24] kept=[2] across=[0] scaled=[(22, 18, 15), (24, 19, 15)]
-//   outer=[0] depth=[1] is_last=False
+//   outer=[0] depth=[1] is_last=False is_followed=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

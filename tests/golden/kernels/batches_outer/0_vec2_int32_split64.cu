@@ -63,7 +63,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 64;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_06fb567896010560(
+reduction_outer_9d85f14455d2c67b(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -80,6 +80,7 @@ reduction_outer_06fb567896010560(
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
@@ -147,4 +148,4 @@ reduction_outer_06fb567896010560(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_06fb567896010560)
+FUSEBUILD_ENTRY(reduction_outer_9d85f14455d2c67b)

@@ -10,7 +10,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 132;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_eafd0be46c618f81(
+reduction_outer_ed687f30d6e02be5(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -20,6 +20,7 @@ reduction_outer_eafd0be46c618f81(
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
@@ -64,4 +65,4 @@ reduction_outer_eafd0be46c618f81(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_eafd0be46c618f81)
+FUSEBUILD_ENTRY(reduction_outer_ed687f30d6e02be5)

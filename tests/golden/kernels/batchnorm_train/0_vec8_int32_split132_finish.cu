@@ -1,6 +1,7 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split132
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
 // schedule: block_x=8 block_y=32 splits=132 reductions=[1] kept=[1] across=[] scaled=[] outer=[] depth=[] is_last=True
+//   is_followed=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

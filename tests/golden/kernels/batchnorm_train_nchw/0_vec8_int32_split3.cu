@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 3;  // blocks that share a row; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_6df828f0670f5f80(
+reduction_inner_25eaaa6052b23282(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -21,6 +21,7 @@ reduction_inner_6df828f0670f5f80(
   const Index columns = n0 * n2;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
   const Index begin = split * share;
@@ -58,4 +59,4 @@ reduction_inner_6df828f0670f5f80(
   P6[split * n1 + row] = a4.v2;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_6df828f0670f5f80)
+FUSEBUILD_ENTRY(reduction_inner_25eaaa6052b23282)

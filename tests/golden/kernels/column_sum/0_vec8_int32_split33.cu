@@ -10,7 +10,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_bb83bf8eb1346593(
+reduction_outer_c9eacdabfb73afc6(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
@@ -18,6 +18,7 @@ reduction_outer_bb83bf8eb1346593(
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index share = (depth + kSplits - 1) / kSplits;
   const Index begin = split * share;
@@ -54,4 +55,4 @@ reduction_outer_bb83bf8eb1346593(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_bb83bf8eb1346593)
+FUSEBUILD_ENTRY(reduction_outer_c9eacdabfb73afc6)

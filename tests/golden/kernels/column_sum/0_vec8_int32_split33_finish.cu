@@ -1,6 +1,7 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: block_x=16 block_y=16 splits=33 reductions=[0] kept=[1] across=[] scaled=[] outer=[] depth=[] is_last=True
+//   is_followed=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

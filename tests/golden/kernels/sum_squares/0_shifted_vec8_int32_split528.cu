@@ -11,7 +11,7 @@ constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 constexpr int kSplits = 528;  // blocks that share a row; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_48f7924b2eb64f87(
+reduction_inner_1e73b95663e507bd(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
@@ -20,6 +20,7 @@ reduction_inner_48f7924b2eb64f87(
   const __nv_bfloat16* r0 = T0;
   constexpr Index shift = 0;
   const Index readable = fb::readable_of<kVec>(columns, columns);
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index vectors = (columns + shift + kVec - 1) / kVec;
   const Index share = (vectors + kSplits - 1) / kSplits * kVec;
@@ -56,4 +57,4 @@ reduction_inner_48f7924b2eb64f87(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_48f7924b2eb64f87)
+FUSEBUILD_ENTRY(reduction_inner_1e73b95663e507bd)

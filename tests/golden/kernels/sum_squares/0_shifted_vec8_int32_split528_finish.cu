@@ -1,6 +1,7 @@
 // sum_squares.yaml, segment 0: reduction, variant vec8_int32_split528
 // segment fids to original fids: {0: 0, 3: 3}
 // schedule: block_x=1 block_y=256 splits=528 reductions=[2] kept=[] across=[] scaled=[] outer=[] depth=[] is_last=True
+//   is_followed=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

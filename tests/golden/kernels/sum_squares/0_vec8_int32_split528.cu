@@ -10,12 +10,13 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 528;  // blocks that share a row; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_4d5f9bbf7d921f4e(
+reduction_inner_ad3a320c695c42ce(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
   const Index columns = n0;
   const int lane = fb::thread_x() % kThreadsPerRow;
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
   const Index begin = split * share;
@@ -40,4 +41,4 @@ reduction_inner_4d5f9bbf7d921f4e(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_4d5f9bbf7d921f4e)
+FUSEBUILD_ENTRY(reduction_inner_ad3a320c695c42ce)
