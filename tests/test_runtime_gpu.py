@@ -245,6 +245,8 @@ def test_launches_overlap_and_see_what_those_before_them_wrote(open_plan: Any) -
 @pytest.mark.parametrize("recipe", ["adaln_backward", "batchnorm_train", "sum_squares"])
 def test_finishing_kernels_wait_for_what_they_combine(recipe: str, tmp_path: Path) -> None:
     """Calls with two inputs in turn leave partial results of the other one in the workspace."""
+    if current_target() not in TARGETS:
+        pytest.skip(f"there is no target {current_target()}")
     compile_recipes([ROOT / "recipes" / f"{recipe}.yaml"], [TARGETS[current_target()]], tmp_path)
     artifact = tmp_path / f"{recipe}.fuse"
     verdicts = list(verify_artifact(artifact, target=current_target(), limits=Limits()))
