@@ -41,11 +41,13 @@ from fusebuild.render import Kernel, Origin, render
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.alias import view_sources
 from fusebuild.schedule.choice import NOT_TUNED, Tuned
+from fusebuild.schedule.direction import backwards
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.library import library_call
 from fusebuild.schedule.specialization import specialized_variants
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
+from fusebuild.segmentation.directions import backward_segments
 from fusebuild.target import Target
 
 _Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
@@ -73,18 +75,22 @@ def plan_target(
     """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
     replace what the heuristics would choose.
 
-    Segments that are equal up to fids and names (the layers of a network) are rendered once and share their kernels.
+    Segments that are equal up to fids and names (the layers of a network) and walk in the same direction are rendered
+    once and share their kernels.
     """
     known: dict[object, tuple[_Rendered, ...]] = {}
     kernels: dict[str, Kernel] = {}
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
-    freed = _freed(segmented)
+    freed, backward = _freed(segmented), backward_segments(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     for segment in segmented.segments:
-        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion))
+        is_backward = segment.id in backward
+        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward
         if key not in known:
-            known[key] = _rendered(segmented, segment, target, recipe, choices)
+            variants = _scheduled(segmented, segment, target, choices)
+            turned = map(backwards, variants) if is_backward else variants
+            known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in turned)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
@@ -114,16 +120,16 @@ def plan_alone(
     return plan, {kernel.name: kernel for kernel in rendered}
 
 
-def _rendered(
-    segmented: SegmentedFusion, segment: Segment, target: Target, recipe: str, choices: SegmentChoices
-) -> tuple[_Rendered, ...]:
-    """The variants of one segment, each with its kernels: those for sizes that the recipe names come first."""
+def _scheduled(
+    segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices
+) -> tuple[VariantSpec, ...]:
+    """The variants of one segment: those for sizes that the recipe names come first."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))
     special = specialized_variants(task, scheduler, target, general, own) if general else ()
-    return tuple((variant, _render(segment, variant, recipe)) for variant in (*special, *general))
+    return (*special, *general)
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:

@@ -111,7 +111,7 @@ def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
     return (
         f"{origin.recipe}, segment {origin.segment}: {origin.scheduler}, variant {origin.variant}",
         f"segment fids to original fids: {{{fids}}}",
-        f"schedule: {describe(spec.heuristics)}",
+        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.backwards else ''}",
     )
 
 

@@ -380,6 +380,16 @@ def test_steps_counts_what_a_loop_does(loop):
     assert out[0] == out[1]
 
 
+@pytest.mark.parametrize("end", [0, 1, 2, 7, 8, 9, 23, 24, 25, 100, 101, 1003])
+@pytest.mark.parametrize(("step", "unroll", "turns"), [(1, 1, 1), (2, 4, 1), (2, 4, 3), (8, 2, 5), (1, 3, 7)])
+def test_loops_in_turns_take_every_row_once_and_know_how_many(end, step, unroll, turns):
+    rows, counts = torch.zeros(end + 1, dtype=torch.int32), torch.zeros(turns * step, 2, dtype=torch.int32)
+    sizes = torch.tensor((end, step, unroll, turns), dtype=torch.int32)
+    library("welford").run("take_turns", (1,), (1,), sizes, rows, counts)
+    assert rows.tolist() == [1] * end + [0]
+    assert counts[:, 0].equal(counts[:, 1])
+
+
 # --- Guards
 
 MISUSES = {

@@ -304,6 +304,16 @@ class TestReduction:
         variant = variants("reduction", COLUMN_SUM, M=1024, N=2**20)[0]
         assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
 
+    def test_a_step_over_other_blocks_fits_its_index(self) -> None:
+        knobs = {"block_x": 1, "block_y": 1024, "unroll": 16, "splits": 1024, "min_blocks": 1}
+        given = {"vec8_int32": knobs, "scalar_int64": knobs}
+        found = BY_NAME["reduction"].schedule(COLUMN_SUM, SM_90, {"M": 32768, "N": 4096}, given)
+        guards = {variant.decision.way: variant.guard for variant in found if variant.decision}
+        step = 1024 * 16 * 1024
+        assert guards["vec8_int32"][-1] == ("lt", "M", 2**31 - step)
+        assert guards["scalar_int64"] == ()
+        assert guards["scalar_int32"] == (("lt", ("mul", "M", "N"), INDEX_HEADROOM),)
+
     def test_partial_kernels_write_no_outputs(self) -> None:
         first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches
         assert [p.name for p in first.kernel.parameters if p.name[0] in "TP"] == ["T0", "P1"]

@@ -63,7 +63,8 @@ class Parameter:
 class KernelSpec:
     """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
     ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`; ``min_blocks`` are the blocks that a
-    multiprocessor shall have registers for, where the heuristics do not say it."""
+    multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
+    has what else the last one has."""
 
     template: str
     task: Task
@@ -74,6 +75,7 @@ class KernelSpec:
     heuristics: object
     shifted: bool = False
     min_blocks: int = 2
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ The domain is ``kept x reduced x kept``. **Inner** (nothing kept inside): thread
 linear index walks; kept ones may stand between them. **Outer** (something kept inside): each thread owns a vector of
 columns and walks the reduced axis, then a block combines its rows. When the kept part alone cannot fill the GPU, the
 reduced axis is split over ``splits`` blocks whose partial results a second kernel combines in a fixed order, so that
-results are bitwise equal from run to run. The epilogue on the reduced domain runs in whichever kernel holds the final
-values.
+results are bitwise equal from run to run. Blocks take what they share in turns: at any time they read what lies side by
+side, and what they read last, the end of the tensor, is what a kernel finds in L2 that reads it again backwards. The
+epilogue on the reduced domain runs in whichever kernel holds the final values.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from fusebuild.schedule.choice import (
 )
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
+    INDEX_HEADROOM,
     KernelSpec,
     LaunchSpec,
     Parameter,
@@ -258,6 +260,7 @@ class _Planner:
             grid=(product([tiles, outside]), splits, 1),
             block=(block_x, block_y, 1),
         )
+        guard = (*guard, *_fits_turns(axis_product(self.domain, reduced), index, splits * choice.unroll * block_y))
         variant = self._with_finish(launch, way, guard, product([outside, inside]), splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
 
@@ -304,6 +307,12 @@ def _splits(target: Target, blocks: int, most: int) -> int:
     """How many blocks share one reduction, so that the GPU is full; at most ``most``."""
     wanted = -(-target.multiprocessors * BLOCKS_PER_MULTIPROCESSOR // blocks)
     return max(1, min(wanted, most, MAX_SPLITS))
+
+
+def _fits_turns(length: Formula, index: str, turn: int) -> tuple[Formula, ...]:
+    """What guards 32-bit indices that go up to ``length`` in steps of ``turn``, beside :func:`fits_int32`."""
+    is_safe = index != "int32_t" or turn <= 2**31 - INDEX_HEADROOM
+    return () if is_safe else (("lt", length, 2**31 - turn),)
 
 
 def _kernel(

@@ -63,11 +63,12 @@ class Lifetime:
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
     ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
-    shortest; ``next_rows`` loads what the next rows need."""
+    shortest; ``next_rows`` loads what the next rows need; ``block`` is :func:`walking_block`."""
 
     template: str
     index: str
     vec: int
+    block: str
     parameters: tuple[tuple[str, str], ...]
     heuristics: object
     extents: dict[str, str]
@@ -82,6 +83,11 @@ class KernelView:
     shifted: bool = False
 
 
+def walking_block(spec: KernelSpec) -> str:
+    """The number of the block along x, counted from the last one where the kernel walks backwards."""
+    return "fb::grid_x() - 1 - fb::block_x()" if spec.backwards else "fb::block_x()"
+
+
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     """The fields that every family fills in the same way."""
     defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
@@ -94,6 +100,7 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
         shifted=spec.shifted,
+        block=walking_block(spec),
         **(defaults | parts),  # type: ignore[arg-type]
     )
 
@@ -178,7 +185,8 @@ def read_rows_once(body: Body, indices: Sequence[int]) -> Sweep:
 
 
 def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
-    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time."""
+    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in turn
+    with those of ``kSplits`` blocks."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]
@@ -188,9 +196,9 @@ def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
     return Sweep(
         coordinates=("const bool is_first = u == 0 && top == first;",),
         accumulators=(*declarations, "Index centered = 1;  // how many elements the shifts are the means of"),
-        row=(f"fb::recenter(centered, (top - first) / kBlockY, {names});",),
+        row=(f"fb::recenter(centered, (top - first) / (kSplits * kBlockY), {names});",),
         merged=(
-            "const int64_t count = fb::steps<Index>(first, end, kBlockY);",
+            "const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);",
             *(folding.merged_columns("count") for folding in running),
         ),
     )

@@ -14,6 +14,7 @@ from fusebuild.views.kernel_view import (
     make_view,
     scalar_load,
     vector_load,
+    walking_block,
 )
 from fusebuild.views.pointwise import coordinate_lines, elements
 from fusebuild.views.steady import steady_of
@@ -53,18 +54,18 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     own = elements(body, [*([before] if before.axes else []), row, column], known=(*steady.kept, *single))
     return make_view(
         spec, body, exprs,
-        setup=_tiles(before),
+        setup=_tiles(before, walking_block(spec)),
         bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
         sweeps=(kept, join(Sweep(element=tuple(taken)), own)),
         extents={"rows": body.size([walked]), "columns": body.size(column.axes)},
     )  # fmt: skip
 
 
-def _tiles(before: Group) -> Lines:
-    """Which tile the block owns, and of which matrix of rows and columns."""
+def _tiles(before: Group, block: str) -> Lines:
+    """Which tile the ``block`` owns, and of which matrix of rows and columns."""
     lines = [
         "const Index column_tiles = (columns + kThreadsX * kVec - 1) / (kThreadsX * kVec);",
-        "const Index tile = fb::block_x();",
+        f"const Index tile = {block};",
     ]
     row_tile = "tile / column_tiles"
     if before.axes:

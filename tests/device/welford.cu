@@ -62,3 +62,21 @@ FUSEBUILD_KERNEL(1, 1) count_steps(const int32_t* __restrict__ in, int32_t* __re
   for (int32_t i = in[0]; i < in[1]; i += in[2]) ++out[1];
 }
 FUSEBUILD_ENTRY(count_steps)
+
+// The same of loops in turns: which rows they take, and how often they say that each takes one.
+FUSEBUILD_KERNEL(1, 1)
+take_turns(const int32_t* __restrict__ in, int32_t* __restrict__ rows, int32_t* __restrict__ counts) {
+  const int32_t end = in[0], step = in[1], unroll = in[2], turns = in[3];
+  for (int32_t turn = 0; turn < turns; ++turn) {
+    for (int32_t thread = 0; thread < step; ++thread) {
+      const int32_t first = turn * unroll * step + thread, loop = turn * step + thread;
+      counts[2 * loop] = steps_in_turns<int32_t>(first, end, step, unroll, turns);
+      for (int32_t top = first; top < end; top += turns * unroll * step)
+        for (int32_t r = top; r < end && r < top + unroll * step; r += step) {
+          ++rows[r];
+          ++counts[2 * loop + 1];
+        }
+    }
+  }
+}
+FUSEBUILD_ENTRY(take_turns)

@@ -100,4 +100,15 @@ FUSEBUILD_DEVICE Index steps(Index first, Index end, Index step) {
   return first < end ? (end - first + step - 1) / step : 0;
 }
 
+// How many steps of `step` a loop from `first` makes before it reaches `end`, where it makes `unroll` at a
+// time and then leaves as many to each of the other `turns` - 1.
+template <typename Index>
+FUSEBUILD_DEVICE Index steps_in_turns(Index first, Index end, Index step, Index unroll, Index turns) {
+  if (first >= end) return 0;
+  const Index round = turns * unroll * step;
+  const Index rounds = (end - 1 - first) / round;
+  const Index last = steps<Index>(first + rounds * round, end, step);
+  return rounds * unroll + (last < unroll ? last : unroll);
+}
+
 }  // namespace fusebuild
