@@ -83,6 +83,8 @@ COLUMN_THREADS = 256
 """Threads of a block that combines columns of states: reduce.cuh's kColumnStorageBytes hold their partial ones."""
 MOST_UNROLL = 16
 """Rows that a thread may load before it uses the first."""
+SHIFTED_UNROLL = 4
+"""Shifted vectors that a thread of an inner reduction loads before it uses the first, as its template has them."""
 FINISH_THREADS = 256
 PARTIALS_OF_THREAD = 8
 """Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
@@ -223,6 +225,8 @@ class _Planner:
         kernel = _kernel("reduction_inner", self.task, self.domain, vec, index, heuristics, splits)
         kernel = replace(kernel, shifted=shifted, min_blocks=choice.min_blocks)
         launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
+        turn = threads.per_row * vec * (SHIFTED_UNROLL if shifted else 1)
+        guard = _with_turns(guard, axis_product(self.domain, reduced_axes(self.domain)), index, splits * turn)
         variant = self._with_finish(launch, way, guard, rows, splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
 
@@ -260,7 +264,8 @@ class _Planner:
             grid=(product([tiles, outside]), splits, 1),
             block=(block_x, block_y, 1),
         )
-        guard = (*guard, *_fits_turns(axis_product(self.domain, reduced), index, splits * choice.unroll * block_y))
+        length, turn = axis_product(self.domain, reduced), choice.unroll * block_y
+        guard = _with_turns(guard, length, index, splits * turn)
         variant = self._with_finish(launch, way, guard, product([outside, inside]), splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
 
@@ -309,10 +314,12 @@ def _splits(target: Target, blocks: int, most: int) -> int:
     return max(1, min(wanted, most, MAX_SPLITS))
 
 
-def _fits_turns(length: Formula, index: str, turn: int) -> tuple[Formula, ...]:
-    """What guards 32-bit indices that go up to ``length`` in steps of ``turn``, beside :func:`fits_int32`."""
-    is_safe = index != "int32_t" or turn <= 2**31 - INDEX_HEADROOM
-    return () if is_safe else (("lt", length, 2**31 - turn),)
+def _with_turns(guard: tuple[Formula, ...], length: Formula, index: str, step: int) -> tuple[Formula, ...]:
+    """``guard`` for a loop that goes up to ``length`` by ``step``, over what other blocks take: its last step must not
+    leave a 32-bit index."""
+    if index != "int32_t" or step <= 2**31 - INDEX_HEADROOM:
+        return guard
+    return (*(each for each in guard if each != fits_int32(length)), ("lt", length, 2**31 - step))
 
 
 def _kernel(

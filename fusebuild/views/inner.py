@@ -377,7 +377,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, InnerHeuristics)
     indices = reductions(spec.task)
     results = folded(spec.task, indices)
-    outputs = () if heuristics.splits > 1 else spec.task.outputs
+    is_split = heuristics.splits > 1
+    outputs = () if is_split else spec.task.outputs
     rows = rows_of(spec, results, outputs)
     body, level = rows.body, levels(spec.task)
     setup, bases = row_setup(rows, outputs, level)
@@ -389,9 +390,9 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         if spec.shifted
         else row_sweep(rows, targets, known, global_loads(rows), "v{0}[k]")
     )
-    running = read_rows_once(body, gathered.plain)
+    running = read_rows_once(body, gathered.plain, "(kSplits * kThreadsPerRow)" if is_split else "kThreadsPerRow")
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
-    if heuristics.splits > 1:
+    if is_split:
         position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
         epilogue = Sweep(
             stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
@@ -399,8 +400,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     else:
         lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, level, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
-    share = "{0} >= 0 && {0} >= begin && {0} < end" if heuristics.splits > 1 else "{0} >= 0 && {0} < columns"
-    only = only_elements(rows, gathered, known, f"lane == 0 && {share}")
+    reader = "split == 0 && lane == 0" if is_split else "lane == 0"
+    only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")
     sweep = join(running, sweep, _updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
         spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue,

@@ -167,15 +167,16 @@ def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first
     )
 
 
-def read_rows_once(body: Body, indices: Sequence[int]) -> Sweep:
-    """What a thread accumulates in while it reads a row from element ``first`` on, running sums where the reductions at
-    ``indices`` have such; and how those become accumulators of the elements that it read."""
+def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
+    """What a thread accumulates in while it reads a row from element ``first`` on, one of ``threads`` that share it,
+    running sums where the reductions at ``indices`` have such; and how those become accumulators of the elements that
+    it read."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_declaration() for folding in own)
     running = [folding for folding in own if folding.is_running]
     if not running:
         return Sweep(accumulators=declarations)
-    count = "(col - first) / kThreadsPerRow"
+    count = f"(col - first) / {threads}"
     return Sweep(
         coordinates=("const bool is_first = col == first;",),
         accumulators=declarations,
