@@ -101,18 +101,24 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
 
 
 def column_epilogue(
-    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int]
+    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int], ahead: str = ""
 ) -> Sweep:
-    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
+    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element, before the
+    reductions by ``loads`` where ``ahead`` says which threads need them."""
     reduced = folded(body.task, indices)
     last = max((axis for group in groups for axis in group.axes), default=0)
     coordinate = element_coordinate(body, groups, last, body.spec.vec)
     reads = body.reads(outputs, reduced)
     exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
+    elements = {fid: f"T{fid}[{_kept_element(body, fid, groups, last)}]" for fid in reads}
+    if ahead:
+        elements = {fid: f"{ahead} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
+    loads = tuple(scalar_load(body, fid, element) for fid, element in elements.items())
     return Sweep(
+        loads=loads if ahead else (),
         element=(
             *results,
-            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]") for fid in reads),
+            *(() if ahead else loads),
             *(body.statement(expr, coordinate) for expr in exprs),
             *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
               for fid in outputs),
@@ -141,8 +147,13 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     totals = accumulate(body, indices)
     position = f"{body.step('split', kept.axes)} + kept"
     scales, across = _scales(body, heuristics, kept), _across(body, heuristics)
-    updates = tuple(folding.combined_partials(position) for folding in foldings(body, indices)
-                    if folding.index not in {index for index, _, _ in heuristics.scaled})  # fmt: skip
+    own = foldings(body, [index for index in indices if index not in {scaled for scaled, _, _ in heuristics.scaled}])
+    is_counted = not (heuristics.across or heuristics.outer or heuristics.scaled)
+    loads = tuple(folding.loaded_partial(position, "split < kSplits") for folding in own) if is_counted else ()
+    updates = tuple(
+        folding.combined(folding.accumulator, folding.partial) if is_counted else folding.combined_partials(position)
+        for folding in own
+    )
     scaled = tuple(
         f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * P{source}[{position}]);"
         for index, source, factor in heuristics.scaled
@@ -152,10 +163,11 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
     needed = body.needs_coordinates([*reads, *outputs], kept) | body.coordinate_axes(exprs)
-    epilogue = column_epilogue(body, indices, [kept], totals.results, outputs)
+    epilogue = column_epilogue(body, indices, [kept], totals.results, outputs, ahead="writes")
     sweep = Sweep(
         accumulators=totals.accumulators,
         row=across.row,
+        loads=loads,
         accumulate=(*scales, *updates, *scaled, *across.accumulate),
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )

@@ -272,6 +272,13 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   return result;
 }
 
+// 1 / x to 1 unit in the last place; of a subnormal x, infinity.
+FUSEBUILD_DEVICE float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // One instruction where there is one: NaN if either is NaN, and +0 is above -0.
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
   float result;

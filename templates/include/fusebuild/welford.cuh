@@ -20,6 +20,17 @@
 
 namespace fusebuild {
 
+// part / whole of numbers of elements, `whole` at least 1: rounded as a division is, by the same steps,
+// without the tests and the call for what is near the ends of a float's range. Where combining has branches,
+// no compiler loads the next partial result before it is done with the one at hand.
+FUSEBUILD_DEVICE float share_of(float part, float whole) {
+  const float estimate = reciprocal(whole);
+  const float inverse = ::fmaf(estimate, ::fmaf(-whole, estimate, 1.0f), estimate);
+  const float share = part * inverse;
+  return ::fmaf(inverse, ::fmaf(-whole, share, part), share);
+}
+FUSEBUILD_DEVICE double share_of(double part, double whole) { return part / whole; }
+
 template <typename T>
 struct Welford {
   struct State {
@@ -30,7 +41,7 @@ struct Welford {
   static FUSEBUILD_DEVICE State identity() { return {0.0, T(0), T(0)}; }
   static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
     const T count = a.v2 + b.v2;
-    const T share = count > T(0) ? b.v2 / count : T(0);
+    const T share = share_of(b.v2, count > T(1) ? count : T(1));
     const double way = b.v0 - a.v0;
     const T delta = T(way);
     return {a.v0 + way * double(share), a.v1 + b.v1 + delta * delta * a.v2 * share, count};
