@@ -83,6 +83,10 @@ COLUMN_THREADS = 256
 """Threads of a block that combines columns of states: reduce.cuh's kColumnStorageBytes hold their partial ones."""
 MOST_UNROLL = 16
 """Rows that a thread may load before it uses the first."""
+RUNNING_SUMS = 3
+"""Numbers that a thread keeps of each column while it reads moments."""
+OTHER_REGISTERS = 32
+"""What it takes beside them and the rows that it loads."""
 SHIFTED_UNROLL = 4
 """Shifted vectors that a thread of an inner reduction loads before it uses the first, as its template has them."""
 FINISH_THREADS = 256
@@ -286,11 +290,28 @@ class _Planner:
 
     def _propose_outer(self, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
         block_x = min(32, next_power_of_two(-(-hint(inside, self.sizes) // vec)))
-        block_y = 256 // block_x
-        tiles = ceil_div(inside, block_x * vec)
-        splits = _splits(self.target, hint(tiles, self.sizes) * hint(outside, self.sizes), depth // (block_y * 8))
-        unroll = 4 if vec > 1 else 2
+        block_y, unroll = 256 // block_x, 4 if vec > 1 else 2
+        blocks = hint(ceil_div(inside, block_x * vec), self.sizes) * hint(outside, self.sizes)
+        room = self._room(block_x * block_y, vec, unroll)
+        splits = _splits(self.target, blocks, depth // (block_y * 8), room)
         return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=2)
+
+    def _room(self, threads: int, vec: int, unroll: int) -> int | None:
+        """The blocks that all multiprocessors have registers for, where threads keep running sums of columns: more
+        would run after the others, and alone. Other blocks have room."""
+        fusion = self.task.fusion
+        running = [index for index in reductions(self.task) if op_of(fusion.exprs[index]).running]
+        if not running:
+            return None
+        read = [fid for fid in self.domain.accesses if fid not in self.task.outputs]
+        loaded = sum(unroll * vec * fusion.value(fid).dtype.bytes for fid in read if self._is_reduced(fid))
+        kept = sum(RUNNING_SUMS * vec * fusion.value(fusion.exprs[index].outputs[0]).dtype.bytes for index in running)
+        registers = OTHER_REGISTERS + (loaded + kept) // 4
+        resident = min(BLOCKS_PER_MULTIPROCESSOR, self.target.registers // (threads * registers))
+        return self.target.multiprocessors * resident
+
+    def _is_reduced(self, fid: int) -> bool:
+        return not {*reduced_axes(self.domain)}.isdisjoint(self.domain.accesses[fid].axes)
 
     def _check_outer(self, choice: OuterChoice, *, depth: int) -> None:
         threads = choice.block_x * choice.block_y
@@ -308,9 +329,11 @@ def most_column_threads(task: Task) -> int:
     return COLUMN_THREADS if any(task.fusion.exprs[index].combine for index in task.exprs) else MAX_THREADS
 
 
-def _splits(target: Target, blocks: int, most: int) -> int:
-    """How many blocks share one reduction, so that the GPU is full; at most ``most``."""
+def _splits(target: Target, blocks: int, most: int, room: int | None = None) -> int:
+    """How many blocks share one reduction, so that the GPU is full; at most ``most``, and as there is ``room`` for."""
     wanted = -(-target.multiprocessors * BLOCKS_PER_MULTIPROCESSOR // blocks)
+    if room is not None:
+        wanted = min(wanted, room // blocks)
     return max(1, min(wanted, most, MAX_SPLITS))
 
 
