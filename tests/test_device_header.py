@@ -373,6 +373,15 @@ def test_columns_have_their_own_means(rows):
     assert out[:, 2].tolist() == [rows] * 8
 
 
+def test_shares_are_rounded_as_quotients_are():
+    draw = torch.Generator().manual_seed(3)
+    whole = torch.cat([torch.randint(1, 2**power, (1000,), generator=draw) for power in (3, 8, 16, 24, 40, 62)]).float()
+    part = (whole * torch.rand(len(whole), generator=draw)).round()
+    out = torch.empty(len(whole))
+    library("welford").run("shares", (1,), (1,), torch.stack([part, whole], 1), out, len(whole))
+    assert torch.equal(out, part / whole)
+
+
 @pytest.mark.parametrize("loop", [(0, 10, 3), (0, 9, 3), (3, 3, 1), (5, 3, 8), (7, 8, 256), (-4, 2, 2)])
 def test_steps_counts_what_a_loop_does(loop):
     out = torch.zeros(2, dtype=torch.int32)

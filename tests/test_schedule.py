@@ -300,29 +300,9 @@ class TestReduction:
         assert finish.grid == (("ceil_div", "N", 16), 1, 1)
         assert variant.scratch == (("mul", 132, "N"),)
 
-    def test_as_many_share_columns_of_moments_as_run_at_once(self) -> None:
-        task = whole({"x": "bfloat16[M, N]"}, "m, s, _ = welford(x, dims=[0])", {"m": "float", "s": "float"})
-        wide = variants("reduction", task, M=65536, N=1024)
-        assert names(wide) == ["vec8_int32_split99", "scalar_int32_split16", "scalar_int64_split16"]
-        assert (
-            names(variants("reduction", task, M=65536, N=1280))[0] == "vec8_int32_split79"
-        )  # 5 * 79 of 3 * 132 blocks
-        narrow = whole({"x": "float[M, N]"}, "m, s, _ = welford(x, dims=[0])", {"m": "float", "s": "float"})
-        assert names(variants("reduction", narrow, M=65536, N=1024))[0] == "vec4_int32_split66"
-
     def test_many_columns_need_no_split(self) -> None:
         variant = variants("reduction", COLUMN_SUM, M=1024, N=2**20)[0]
         assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
-
-    def test_a_step_over_other_blocks_fits_its_index(self) -> None:
-        knobs = {"block_x": 1, "block_y": 1024, "unroll": 16, "splits": 1024, "min_blocks": 1}
-        given = {"vec8_int32": knobs, "scalar_int64": knobs}
-        found = BY_NAME["reduction"].schedule(COLUMN_SUM, SM_90, {"M": 32768, "N": 4096}, given)
-        guards = {variant.decision.way: variant.guard for variant in found if variant.decision}
-        step = 1024 * 16 * 1024
-        assert guards["vec8_int32"][-1] == ("lt", "M", 2**31 - step)
-        assert guards["scalar_int64"] == ()
-        assert guards["scalar_int32"] == (("lt", ("mul", "M", "N"), INDEX_HEADROOM),)
 
     def test_partial_kernels_write_no_outputs(self) -> None:
         first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches

@@ -55,6 +55,12 @@ welford_columns(const float* __restrict__ in, double* __restrict__ out, int64_t 
 }
 FUSEBUILD_ENTRY(welford_columns)
 
+// Parts of numbers of elements.
+FUSEBUILD_KERNEL(1, 1) shares(const float* __restrict__ in, float* __restrict__ out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = share_of(in[2 * i], in[2 * i + 1]);
+}
+FUSEBUILD_ENTRY(shares)
+
 // How often loops run.
 FUSEBUILD_KERNEL(1, 1) count_steps(const int32_t* __restrict__ in, int32_t* __restrict__ out) {
   out[0] = steps<int32_t>(in[0], in[1], in[2]);
