@@ -10,8 +10,6 @@ sizes (small tensors stay in L2 anyway) nor from anything that is tuned, and no 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from fusebuild.schedule.direction import TURNING
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import any_domain
@@ -22,27 +20,31 @@ def backward_segments(segmented: SegmentedFusion) -> frozenset[int]:
     """The ids of the segments whose kernels walk backwards: those that can, and read a tensor that the last kernel
     before them walked forwards. Views, which have no kernel, do not count as one."""
     backward = set[int]()
-    left: Collection[int] = ()
+    forward: Segment | None = None
     for segment in segmented.segments:
         if segment.scheduler == "alias":
             continue
-        walked = _walked(segment)
-        if segment.scheduler in TURNING and {*left}.intersection(walked, segment.inputs):
+        if forward is not None and segment.scheduler in TURNING and _finds(segment, forward):
             backward.add(segment.id)
-            left = ()
+            forward = None
         else:
-            left = walked
+            forward = segment
     return frozenset(backward)
 
 
-def _walked(segment: Segment) -> tuple[int, ...]:
+def _finds(segment: Segment, before: Segment) -> bool:
+    """Whether ``segment`` reads what ``before`` walked."""
+    return not _walked(segment).intersection(segment.inputs).isdisjoint(_walked(before))
+
+
+def _walked(segment: Segment) -> frozenset[int]:
     """The original fids of the tensors that ``segment`` walks once from one end to the other: those that change along
     all of its axes and hold them in its order. Libraries walk as they like."""
     domain = any_domain(segment.scheduler, segment.fusion.whole())
     if not isinstance(domain, AxisDomain):
-        return ()
+        return frozenset()
     every = tuple(range(len(domain.axes)))
-    return tuple(
+    return frozenset(
         original
         for fid, original in segment.fid_map.items()
         if fid in domain.accesses and domain.accesses[fid].axes == every and fid not in domain.domain.reordered
