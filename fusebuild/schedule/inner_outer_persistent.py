@@ -49,7 +49,7 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.reduction import FINISH_THREADS, finish_block_x, finish_launch, partial_parameters
+from fusebuild.schedule.reduction import FINISH_THREADS, finish_launch, partial_parameters
 from fusebuild.schedule.rows import FEWEST_THREADS, MAX_THREADS, WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
@@ -479,14 +479,12 @@ class _Planner:
         parts = most_parts(heuristics.blocks, axis_product(self.domain, outer)) if outer else heuristics.blocks
         return finish_launch(
             self.task,
+            self.target,
             self.domain,
             self.reduced,
             "int64_t",
-            block_x=finish_block_x(
-                self.target,
-                hint(product([parts, axis_product(self.domain, across)]), self.sizes),
-                hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
-            ),
+            partials=hint(product([parts, axis_product(self.domain, across)]), self.sizes),
+            results=hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
             splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),

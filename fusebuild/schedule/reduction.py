@@ -142,7 +142,8 @@ class OuterHeuristics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishHeuristics:
-    """A block combines the partial results of ``block_x`` results, ``block_y`` threads to each.
+    """A block combines the partial results of ``block_x`` results, ``block_y`` threads to each, which load ``ahead``
+    of them before they combine the first.
 
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
     ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
@@ -154,6 +155,7 @@ class FinishHeuristics:
 
     block_x: int
     block_y: int
+    ahead: int
     splits: int
     reductions: tuple[int, ...]
     kept: tuple[int, ...]
@@ -281,9 +283,9 @@ class _Planner:
             return VariantSpec(name=name, guard=guard, launches=(launch,))
         reduced = reduced_values(self.task)
         finish = finish_launch(
-            self.task, self.domain, reduced, launch.kernel.index,
-            block_x=finish_block_x(self.target, splits, hint(kept, self.sizes)),
-            splits=splits, reductions=reductions(self.task), kept=kept_axes(self.domain), is_last=True,
+            self.task, self.target, self.domain, reduced, launch.kernel.index,
+            partials=splits, results=hint(kept, self.sizes), splits=splits, reductions=reductions(self.task),
+            kept=kept_axes(self.domain), is_last=True,
         )  # fmt: skip
         scratch = tuple(product([splits, partial_dtype(self.task, fid).bytes, kept]) for fid in reduced)
         return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
@@ -406,11 +408,13 @@ def finish_block_x(target: Target, partials: int, results: int) -> int:
 
 def finish_launch(
     task: Task,
+    target: Target,
     domain: AxisDomain,
     reduced: Sequence[int],
     index: str,
     *,
-    block_x: int,
+    partials: int,
+    results: int,
     splits: int,
     reductions: tuple[int, ...],
     kept: tuple[int, ...],
@@ -422,11 +426,14 @@ def finish_launch(
     is_followed: bool = False,
 ) -> LaunchSpec:
     """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
-    a scratch array each, in the order of their slots. It is so short that to begin it takes about as long: it does so
-    while the kernel before it ends."""
+    a scratch array each, in the order of their slots. ``results`` with ``partials`` each are expected. It is so
+    short that to begin it takes about as long: it does so while the kernel before it ends."""
+    block_x = finish_block_x(target, partials, results)
+    block_y = FINISH_THREADS // block_x
     heuristics = FinishHeuristics(
         block_x=block_x,
-        block_y=FINISH_THREADS // block_x,
+        block_y=block_y,
+        ahead=min(PARTIALS_OF_THREAD, -(-partials // block_y)),
         splits=splits,
         reductions=reductions,
         kept=kept,
@@ -442,12 +449,12 @@ def finish_launch(
         for parameter in tensor_parameters(task, domain)
         if {*domain.accesses[int(parameter.name[1:])].axes} <= {*kept, *across}
     ]
-    partials = partial_parameters(task, reduced, const=True)
+    arrays = partial_parameters(task, reduced, const=True)
     kernel = KernelSpec(
         template="reduction_finish",
         task=task,
         domain=domain,
-        parameters=kernel_parameters(task, domain, partials, tensors),
+        parameters=kernel_parameters(task, domain, arrays, tensors),
         index=index,
         vec=1,
         heuristics=heuristics,

@@ -148,17 +148,9 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     position = f"{body.step('split', kept.axes)} + kept"
     scales, across = _scales(body, heuristics, kept), _across(body, heuristics)
     own = foldings(body, [index for index in indices if index not in {scaled for scaled, _, _ in heuristics.scaled}])
-    is_counted = not (heuristics.across or heuristics.outer or heuristics.scaled)
-    loads = tuple(folding.loaded_partial(position, "split < kSplits") for folding in own) if is_counted else ()
-    updates = tuple(
-        folding.combined(folding.accumulator, folding.partial) if is_counted else folding.combined_partials(position)
-        for folding in own
-    )
-    scaled = tuple(
-        f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * P{source}[{position}]);"
-        for index, source, factor in heuristics.scaled
-        for fid in body.fusion.exprs[index].outputs
-    )
+    loads = tuple(folding.loaded_partial(position, "split < splits") for folding in own)
+    updates = tuple(folding.combined(folding.accumulator, folding.partial) for folding in own)
+    scaled_loads, scaled = _scaled(body, heuristics, position)
     outputs = [fid for fid in spec.task.outputs if heuristics.is_last or body.depends_on(fid, results)]
     reads = body.reads(outputs, results)
     exprs = body.closure(outputs, results)
@@ -167,7 +159,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     sweep = Sweep(
         accumulators=totals.accumulators,
         row=across.row,
-        loads=loads,
+        loads=(*loads, *scaled_loads),
         accumulate=(*scales, *updates, *scaled, *across.accumulate),
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
@@ -181,6 +173,18 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
             "depth": body.size(heuristics.depth),
         },
     )  # fmt: skip
+
+
+def _scaled(body: Body, heuristics: FinishHeuristics, position: str) -> tuple[Lines, Lines]:
+    """The lines that load partial results of scaled sums, and those that add them times their factors. Where there is
+    none nothing is added: a factor may be infinite."""
+    loads, updates = list[str](), list[str]()
+    for index, source, factor in heuristics.scaled:
+        for fid in body.fusion.exprs[index].outputs:
+            c_type, times = body.c_type(fid), body.operand(factor, body.value(fid).dtype)
+            loads.append(f"const {c_type} p{fid} = split < splits ? P{source}[{position}] : {c_type}(0);")
+            updates.append(f"a{fid} = fb::Sum::combine(a{fid}, split < splits ? {times} * p{fid} : {c_type}(0));")
+    return tuple(loads), tuple(updates)
 
 
 def _across(body: Body, heuristics: FinishHeuristics) -> Sweep:
