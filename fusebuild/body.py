@@ -95,37 +95,9 @@ class Statements:
         op, result = op_of(expr), self.value(expr.outputs[0])
         if expr.op in ("cast", "full"):
             return self.operand(expr.inputs[0], result.dtype)
-        if expr.op == "exp" and self._is_below_largest(expr.inputs[0]):
-            return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
         dtypes = op.operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         return op.text(operands, dtypes[-1])
-
-    def _is_below_largest(self, fid: int) -> bool:
-        """Whether ``fid`` is what a value is above the largest one of its kind: 0 at most, and so its exponential is
-        small beside that of the largest where an approximation is far off."""
-        difference = self._definition(fid)
-        if difference is None or difference.op != "sub":
-            return False
-        value, largest = (self._before_widening(operand) for operand in difference.inputs)
-        found = self._definition(largest)
-        return found is not None and found.op == "max" and self._before_widening(found.inputs[0]) == value
-
-    def _before_widening(self, fid: int) -> int:
-        """What ``fid`` is a cast of, to a type that has all values of the first."""
-        cast = self._definition(fid)
-        while cast is not None and cast.op == "cast" and self._widens(cast):
-            fid = cast.inputs[0]
-            cast = self._definition(fid)
-        return self.root(fid)
-
-    def _widens(self, cast: Expr) -> bool:
-        narrow, wide = self.value(cast.inputs[0]).dtype, self.value(cast.outputs[0]).dtype
-        return narrow.is_floating and wide.is_floating and (narrow.bytes < wide.bytes or narrow is wide)
-
-    def _definition(self, fid: int) -> Expr | None:
-        index = self.fusion.definition(self.root(fid))
-        return None if index is None else self.fusion.exprs[index]
 
 
 class Body(Statements):

@@ -60,7 +60,7 @@ class TestShares:
             (100000, 4, 512, 8, 2, 32),
             (131072, 4, 512, 8, 2, 32),
             (262144, 8, 512, 8, 2, 16),
-            (524288, 8, 512, 16, 1, 16),
+            (524288, 8, 1024, 8, 1, 16),
         ],
     )
     def test_are_sized_for_the_first_case(
@@ -71,7 +71,7 @@ class TestShares:
         assert (found.cluster, found.threads, found.chunks) == (cluster, RowThreads(per_row=threads, rows=1), chunks)
         assert (found.stages, found.walkers) == (stages, walkers)
         assert columns <= found.capacity * 8
-        assert 2 * 8 * chunks <= THREAD_BYTES or columns > 8 * SHARE_BYTES // 2
+        assert 2 * 8 * chunks <= THREAD_BYTES
         assert cluster == 8 or 2 * columns <= cluster * SHARE_BYTES
 
     @pytest.mark.parametrize("columns", [1, 4096, 16384 - 8, 524288 + 8, 2**24])
@@ -104,11 +104,6 @@ class TestShares:
     def test_keep_costly_values_where_one_block_has_the_registers(self) -> None:
         kept = {size: staged(SOFTMAX, M=16, N=size).popitem()[1].kept for size in (16384, 65536, 262144, 524288)}
         assert [len(fids) for fids in kept.values()] == [1, 1, 1, 0]
-
-    def test_keep_no_costly_values_beside_the_states_of_lambdas(self) -> None:
-        body = SOFTMAX_BODY + "\nl = logsumexp(x, dims=[1])"
-        task = whole({"x": "bfloat16[M, N]"}, body, {"y": "bfloat16", "l": "float"})
-        assert staged(task, M=16, N=65536).popitem()[1].kept == ()
 
     def test_are_of_all_that_is_kept(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"

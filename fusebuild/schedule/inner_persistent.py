@@ -18,7 +18,6 @@ from typing import Self
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
-from fusebuild.schedule import staged
 from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_at_most, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
@@ -189,14 +188,14 @@ class InnerPersistentScheduler:
             task=task, target=target, domain=domain, columns=columns, cached=cached_inputs(task, domain),
             kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
         )  # fmt: skip
-        staying = planner.staged(vec, vector)
-        variants = [*staying, planner.registers(vec, vector), planner.shared(vec, vector)]
+        staged = planner.staged(vec, vector)
+        variants = [*staged, planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
             variants.append(planner.registers(vec, guard, shifted=True))
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
-        if vec > 1 and not staying and not planner.fits_shared():
+        if vec > 1 and not staged and not planner.fits_shared():
             variants.append(planner.reread(vec, "int32_t", vector))
         variants.append(planner.reread(1, "int64_t", ()))
         return usable(variants)
@@ -296,13 +295,10 @@ class _Planner:
         """Vectors of a row that a thread may have registers for."""
         if not self.cached:
             return max(1, 16 // vec)
-        available = REGISTER_BYTES // 2 if self._has_lambdas else REGISTER_BYTES
+        # What combines with a lambda has more than one number to keep, and temporaries.
+        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
+        available = REGISTER_BYTES // 2 if has_lambdas else REGISTER_BYTES
         return max(1, available // _vector_bytes(self.task, self.cached, vec))
-
-    @property
-    def _has_lambdas(self) -> bool:
-        """Whether something combines with a lambda: a thread then has more than one number to keep, and temporaries."""
-        return any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
 
     def _propose_registers(
         self, vec: int, before: int, most: int, chunks_of: Callable[[RowThreads], int]
@@ -384,7 +380,7 @@ class _Planner:
             threads_per_row=share.threads.per_row,
             rows_per_block=1,
             min_blocks=blocks,
-            keeps=self._lasts_staged(share, rows.vec, blocks),
+            keeps=bool(self.kept) and self._lasts(share.threads, share.chunks * rows.vec, blocks),
             cluster=share.cluster,
             stages=stages,
             walkers=walkers(self.target, share.cluster, blocks),
@@ -405,18 +401,13 @@ class _Planner:
         what = f"shared memory of {blocks} blocks on a multiprocessor has room for {most} of {share.bytes} bytes each"
         require_at_most(choice, "stages", most, what)
 
-    def _lasts_staged(self, share: Share, vec: int, blocks: int) -> bool:
-        """Whether so many blocks that stay have the registers to keep costly values beside their share."""
-        lasts = self._lasts(share.threads, share.chunks * vec, blocks, staged.OTHER_REGISTERS)
-        return bool(self.kept) and lasts and not self._has_lambdas
-
-    def _lasts(self, threads: RowThreads, columns: int, blocks: int = 2, others: int = OTHER_REGISTERS) -> bool:
+    def _lasts(self, threads: RowThreads, columns: int, blocks: int = 2) -> bool:
         """Whether so many blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
         size = {fid: self.task.fusion.value(fid).dtype.bytes for fid in (*self.cached, *self.kept)}
         kept = sum(max(4, size[fid]) for fid in self.kept)
         words = columns * (sum(size[fid] for fid in self.cached) + kept) // 4
         most = min(MOST_REGISTERS, self.target.registers // (blocks * threads.block))
-        return threads.block <= KEPT_BLOCK and others + words <= most
+        return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
 
     def shared(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
         """The row in shared memory: rows beyond the registers, up to what one block may use."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fusebuild.schedule.rows import WARP, RowThreads, next_power_of_two, row_threads
+from fusebuild.schedule.rows import MAX_THREADS, WARP, RowThreads, next_power_of_two, row_threads
 from fusebuild.target import Target
 
 STAGED_ROW_BYTES = 32 * 1024
@@ -25,9 +25,6 @@ THREAD_BYTES = 128
 
 THREADS = 512
 """Threads on a multiprocessor, which leaves each 128 registers."""
-
-OTHER_REGISTERS = 32
-"""What a thread takes beside what it keeps of its row: it knows where vectors are in memory and in shared memory."""
 
 STAGES = 2
 """Rows on their way, where shared memory has room for so many."""
@@ -110,7 +107,7 @@ class StagedRows:
         cluster = min(self.target.cluster, next_power_of_two(-(-self.bytes // SHARE_BYTES)))
         while cluster <= self.target.cluster:
             wanted = max(1, THREAD_BYTES // self.vector_bytes)
-            threads = row_threads(-(-self.size // cluster), self.vec, wanted, THREADS)
+            threads = row_threads(-(-self.size // cluster), self.vec, wanted, MAX_THREADS)
             share = self.share(RowThreads(per_row=max(WARP, threads.per_row), rows=1), cluster)
             if share.held >= self.size and self.exchanges(share):
                 yield share

@@ -1,6 +1,7 @@
 // cluster_softmax.yaml, segment 0: inner_persistent, variant staged2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
-// schedule: threads.per_row=512 threads.rows=1 storage=staged chunks=8 cached=[0] kept=[] cluster=2 stages=2 walkers=66
+// schedule: threads.per_row=512 threads.rows=1 storage=staged chunks=8 cached=[0] kept=[13] cluster=2 stages=2
+//   walkers=66
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -41,7 +42,7 @@ constexpr int kStages = 2;  // rows on their way into shared memory while one is
 constexpr int kPlaces = kStages * kChunks * kThreadsPerRow;  // for their vectors, each that of one thread
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_fa37ce62db5177bd(
+inner_persistent_675b3949dbc29f0f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -80,6 +81,7 @@ inner_persistent_fa37ce62db5177bd(
     const float* r1 = T1;
     __nv_bfloat16* r21 = T21 + row * n1;
     fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+    fb::Vec<float, kVec> k13[kChunks];
 
     // The oldest of the rows on their way is the one at hand; another takes its places.
     fb::wait_copies<kStages - 1>();
@@ -135,7 +137,8 @@ inner_persistent_fa37ce62db5177bd(
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
         const float t12 = fb::cast<float>(t0) - t2;  // cluster_softmax.yaml:19
-        const float t13 = fb::exp_of_negative(t12);  // e, cluster_softmax.yaml:19
+        const float t13 = fb::exp(t12);  // e, cluster_softmax.yaml:19
+        k13[c][k] = t13;
         a14 = fb::Sum::combine(a14, t13);
       }
     }
@@ -147,15 +150,12 @@ inner_persistent_fa37ce62db5177bd(
     for (int c = 0; c < kChunks; ++c) {
       const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
       if (col >= columns) break;
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
       const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
       fb::Vec<__nv_bfloat16, kVec> o21;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
+        const float t13 = k13[c][k];
         const float t1 = v1[k];
-        const float t12 = fb::cast<float>(t0) - t2;  // cluster_softmax.yaml:19
-        const float t13 = fb::exp_of_negative(t12);  // e, cluster_softmax.yaml:19
         const float t18 = t13 * t17;  // cluster_softmax.yaml:22
         const float t20 = t18 * t1;  // y, cluster_softmax.yaml:22
         const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // cluster_softmax.yaml:24
@@ -173,4 +173,4 @@ inner_persistent_fa37ce62db5177bd(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_fa37ce62db5177bd, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_675b3949dbc29f0f, kCluster)
