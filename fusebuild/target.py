@@ -17,14 +17,12 @@ class Target:
     ``host-asan`` under AddressSanitizer and UBSan.
 
     ``shared_bytes`` is the most shared memory one block may use, ``cluster`` the most blocks that may run together and
-    reach into each other's (1 where there are no clusters; 8 is what every GPU with clusters grants), all in one of its
-    ``gpcs``, groups of multiprocessors; ``bandwidth`` is in bytes per second, ``launch_seconds`` the cost of one more
-    kernel.
+    reach into each other's (1 where there are no clusters; 8 is what every GPU with clusters grants), ``bandwidth`` is
+    in bytes per second, ``launch_seconds`` the cost of one more kernel.
     """
 
     name: str
     multiprocessors: int
-    gpcs: int
     shared_bytes: int
     cluster: int
     registers: int
@@ -43,11 +41,10 @@ class Target:
         return 0 if self.is_host else int(self.name.removeprefix("sm_"))
 
 
-def _gpu(name: str, multiprocessors: int, gpcs: int, shared_kib: int, threads: int, bandwidth: float) -> Target:
+def _gpu(name: str, multiprocessors: int, shared_kib: int, threads: int, bandwidth: float) -> Target:
     return Target(
         name=name,
         multiprocessors=multiprocessors,
-        gpcs=gpcs,
         shared_bytes=shared_kib * 1024,
         cluster=8 if int(name[3:]) >= 90 else 1,
         registers=65536,
@@ -62,7 +59,6 @@ def _host(name: str, *flags: str) -> Target:
     return Target(
         name=name,
         multiprocessors=1,
-        gpcs=1,
         shared_bytes=96 * 1024,
         cluster=8,
         registers=65536,
@@ -76,12 +72,12 @@ def _host(name: str, *flags: str) -> Target:
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        _gpu("sm_80", 108, 7, 163, 2048, 2.0e12),  # A100 80 GB
-        _gpu("sm_86", 84, 7, 99, 1536, 0.77e12),  # A40
-        _gpu("sm_89", 142, 12, 99, 1536, 0.86e12),  # L40S
-        _gpu("sm_90", 132, 8, 227, 2048, 4.8e12),  # H200
-        _gpu("sm_100", 148, 8, 227, 2048, 8.0e12),  # B200
-        _gpu("sm_120", 188, 12, 99, 1536, 1.8e12),  # RTX PRO 6000 Blackwell
+        _gpu("sm_80", 108, 163, 2048, 2.0e12),  # A100 80 GB
+        _gpu("sm_86", 84, 99, 1536, 0.77e12),  # A40
+        _gpu("sm_89", 142, 99, 1536, 0.86e12),  # L40S
+        _gpu("sm_90", 132, 227, 2048, 4.8e12),  # H200
+        _gpu("sm_100", 148, 227, 2048, 8.0e12),  # B200
+        _gpu("sm_120", 188, 99, 1536, 1.8e12),  # RTX PRO 6000 Blackwell
         _host("host", "-O2"),
         _host(
             "host-asan",

@@ -223,6 +223,13 @@ class TestWhatNoKernelIsMadeOf:
         message = refusal("row_sum", "vec4_int32", {"splits": 2}, M=2**20, N=256)
         assert message == "knob splits: blocks that share a row have no other"
 
+    def test_a_cluster_that_does_not_hold_the_row(self) -> None:
+        message = refusal("softmax", "cluster_vec8_int32", {"cluster": 2}, N=262144)
+        assert message == (
+            "knob cluster: 2 blocks of 512 threads do not hold a row of 262144 elements, "
+            "or their partial results do not fit"
+        )
+
     def test_other_ways_are_not_touched(self) -> None:
         sizes = {"M": 4096, "N": 4096}
         own = BY_NAME["pointwise"].schedule(SCALED, SM_90, sizes)

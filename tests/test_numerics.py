@@ -36,9 +36,9 @@ SANITIZED = [
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
       for name in ("batches_cluster", "batches_inner", "batches_outer", "batches_persistent", "batches_split",
                    "both_ways", "broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges",
-                   "index_in_place", "indexing", "indexing_rows", "inner_outer_shared", "inner_outer_staged", "layouts",
-                   "marks", "moments_split", "ordered_ranks", "permutations", "persistent_flags", "persistent_levels",
-                   "persistent_strided", "random_numbers", "rows_walked", "staged_rows", "views")),
+                   "index_in_place", "indexing", "indexing_rows", "inner_outer_shared", "layouts", "marks",
+                   "moments_split", "ordered_ranks", "permutations", "persistent_flags", "persistent_levels",
+                   "persistent_strided", "random_numbers", "rows_walked", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 

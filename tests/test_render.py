@@ -43,12 +43,11 @@ SHOWN = {
 SHOWN_FUSIONS = {
     "ordered": ("0_vec4_int32", "1_vec4_int32"),  # rows, columns: each with results along them and one at their end
     "ordered_ranks": ("1_vec8_int32", "2_scalar_int64"),
-    "cluster_softmax": ("0_staged2_vec8_int32",),
-    "cluster_levels": ("0_staged2_vec8_int32", "1_staged2_vec4_int32"),
-    "staged_rows": ("0_staged2_vec8_int32", "1_staged1_vec8_int32"),
+    "cluster_softmax": ("0_cluster2_vec8_int32",),
+    "cluster_levels": ("0_cluster2_vec8_int32", "1_cluster2_vec4_int32"),
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),
     "batches_outer": ("0_vec2_int32_split64",),
-    "batches_cluster": ("0_staged4_vec8_int32",),
+    "batches_cluster": ("0_cluster4_vec8_int32",),
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 

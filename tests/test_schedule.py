@@ -11,7 +11,10 @@ from fusebuild.formula import Formula
 from fusebuild.ir import Task
 from fusebuild.schedule import SCHEDULERS, first_accepting
 from fusebuild.schedule.inner_persistent import (
+    CLUSTER_ROW_BYTES,
+    CLUSTER_SHARE_BYTES,
     REGISTER_BYTES,
+    ClusterHeuristics,
     InnerPersistentScheduler,
     PersistentHeuristics,
     cached_inputs,
@@ -34,7 +37,7 @@ from fusebuild.schedule.pointwise import PointwiseHeuristics
 from fusebuild.schedule.reduction import FinishHeuristics, InnerHeuristics, OuterHeuristics
 from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
+from fusebuild.target import TARGETS, Target
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
@@ -364,10 +367,10 @@ class TestInnerPersistent:
 
     def test_costly_values_are_kept_while_registers_last(self) -> None:
         found = {size: variants("inner_persistent", SOFTMAX, M=4096, N=size)[0]
-                 for size in (64, 16384, 65536, 524288)}  # fmt: skip
+                 for size in (64, 16384, 65536, 262144)}  # fmt: skip
         specs = {size: variant.launches[0].kernel for size, variant in found.items()}
         assert {size: persistent(spec).kept for size, spec in specs.items()} == {
-            64: kept("e"), 16384: kept("e"), 65536: kept("e"), 524288: (),
+            64: kept("e"), 16384: kept("e"), 65536: (), 262144: (),
         }  # fmt: skip
         assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
 
@@ -392,6 +395,112 @@ class TestInnerPersistent:
         level = levels(SOFTMAX)
         by_name = {SOFTMAX.fusion.value(fid).name: number for fid, number in level.items()}
         assert (by_name["e"], max(level.values())) == (1, 2)
+
+
+def clusters(task: Task, target: Target = SM_90, **sizes: int) -> dict[str, ClusterHeuristics]:
+    """The variants of ``task`` that run in clusters, by name."""
+    found = InnerPersistentScheduler().schedule(task, target, sizes)
+    specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
+    return {name: heuristics for name, heuristics in specs.items() if isinstance(heuristics, ClusterHeuristics)}
+
+
+class TestClusters:
+    @pytest.mark.parametrize(
+        ("columns", "cluster", "threads", "chunks"),
+        [
+            (49152 + 8, 2, 512, 8),  # 96 KiB and one vector
+            (65536, 2, 512, 8),
+            (65536 + 8, 4, 512, 8),  # a share of 64 KiB and more
+            (100000, 4, 512, 8),
+            (131072, 4, 512, 8),
+            (262144, 8, 512, 8),
+            (524288, 8, 1024, 8),
+        ],
+    )
+    def test_are_sized_for_the_first_case(self, columns: int, cluster: int, threads: int, chunks: int) -> None:
+        ((name, found),) = clusters(SOFTMAX, M=1024, N=columns).items()
+        assert name == f"cluster{cluster}_vec8_int32"
+        assert (found.cluster, found.threads, found.chunks) == (cluster, RowThreads(per_row=threads, rows=1), chunks)
+        assert columns <= found.capacity * 8
+        assert 2 * 8 * chunks <= REGISTER_BYTES
+        assert cluster == 8 or 2 * columns <= cluster * CLUSTER_SHARE_BYTES
+
+    @pytest.mark.parametrize("columns", [1, 4096, 32768, 49152, 524288 + 8, 2**24])
+    def test_are_for_rows_that_one_block_does_not_keep_well_and_a_cluster_does(self, columns: int) -> None:
+        assert clusters(SOFTMAX, M=1024, N=columns) == {}
+
+    @pytest.mark.parametrize("name", TARGETS)
+    def test_run_where_the_target_has_them(self, name: str) -> None:
+        assert bool(clusters(SOFTMAX, TARGETS[name], M=16, N=65536)) == (name not in ("sm_80", "sm_86", "sm_89"))
+
+    def test_go_before_the_other_variants_for_long_rows_alone(self) -> None:
+        found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
+        assert names(found) == ["cluster2_vec8_int32", "registers_vec8_int32", "shared_vec8_int32",
+                                "shifted_vec8_int32", "reread_scalar_int64"]  # fmt: skip
+        assert found[0].guard[-2:] == (("lt", CLUSTER_ROW_BYTES, ("mul", 2, "N")), ("le", "N", 65536))
+        assert found[0].guard[:-2] == found[1].guard[:-1]
+        (launch,) = found[0].launches
+        assert (launch.grid, launch.block, launch.shared_bytes) == ((("mul", 2, "M"), 1, 1), (512, 1, 1), 0)
+
+    def test_leave_the_other_variants_as_they_are(self) -> None:
+        without = InnerPersistentScheduler().schedule(SOFTMAX, TARGETS["sm_80"], {"M": 1024, "N": 65536})
+        assert [variant.launches[0].kernel.heuristics for variant in without] == [
+            variant.launches[0].kernel.heuristics for variant in variants("inner_persistent", SOFTMAX, N=65536)[1:]
+        ]
+
+    @pytest.mark.parametrize(
+        ("facts", "first", "expected"),
+        [
+            ("{max: 262144}", 4096, "cluster8_vec8_int32"),
+            ("{max: 262144}", 65536, "cluster2_vec8_int32"),
+            ("{values: [768, 65536]}", 768, None),  # sizes that are named have variants of their own
+            ("{max: 16384}", 4096, None),
+            ("{multiple_of: 8}", 4096, None),
+        ],
+    )
+    def test_facts_tell_of_long_rows_where_the_first_case_does_not(
+        self, facts: str, first: int, expected: str | None
+    ) -> None:
+        text = text_of({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, name="facts")
+        task = recipe_of(text.replace("inputs:", f"extents:\n  N: {facts}\ninputs:", 1)).fusion.whole()
+        assert list(clusters(task, M=16, N=first)) == ([expected] if expected else [])
+
+    def test_compute_costly_values_again_since_registers_hold_the_row(self) -> None:
+        for size in (65536, 131072, 262144):
+            assert clusters(SOFTMAX, M=16, N=size).popitem()[1].kept == ()
+
+    def test_share_what_several_inputs_take(self) -> None:
+        body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
+        task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
+        ((name, found),) = clusters(task, M=16, N=16384).items()
+        assert (name, found.threads.per_row, found.chunks) == ("cluster2_vec4_int32", 512, 4)
+
+    def test_nothing_is_spread_where_nothing_is_kept(self) -> None:
+        strided = '{dtype: "float[M, N]", contiguity: [true, false]}'
+        task = whole({"x": strided}, SOFTMAX_BODY, {"y": "float"})
+        assert clusters(task, M=16, N=100000) == {}
+
+    def test_a_whole_tensor_is_one_cluster(self) -> None:
+        task = whole({"x": "float[256, 256]"}, "y = x / max(abs(x))", {"y": "float"})
+        variant = variants("inner_persistent", task)[0]
+        assert (variant.name, variant.launches[0].grid) == ("cluster4_vec4_int32", (4, 1, 1))
+
+    @pytest.mark.parametrize(("parts", "is_taken"), [(8, True), (9, False)])
+    def test_states_of_lambdas_must_fit_where_they_meet(self, parts: int, is_taken: bool) -> None:
+        names = [f"s{part}" for part in range(parts)]
+        text = "\n".join([
+            "fusion: states", "inputs:", "  x: bfloat16[M, N]", "lambdas:", "  sums:",
+            f"    left: {{{', '.join(f'a{part}: float' for part in range(parts))}}}",
+            f"    right: {{{', '.join(f'b{part}: float' for part in range(parts))}}}",
+            "    body: |", *(f"      c{part} = a{part} + b{part}" for part in range(parts)),
+            f"    results: [{', '.join(f'c{part}' for part in range(parts))}]",
+            "body: |",
+            f"  {', '.join(names)} = reduce([{', '.join(['x'] * parts)}], init=[{', '.join(['0.0'] * parts)}], "
+            "combine=sums, dims=[1], keepdim=True)",
+            f"  y = x - {' - '.join(names)}", "outputs:", "  y: bfloat16", "",
+        ])  # fmt: skip
+        task = primitive(text).whole()
+        assert bool(clusters(task, M=16, N=262144)) == is_taken
 
 
 @pytest.mark.parametrize("target", [SM_90, HOST], ids=lambda target: target.name)

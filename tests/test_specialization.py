@@ -63,7 +63,7 @@ class TestVariants:
 
     def test_a_size_beyond_registers_takes_what_holds_it(self, tmp_path: Path) -> None:
         assert variants(tmp_path, "{values: [100000]}", "sm_80")[0][0].name == "N100000_reread_vec8_int32"
-        assert variants(tmp_path, "{values: [100000]}", "sm_90")[0][0].name == "N100000_staged4_vec8_int32"
+        assert variants(tmp_path, "{values: [100000]}", "sm_90")[0][0].name == "N100000_cluster4_vec8_int32"
 
     def test_a_size_that_is_served_as_well_already_has_no_variant(self, tmp_path: Path) -> None:
         own, _ = variants(tmp_path, "{values: [4096]}")

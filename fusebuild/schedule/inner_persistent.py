@@ -1,24 +1,23 @@
 """Reductions over the innermost axes whose results are broadcast back: softmax, norms, any number of levels.
 
 Each level is one sweep over the row; every reduction of a level shares the sweep, one shuffle pass and one barrier.
-Inputs that several sweeps read are kept on chip: in registers for rows up to a capacity, for long ones in those of a
-block that stays, or of a cluster of such (sm_90 and later), while the next rows are on their way into shared memory; or
-in shared memory; where none holds the row it is read again. Values between inputs and outputs are recomputed in each
-sweep that needs them, since arithmetic is free beside memory (nvFuser's inner persistent scheduler projects its buffers
-to inputs likewise); all but costly ones, such as the exponentials of a softmax, which are kept where registers last.
+Inputs that several sweeps read are kept on chip: in registers for rows up to a capacity, for longer ones in those of a
+cluster of blocks (sm_90 and later) or in shared memory; where none holds the row it is read again. Values between
+inputs and outputs are recomputed in each sweep that needs them, since arithmetic is free beside memory (nvFuser's inner
+persistent scheduler projects its buffers to inputs likewise); all but costly ones, such as the exponentials of a
+softmax, which are kept where registers last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
-from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_at_most, require_power_of_two
+from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -54,15 +53,6 @@ from fusebuild.schedule.rows import (
     row_threads,
 )
 from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
-from fusebuild.schedule.staged import (
-    COPIED_BYTES,
-    RESERVED_BYTES,
-    STAGED_ROW_BYTES,
-    STAGES,
-    Share,
-    StagedRows,
-    walkers,
-)
 from fusebuild.target import Target
 
 ONE_BLOCK = 65536
@@ -89,13 +79,26 @@ REGISTER_BYTES = 128
 
 
 CLUSTER_ROW_BYTES = 96 * 1024
-"""Bytes of a row beyond which a kernel that is made for longer ones takes it: up to there it is for other kernels."""
+"""Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
+
+CLUSTER_SHARE_BYTES = 64 * 1024
+"""Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
+share a multiprocessor, and one row's reductions do not idle it."""
+
+CLUSTER_THREAD_BYTES = 128
+"""Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
+
+RESERVED_BYTES = 2048
+"""Shared memory that a block's reductions take beside a row."""
+
+CLUSTER_BUFFER_BYTES = 8 * 1024
+"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentHeuristics:
-    """``storage`` is registers, staged, shared or reread; ``chunks`` the vectors of a row that a thread keeps
-    (registers and staged only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
+    """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
+    (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
     the one that computes them."""
 
     threads: RowThreads
@@ -106,7 +109,7 @@ class PersistentHeuristics:
 
     @property
     def in_registers(self) -> bool:
-        return self.storage in ("registers", "staged")
+        return self.storage in ("registers", "cluster")
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
@@ -114,21 +117,17 @@ class PersistentHeuristics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedHeuristics(PersistentHeuristics):
-    """``cluster`` neighbouring blocks walk a row together, their vectors in turn, and so many ``walkers`` share the
-    rows. ``stages`` rows are on their way into shared memory while one is worked on."""
+class ClusterHeuristics(PersistentHeuristics):
+    """``cluster`` neighbouring blocks walk a row together, their vectors in turn."""
 
     cluster: int
-    stages: int
-    walkers: int
 
     def grid(self, rows: Formula) -> Formula:
-        walkers: Formula = min(rows, self.walkers) if isinstance(rows, int) else ("min", rows, self.walkers)
-        return product([self.cluster, walkers])
+        return product([self.cluster, rows])
 
     @property
     def capacity(self) -> int:
-        """Vectors of the longest row that is kept."""
+        """Vectors of the longest row that the cluster keeps."""
         return self.cluster * self.threads.per_row * self.chunks
 
 
@@ -140,21 +139,10 @@ class RegisterChoice(RowChoice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedChoice(RegisterChoice):
-    """The same in those of ``walkers``, clusters of blocks that stay, or one block each; ``stages`` rows are on their
-    way to each."""
+class ClusterChoice(RegisterChoice):
+    """The same in those of ``cluster`` blocks."""
 
     cluster: int
-    stages: int
-    walkers: int
-
-    def stepped(self, knob: str, value: int) -> Self:
-        """Walkers keep filling the GPU once."""
-        changed = super(StagedChoice, self).stepped(knob, value)
-        if knob == "walkers":
-            return changed
-        blocks = self.walkers * self.cluster * changed.min_blocks // self.min_blocks
-        return replace(changed, walkers=max(1, blocks // changed.cluster))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,14 +176,14 @@ class InnerPersistentScheduler:
             task=task, target=target, domain=domain, columns=columns, cached=cached_inputs(task, domain),
             kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
         )  # fmt: skip
-        staged = planner.staged(vec, vector)
-        variants = [*staged, planner.registers(vec, vector), planner.shared(vec, vector)]
+        cluster = planner.cluster(vec, vector)
+        variants = [*cluster, planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
             variants.append(planner.registers(vec, guard, shifted=True))
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
-        if vec > 1 and not staged and not planner.fits_shared():
+        if vec > 1 and not cluster and not planner.fits_shared():
             variants.append(planner.reread(vec, "int32_t", vector))
         variants.append(planner.reread(1, "int64_t", ()))
         return usable(variants)
@@ -329,84 +317,71 @@ class _Planner:
         require(held >= self.size, "threads_per_row", message)
         require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
 
-    def staged(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
-        """The row in the registers of a block that stays, or of a cluster of such: one variant, for rows so long that
-        a multiprocessor has few of them.
+    def cluster(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The row in the registers of a cluster of blocks: one variant, for rows too long for one block to keep well.
 
         There is none where the recipe tells of no such rows, since to compile it is not for free; where no cluster
-        keeps the longest row that it tells of, or has room for one on its way; and where partial results are too large
-        to exchange. It is made for that longest row, and shorter ones take it too: no thread then has more vectors, and
+        keeps the longest row that it tells of; and where partial results are too large to exchange. It is made for that
+        longest row, and shorter ones down to ``CLUSTER_ROW_BYTES`` take it too: no thread then has more vectors, and
         all blocks have the same share but for one vector a thread.
         """
         vector_bytes = _vector_bytes(self.task, self.cached, vec)
-        size = _long_row(self.task, self.columns, self.sizes, (STAGED_ROW_BYTES - 1) * vec // max(1, vector_bytes))
-        if size is None or not vector_bytes or not self._is_copied(vec):
+        size = _long_row(self.task, self.columns, self.sizes, CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
+        if self.target.cluster == 1 or not vector_bytes or size is None:
             return ()
-        rows = StagedRows(
-            target=self.target, size=size, vec=vec, vector_bytes=vector_bytes, parts=exchanged_parts(self.task)
-        )
-        best = rows.best()
-        if best is None:
+        way = f"cluster_vec{vec}_int32"
+        most = max(1, REGISTER_BYTES // vector_bytes)
+        proposal = self._propose_cluster(size, vec, vector_bytes, most)
+        if not self._holds(proposal, size, vec, most):
             return ()
-        way = f"staged_vec{vec}_int32"
-        choice = decide(way, self._propose_staged(rows, best), self.tuned, partial(self._check_staged, rows=rows))
-        share = rows.share(choice.threads, choice.cluster)
-        heuristics = StagedHeuristics(
+        choice = decide(way, proposal, self.tuned, partial(self._check_cluster, size=size, vec=vec, most=most))
+        heuristics = ClusterHeuristics(
             threads=choice.threads,
-            storage="staged",
-            chunks=share.chunks,
+            storage="cluster",
+            chunks=_chunks(-(-size // choice.cluster), vec, choice.threads, most=most),
             cached=self.cached,
             kept=self.kept if choice.keeps else (),
             cluster=choice.cluster,
-            stages=choice.stages,
-            walkers=choice.walkers,
         )
-        row_bytes, is_long = product([vector_bytes // vec, self.columns]), rows.bytes > CLUSTER_ROW_BYTES
-        above: Formula = ("lt", CLUSTER_ROW_BYTES, row_bytes) if is_long else ("le", STAGED_ROW_BYTES, row_bytes)
+        above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
-        name, guard = f"staged{choice.cluster}_vec{vec}_int32", (*guard, above, fits)
-        shared_bytes = choice.stages * share.bytes
-        return (self._variant(way, name, guard, vec, "int32_t", heuristics, choice, shared_bytes),)
+        name = f"cluster{choice.cluster}_vec{vec}_int32"
+        return (self._variant(way, name, (*guard, above, fits), vec, "int32_t", heuristics, choice),)
 
-    def _is_copied(self, vec: int) -> bool:
-        """Whether vectors of what is kept can be copied to shared memory."""
-        sizes = [vec * self.task.fusion.value(fid).dtype.bytes for fid in self.cached]
-        return all(min(size, max(COPIED_BYTES)) in COPIED_BYTES for size in sizes)
-
-    def _propose_staged(self, rows: StagedRows, share: Share) -> StagedChoice:
-        stages = min(STAGES, rows.stages(share, 1))
-        blocks = rows.blocks(share, stages)
-        return StagedChoice(
-            threads_per_row=share.threads.per_row,
-            rows_per_block=1,
-            min_blocks=blocks,
-            keeps=bool(self.kept) and self._lasts(share.threads, share.chunks * rows.vec, blocks),
-            cluster=share.cluster,
-            stages=stages,
-            walkers=walkers(self.target, share.cluster, blocks),
+    def _propose_cluster(self, size: int, vec: int, vector_bytes: int, most: int) -> ClusterChoice:
+        row_bytes = -(-size // vec) * vector_bytes
+        cluster = min(self.target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
+        share = -(-size // cluster)
+        threads = row_threads(share, vec, max(1, CLUSTER_THREAD_BYTES // vector_bytes))
+        return ClusterChoice(
+            threads_per_row=threads.per_row,
+            rows_per_block=threads.rows,
+            min_blocks=blocks_wanted(threads),
+            keeps=bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec),
+            cluster=cluster,
         )
 
-    def _check_staged(self, choice: StagedChoice, *, rows: StagedRows) -> None:
+    def _holds(self, choice: ClusterChoice, size: int, vec: int, most: int) -> bool:
+        """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""
+        chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
+        warps = choice.cluster * choice.threads_per_row // WARP
+        return choice.cluster * choice.threads_per_row * chunks * vec >= size and _exchanges(self.task, warps)
+
+    def _check_cluster(self, choice: ClusterChoice, *, size: int, vec: int, most: int) -> None:
         check_rows(choice, self.target, most_rows=1)
         require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
-        require_power_of_two(choice, "cluster", 1, self.target.cluster)
+        require_power_of_two(choice, "cluster", 2, self.target.cluster)
         require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
-        share = rows.share(choice.threads, choice.cluster)
-        message = (
-            f"{choice.cluster} blocks of {choice.threads_per_row} threads do not hold a row of {rows.size} elements, "
-            "or their partial results do not fit"
-        )
-        require(share.held >= rows.size and rows.exchanges(share), "cluster", message)
-        most, blocks = rows.stages(share, choice.min_blocks), choice.min_blocks
-        what = f"shared memory of {blocks} blocks on a multiprocessor has room for {most} of {share.bytes} bytes each"
-        require_at_most(choice, "stages", most, what)
+        blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
+        message = f"{blocks} do not hold a row of {size} elements, or their partial results do not fit"
+        require(self._holds(choice, size, vec, most), "cluster", message)
 
-    def _lasts(self, threads: RowThreads, columns: int, blocks: int = 2) -> bool:
-        """Whether so many blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
+    def _lasts(self, threads: RowThreads, columns: int) -> bool:
+        """Whether two blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
         size = {fid: self.task.fusion.value(fid).dtype.bytes for fid in (*self.cached, *self.kept)}
         kept = sum(max(4, size[fid]) for fid in self.kept)
         words = columns * (sum(size[fid] for fid in self.cached) + kept) // 4
-        most = min(MOST_REGISTERS, self.target.registers // (blocks * threads.block))
+        most = min(MOST_REGISTERS, self.target.registers // (2 * threads.block))
         return threads.block <= KEPT_BLOCK and OTHER_REGISTERS + words <= most
 
     def shared(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
@@ -489,11 +464,11 @@ def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: in
     return next((size for size in found if size > beyond), None)
 
 
-def exchanged_parts(task: Task) -> tuple[int, ...]:
-    """For each reduction the parts of its partial results: one, or those of a lambda's state."""
-    return tuple(
-        len(expr.outputs) if expr.combine else 1 for expr in map(task.fusion.exprs.__getitem__, reductions(task))
-    )
+def _exchanges(task: Task, warps: int) -> bool:
+    """Whether the partial results of each reduction, one of each of a cluster's warps, have room where they meet. A
+    value takes 8 bytes at most, as does each part of a lambda's state."""
+    parts = [len(expr.outputs) if expr.combine else 1 for expr in map(task.fusion.exprs.__getitem__, reductions(task))]
+    return 8 * max(parts) * warps <= CLUSTER_BUFFER_BYTES
 
 
 def _chunks(size: int, vec: int, threads: RowThreads, *, most: int, tight: bool = False) -> int:

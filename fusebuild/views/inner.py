@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
-from fusebuild.schedule.inner_persistent import PersistentHeuristics, StagedHeuristics
+from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import kept_axes, levels, reduced_axes
@@ -29,9 +29,6 @@ from fusebuild.views.kernel_view import (
 )
 from fusebuild.views.lambdas import Folding, folded, foldings
 from fusebuild.views.shifted import INSIDE, if_inside, nearest_column, row_shift, row_vector, with_nearest
-
-_STAGED = "(stage * kChunks + c) * kThreadsPerRow + lane"
-"""Where a thread's vector ``c`` of a row on its way lies among those of its block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +93,12 @@ def row_setup(
     return lines, (*bases, *row_shift(body, rows.row, rows.reads))
 
 
-def row_base(rows: Rows, fid: int, outputs: Container[int], row: Group | None = None, name: str = "r") -> str:
-    """Where the columns of the row, or of another ``row``, begin in tensor ``fid``."""
+def row_base(rows: Rows, fid: int, outputs: Container[int]) -> str:
+    """Where the columns of the row begin in tensor ``fid``."""
     body, const = rows.body, "" if fid in outputs else "const "
-    base = body.base(fid, [row or rows.row], rows.column.axes)
+    base = body.base(fid, [rows.row], rows.column.axes)
     address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
-    return f"{const}{body.c_type(fid)}* {name}{fid} = {address};"
+    return f"{const}{body.c_type(fid)}* r{fid} = {address};"
 
 
 def row_sweep(
@@ -260,11 +257,11 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     rows = rows_of(spec, folded(spec.task, indices), outputs)
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
+    setup, bases = row_setup(rows, outputs, level)
     loader = _Loader(rows=rows, heuristics=heuristics)
     sweeps: list[Sweep] = []
     known = rows.of_rows
-    kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if _is_in_cluster(heuristics) else ""
-    elsewhere: set[int] = set()
+    kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
     for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
         own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
         gathered = row_batches(rows, own, is_full=heuristics.in_registers)
@@ -272,16 +269,14 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         results = (*accumulate(body, own).results, *row_epilogue(rows, folded(spec.task, own), level, at))
         reduce = _reduction(heuristics, accumulators(body, own))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
-        elsewhere |= {*body.reads([value for value, _ in gathered.only.values()], known)}
         only = only_elements(rows, gathered, known, f"{first}lane == 0 && {{0}} >= 0 && {{0}} < columns")
         sweeps.append(join(sweep, parts, _updates(gathered), only, Sweep(reduce=reduce)))
     if wide:
         final = kept.around(rows, wide, known, loader)
         sweeps.append(join(final, row_stores(rows, wide)))
     narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
-    setup, bases = row_setup(rows, outputs, level, {*loader.staged()} - elsewhere)
     return make_view(
-        spec, body, rows.exprs, next_rows=loader.next_rows(),
+        spec, body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweeps),
         epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
@@ -297,15 +292,9 @@ def _updates(gathered: Batches, is_first: str = "") -> Sweep:
 
 def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
     """The call that combines the ``arguments`` over the threads of a row."""
-    if _is_in_cluster(heuristics):
+    if heuristics.storage == "cluster":
         return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
-    if isinstance(heuristics, StagedHeuristics):
-        return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, {arguments});"
     return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({arguments});"
-
-
-def _is_in_cluster(heuristics: PersistentHeuristics) -> bool:
-    return isinstance(heuristics, StagedHeuristics) and heuristics.cluster > 1
 
 
 class _Kept:
@@ -349,41 +338,10 @@ class _Loader:
         return in_shared(body, cached, "c")
 
     def first(self) -> Lines:
-        """Loads of the whole row into registers, all in flight before the first is used; or what copies them there from
-        where they have arrived."""
+        """Loads of the whole row into registers, all in flight before the first is used."""
         if not self._heuristics.in_registers:
             return ()
-        if self.staged():
-            return tuple(f"c{fid}[c] = p{fid}[{_STAGED}];" for fid in self.staged())
         return tuple(f"c{fid}[c] = {self.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
-
-    def staged(self) -> tuple[int, ...]:
-        """Inputs of rows on their way, the widest first: so each is aligned in shared memory."""
-        body = self.rows_of.body
-        staged = self._heuristics.cached if isinstance(self._heuristics, StagedHeuristics) else ()
-        return tuple(sorted(staged, key=lambda fid: -body.value(fid).dtype.bytes))
-
-    def next_rows(self) -> Sweep:
-        """The places of a block's vectors of rows on their way, and what begins to copy those of the row ``next``."""
-        body, column = self.rows_of.body, self.rows_of.column
-        row = Group(name="next", axes=self.rows_of.row.axes, index="int64_t")
-        arrays, end = list[str](), ""
-        for fid in self.staged():
-            packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
-            start = f"reinterpret_cast<{packed}*>({end})" if end else f"fb::dynamic_shared<{packed}>()"
-            arrays.append(f"{packed}* p{fid} = {start};")
-            end = f"p{fid} + kPlaces"
-        return Sweep(
-            arrays=tuple(arrays),
-            row=(
-                *body.coordinates(row, body.needs_coordinates(self.staged(), row)),
-                *(row_base(self.rows_of, fid, (), row, "q") for fid in self.staged()),
-            ),
-            coordinates=body.coordinates(column, body.needs_coordinates(self.staged(), column)),
-            loads=tuple(
-                f"fb::copy_async(p{fid} + {_STAGED}, q{fid} + {body.offset(fid, [column])});" for fid in self.staged()
-            ),
-        )
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""

@@ -63,13 +63,6 @@ FUSEBUILD_DEVICE ClusterPhase join_cluster() {
   return ClusterPhase{};
 }
 
-// Waits until all blocks of the cluster have started. The first reduction does so where nobody did before; a
-// kernel that reduces in a loop calls this ahead of it.
-FUSEBUILD_DEVICE void meet_cluster(ClusterPhase& phase) {
-  if (!phase.has_met) wait_cluster();
-  phase.has_met = true;
-}
-
 template <typename T>
 constexpr int kWordsOf = (sizeof(T) + 3) / 4;
 
@@ -137,10 +130,7 @@ struct CountBytes {
 //
 // Every warp sends its partial results straight into the shared memory of all the blocks; when all have come,
 // every warp combines its own block's copy: lanes take every 32nd slot, then they shuffle. Nobody is sent
-// partial results for a buffer that it still reads: a warp sends those of turn t + 2 once it has all those of
-// turn t + 1, and each warp sends its own of turn t + 1 after it has read those of turn t. So it is with the
-// phases of barriers, too: none ends before all warps have waited for the one that it had before. Nothing in
-// this asks whether the turns are those of one row or of many.
+// partial results for a buffer that it still reads: the results of the turn between come after that.
 //
 // A turn is shared by as many values as fit in a buffer of static shared memory.
 template <int kThreadsPerRow, int kCluster, typename... Accumulators>
@@ -157,7 +147,8 @@ FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulat
   constexpr int kBytes = buffer_bytes(kValuesAtOnce * Layout::kBytesPerValue);
   auto& storage = cluster_buffers<kBytes>();
   reduce_lanes<kWarpThreads, 1>(accumulators...);
-  meet_cluster(phase);
+  if (!phase.has_met) wait_cluster();
+  phase.has_met = true;
   const int lane = thread_x() % kWarpThreads;
   const int slot = cluster_rank<kCluster>() * kWarps + thread_x() / kWarpThreads;
   FUSEBUILD_UNROLL

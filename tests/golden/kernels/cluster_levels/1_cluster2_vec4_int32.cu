@@ -1,0 +1,63 @@
+// cluster_levels.yaml, segment 1: inner_persistent, variant cluster2_vec4_int32
+// segment fids to original fids: {0: 4, 4: 34}
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreadsPerRow = 512;
+constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
+constexpr int kVec = 4;  // neighbouring elements per access
+constexpr int kChunks = 8;  // vectors of a row that a thread holds
+
+FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
+inner_persistent_435d55b3ef7a7842(
+    const float* __restrict__ T0,  // z: float[300, 100]
+    float* __restrict__ T4) {  // of_z: float[300, 100]
+  fb::ClusterPhase phase = fb::join_cluster();
+  const Index columns = 30000;
+  const int rank = fb::cluster_rank<kCluster>();
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const float* r0 = T0;
+  float* r4 = T4;
+  fb::Packed<float, kVec> c0[kChunks];
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    c0[c] = fb::load_packed<kVec>(r0 + col);
+  }
+
+  float a2 = fb::Max::identity<float>();
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      const float t1 = fb::abs(t0);  // cluster_levels.yaml:21
+      a2 = fb::Max::combine(a2, t1);
+    }
+  }
+  fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Max>(a2));
+  const float t2 = a2;  // cluster_levels.yaml:21
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
+    fb::Vec<float, kVec> o4;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      const float t4 = t0 / t2;  // of_z, cluster_levels.yaml:21
+      o4[k] = t4;
+    }
+    fb::store(r4 + col, o4);
+  }
+}
+
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_435d55b3ef7a7842, kCluster)
