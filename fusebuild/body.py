@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fusebuild.errors import NOWHERE
 from fusebuild.ir import DType, Expr, Fusion, Value
 from fusebuild.ops import Kind, op_of
+from fusebuild.passes.built_in_lambdas import recognized
 from fusebuild.schedule.domain import Access
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, extent_names
 from fusebuild.schedule.storage import operands
@@ -95,9 +96,53 @@ class Statements:
         op, result = op_of(expr), self.value(expr.outputs[0])
         if expr.op in ("cast", "full"):
             return self.operand(expr.inputs[0], result.dtype)
+        if expr.op == "exp" and self._is_below_largest(expr.inputs[0]):
+            return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
         dtypes = op.operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         return op.text(operands, dtypes[-1])
+
+    def _is_below_largest(self, fid: int) -> bool:
+        """Whether ``fid`` is what a value is above the largest one of its kind, or above the logarithm of the sum of
+        their exponentials: 0 at most, and so its exponential is small beside 1 where an approximation is far off."""
+        difference = self._definition(fid)
+        if difference is None or difference.op != "sub":
+            return False
+        value, largest = (self._before_widening(operand) for operand in difference.inputs)
+        found = self._definition(largest)
+        if found is None or found.op not in ("max", "add"):
+            return False
+        reduction = found if found.op == "max" else self._exponentials_of(found)
+        return reduction is not None and self._before_widening(reduction.inputs[0]) == value
+
+    def _exponentials_of(self, added: Expr) -> Expr | None:
+        """The reduction of which ``added`` is the logarithm of a sum of exponentials, as logsumexp decomposes into it;
+        None where it is not."""
+        logarithm, shift = map(self._definition, added.inputs)
+        if logarithm is None or shift is None or (logarithm.op, shift.op) != ("log", "where"):
+            return None
+        reduction = self._definition(logarithm.inputs[0])
+        if reduction is None or not reduction.combine or reduction is not self._definition(shift.inputs[2]):
+            return None
+        known = recognized(self.fusion.lambdas[reduction.combine])
+        counts_once = self.value(reduction.inputs[1]).literal == 1
+        return reduction if known is not None and known[0] == "logsumexp" and counts_once else None
+
+    def _before_widening(self, fid: int) -> int:
+        """What ``fid`` is a cast of, to a type that has all values of the first."""
+        cast = self._definition(fid)
+        while cast is not None and cast.op == "cast" and self._widens(cast):
+            fid = cast.inputs[0]
+            cast = self._definition(fid)
+        return self.root(fid)
+
+    def _widens(self, cast: Expr) -> bool:
+        narrow, wide = self.value(cast.inputs[0]).dtype, self.value(cast.outputs[0]).dtype
+        return narrow.is_floating and wide.is_floating and (narrow.bytes < wide.bytes or narrow is wide)
+
+    def _definition(self, fid: int) -> Expr | None:
+        index = self.fusion.definition(self.root(fid))
+        return None if index is None else self.fusion.exprs[index]
 
 
 class Body(Statements):

@@ -247,3 +247,29 @@ def test_heuristics_in_one_line() -> None:
 def test_templates_are_short_and_read_like_their_output() -> None:
     for template in (ROOT / "templates").glob("*.jinja"):
         assert len(template.read_text().splitlines()) <= 150, template.name
+
+
+@pytest.mark.parametrize(
+    ("types", "body", "is_approximated"),
+    [
+        ({"x": "bfloat16[M, N]"}, "y = exp(x - max(x, dims=[1], keepdim=True))", True),
+        ({"x": "half[M, N]"}, "w = cast(x, float)\ny = exp(w - max(x, dims=[1], keepdim=True))", True),
+        ({"x": "float[M, N]"}, "w = x * 0.5\ny = exp(w - max(w, dims=[1], keepdim=True))", True),
+        ({"x": "half[M, N]"}, "w = cast(x, float)\ny = exp(w - logsumexp(w, dims=[1], keepdim=True))", True),
+        ({"x": "half[M, N]"}, "w = cast(x, float)\ny = exp(-w - logsumexp(w, dims=[1], keepdim=True))", False),
+        ({"x": "half[M, N]"}, "w = cast(x, float)\ny = exp(w - sum(w, dims=[1], keepdim=True))", False),
+        ({"x": "float[M, N]"}, "y = exp(x * 0.5 - max(x, dims=[1], keepdim=True))", False),
+        ({"x": "float[M, N]"}, "y = exp(max(x, dims=[1], keepdim=True) - x)", False),
+        ({"x": "float[M, N]"}, "y = exp(x - min(x, dims=[1], keepdim=True))", False),
+        ({"x": "float[M, N]"}, "w = cast(x, half)\ny = exp(x - max(w, dims=[1], keepdim=True))", False),
+    ],
+)  # fmt: skip
+def test_exponentials_below_the_largest_value_are_approximated(
+    types: dict[str, str], body: str, is_approximated: bool
+) -> None:
+    """A value may be above the largest of others, and above its own when that has been rounded."""
+    planned = plan_recipe(recipe_of(text_of(types, body, {"y": "float"})), [SM_90])
+    texts = [kernel.source for kernel in planned.kernels["sm_90"].values()]
+    assert texts
+    assert all(("fb::exp_of_negative(" in text, "fb::exp(" in text) == (is_approximated, not is_approximated)
+               for text in texts)  # fmt: skip

@@ -60,10 +60,10 @@ struct builtin_argmin_double {
 constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 2;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
-constexpr int kSplits = 64;  // blocks that share a column; reduction_finish combines them in order
+constexpr int kSplits = 64;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_9d85f14455d2c67b(
+reduction_outer_dafa4d52ef0f1c29(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -82,18 +82,15 @@ reduction_outer_9d85f14455d2c67b(
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
   fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
-  const Index share = (depth + kSplits - 1) / kSplits;
-  const Index begin = split * share;
-  const Index share_end = begin + share < depth ? begin + share : depth;
-  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
-  const Index first = begin + fb::thread_y();
+  const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
+  const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
 
   auto a5 = fb::states<fb::ExpSum<float>, kVec>({float(-INFINITY), 0.0f});
   auto a7 = fb::states<fb::ExpSum<double>, kVec>({double(-INFINITY), 0.0});
   fb::Vec<float, kVec> a25 = fb::splat<kVec>(fb::Sum::identity<float>());
   fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
   fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
-  for (Index top = first; top < end; top += kUnroll * kBlockY) {
+  for (Index top = first; top < end; top += kSplits * kUnroll * kBlockY) {
     fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
     fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
@@ -148,4 +145,4 @@ reduction_outer_9d85f14455d2c67b(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_9d85f14455d2c67b)
+FUSEBUILD_ENTRY(reduction_outer_dafa4d52ef0f1c29)

@@ -1,16 +1,16 @@
-// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split132
+// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split99
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: block_x=32 block_y=8 unroll=4 splits=132
+// schedule: block_x=32 block_y=8 unroll=4 splits=99
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
-constexpr int kSplits = 132;  // blocks that share a column; reduction_finish combines them in order
+constexpr int kSplits = 99;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_ed687f30d6e02be5(
+reduction_outer_cfb3d659cfe839c6(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -22,16 +22,13 @@ reduction_outer_ed687f30d6e02be5(
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
   fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
-  const Index share = (depth + kSplits - 1) / kSplits;
-  const Index begin = split * share;
-  const Index share_end = begin + share < depth ? begin + share : depth;
-  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
-  const Index first = begin + fb::thread_y();
+  const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
+  const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
 
   fb::Moments<float> w4[kVec];
   Index centered = 1;  // how many elements the shifts are the means of
-  for (Index top = first; top < end; top += kUnroll * kBlockY) {
-    fb::recenter(centered, (top - first) / kBlockY, w4);
+  for (Index top = first; top < end; top += kSplits * kUnroll * kBlockY) {
+    fb::recenter(centered, (top - first) / (kSplits * kBlockY), w4);
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -53,7 +50,7 @@ reduction_outer_ed687f30d6e02be5(
       }
     }
   }
-  const int64_t count = fb::steps<Index>(first, end, kBlockY);
+  const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);
   auto a4 = fb::states(w4, count);
   fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a4));
   if (fb::thread_y() != 0 || inner >= columns) return;
@@ -65,4 +62,4 @@ reduction_outer_ed687f30d6e02be5(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_ed687f30d6e02be5)
+FUSEBUILD_ENTRY(reduction_outer_cfb3d659cfe839c6)

@@ -7,10 +7,10 @@ using Index = int32_t;
 constexpr int kThreadsPerRow = 256;
 constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kSplits = 3;  // blocks that share a row; reduction_finish combines them in order
+constexpr int kSplits = 3;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_25eaaa6052b23282(
+reduction_inner_da045b295e43eb41(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -23,19 +23,16 @@ reduction_inner_25eaaa6052b23282(
   const int64_t row = fb::block_x();
   fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
-  const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
-  const Index begin = split * share;
-  const Index end = begin + share < columns ? begin + share : columns;
   const __nv_bfloat16* r0 = T0 + row * n2;
 
   fb::Moments<float> w4;
-  const Index first = begin + Index(lane) * kVec;
+  const Index first = (Index(split) * kThreadsPerRow + lane) * kVec;
   Index col = first;
   // After one vector, four, sixteen and so on, running sums are recentered at the mean of what was read.
-  for (int64_t stop = begin + int64_t(kThreadsPerRow) * kVec; col < end; stop = begin + 4 * (stop - begin)) {
-    const Index until = stop < end ? stop : end;
+  for (int64_t stop = int64_t(kSplits) * kThreadsPerRow * kVec; col < columns; stop *= 4) {
+    const Index until = stop < columns ? stop : columns;
     FUSEBUILD_UNROLL_BY(4)
-    for (; col < until; col += kThreadsPerRow * kVec) {
+    for (; col < until; col += kSplits * kThreadsPerRow * kVec) {
       const bool is_first = col == first;
       const Index i2 = col % Index(n2);
       const Index i0 = col / Index(n2);
@@ -47,9 +44,9 @@ reduction_inner_25eaaa6052b23282(
         w4.add(t3, is_first && k == 0);
       }
     }
-    w4.recenter((col - first) / kThreadsPerRow);
+    w4.recenter((col - first) / (kSplits * kThreadsPerRow));
   }
-  const int64_t count = (col - first) / kThreadsPerRow;
+  const int64_t count = (col - first) / (kSplits * kThreadsPerRow);
   fb::Welford<float>::State a4 = w4.state(count);
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Welford<float>>(a4));
   if (lane != 0) return;
@@ -59,4 +56,4 @@ reduction_inner_25eaaa6052b23282(
   P6[split * n1 + row] = a4.v2;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_25eaaa6052b23282)
+FUSEBUILD_ENTRY(reduction_inner_da045b295e43eb41)

@@ -1,16 +1,17 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: block_x=8 block_y=32 splits=3 reductions=[1] kept=[1] across=[] scaled=[] outer=[] depth=[] is_last=True
-//   is_followed=False
+// schedule: block_x=8 block_y=32 ahead=1 splits=3 reductions=[1] kept=[1] across=[] scaled=[] outer=[] depth=[]
+//   is_last=True is_followed=False
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kBlockX = 8;  // results per block
 constexpr int kBlockY = 32;  // threads per result
 constexpr int kSplits = 3;  // partial results of each, combined in a fixed order
+constexpr int kAhead = 1;  // partial results that a thread loads before it combines the first
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_a8d2becc244dc002(
+reduction_finish_5010edd34a5df066(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -23,13 +24,24 @@ reduction_finish_a8d2becc244dc002(
     int64_t s7,  // N*HW
     int64_t n1) {  // C
   const int64_t results = n1;
+  const int64_t splits = kSplits;
   const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
   fb::wait_for_previous_kernel();  // it may still be writing partial results
+  const bool writes = fb::thread_y() == 0 && kept < results;
+  const float t1 = writes ? T1[kept] : float{};  // running_mean
+  const float t2 = writes ? T2[kept] : float{};  // running_var
 
   fb::Welford<float>::State a4 = fb::Welford<float>::identity();
   if (kept < results) {
-    for (int split = fb::thread_y(); split < kSplits; split += kBlockY) {
-      a4 = fb::Welford<float>::combine(a4, {P4[split * n1 + kept], P5[split * n1 + kept], P6[split * n1 + kept]});
+    for (int64_t first = fb::thread_y(); first < splits; first += kAhead * kBlockY) {
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t split = first + u * kBlockY;
+        const fb::Welford<float>::State p4 = split < splits
+            ? fb::Welford<float>::State{P4[split * n1 + kept], P5[split * n1 + kept], P6[split * n1 + kept]}
+            : fb::Welford<float>::identity();
+        a4 = fb::Welford<float>::combine(a4, p4);
+      }
     }
   }
   fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a4));
@@ -37,8 +49,6 @@ reduction_finish_a8d2becc244dc002(
 
   const float t4 = fb::Welford<float>::mean(a4);  // mean, batchnorm_train_nchw.yaml:16
   const float t5 = a4.v1;  // m2, batchnorm_train_nchw.yaml:16
-  const float t1 = T1[kept];  // running_mean
-  const float t2 = T2[kept];  // running_var
   const int64_t t8 = s7;  // count, batchnorm_train_nchw.yaml:16
   const float t9 = t5 / fb::cast<float>(t8);  // batchnorm_train_nchw.yaml:17
   const float t11 = t9 + 1e-05f;  // batchnorm_train_nchw.yaml:17
@@ -57,4 +67,4 @@ reduction_finish_a8d2becc244dc002(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_a8d2becc244dc002)
+FUSEBUILD_ENTRY(reduction_finish_5010edd34a5df066)

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_c1cc7a5f553842c1(
+inner_persistent_aa9cf80f1d1b48ef(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -77,7 +77,7 @@ inner_persistent_c1cc7a5f553842c1(
       const __half t0 = v0[k];
       const float t1 = v1[k];
       const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp(t8);  // cluster_levels.yaml:14
+      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
       a12 = fb::Sum::combine(a12, t11);
@@ -102,7 +102,7 @@ inner_persistent_c1cc7a5f553842c1(
       const float t1 = v1[k];
       const __nv_bfloat16 t2 = v2[k];
       const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp(t8);  // cluster_levels.yaml:14
+      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
       const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
@@ -129,7 +129,7 @@ inner_persistent_c1cc7a5f553842c1(
       const float t1 = v1[k];
       const __nv_bfloat16 t2 = v2[k];
       const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp(t8);  // cluster_levels.yaml:14
+      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
       const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
@@ -161,7 +161,7 @@ inner_persistent_c1cc7a5f553842c1(
       const float t1 = v1[k];
       const __nv_bfloat16 t2 = v2[k];
       const float t8 = fb::cast<float>(t0) - t4;  // cluster_levels.yaml:14
-      const float t9 = fb::exp(t8);  // cluster_levels.yaml:14
+      const float t9 = fb::exp_of_negative(t8);  // cluster_levels.yaml:14
       const float t10 = t1 * t3;  // cluster_levels.yaml:14
       const float t11 = t9 + t10;  // e, cluster_levels.yaml:14
       const float t15 = t11 * 64.0f;  // cluster_levels.yaml:16
@@ -187,4 +187,4 @@ inner_persistent_c1cc7a5f553842c1(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_c1cc7a5f553842c1, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_aa9cf80f1d1b48ef, kCluster)

@@ -39,7 +39,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_17593e3433a46416(
+inner_persistent_5de5d46226a3a22d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -98,7 +98,7 @@ inner_persistent_17593e3433a46416(
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
       const float t12 = fb::cast<float>(t0) - t2;  // cluster_softmax.yaml:19
-      const float t13 = fb::exp(t12);  // e, cluster_softmax.yaml:19
+      const float t13 = fb::exp_of_negative(t12);  // e, cluster_softmax.yaml:19
       a14 = fb::Sum::combine(a14, t13);
     }
   }
@@ -118,7 +118,7 @@ inner_persistent_17593e3433a46416(
       const __nv_bfloat16 t0 = v0[k];
       const float t1 = v1[k];
       const float t12 = fb::cast<float>(t0) - t2;  // cluster_softmax.yaml:19
-      const float t13 = fb::exp(t12);  // e, cluster_softmax.yaml:19
+      const float t13 = fb::exp_of_negative(t12);  // e, cluster_softmax.yaml:19
       const float t18 = t13 * t17;  // cluster_softmax.yaml:22
       const float t20 = t18 * t1;  // y, cluster_softmax.yaml:22
       const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // cluster_softmax.yaml:24
@@ -135,4 +135,4 @@ inner_persistent_17593e3433a46416(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_17593e3433a46416, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_5de5d46226a3a22d, kCluster)

@@ -7,10 +7,10 @@ using Index = int32_t;
 constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
-constexpr int kSplits = 33;  // blocks that share a column; reduction_finish combines them in order
+constexpr int kSplits = 33;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_c9eacdabfb73afc6(
+reduction_outer_97846775086ce89b(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
@@ -20,14 +20,11 @@ reduction_outer_c9eacdabfb73afc6(
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
   fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
-  const Index share = (depth + kSplits - 1) / kSplits;
-  const Index begin = split * share;
-  const Index share_end = begin + share < depth ? begin + share : depth;
-  const Index end = inner < columns ? share_end : begin;  // threads beside the columns have no rows
-  const Index first = begin + fb::thread_y();
+  const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
+  const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
 
   fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
-  for (Index top = first; top < end; top += kUnroll * kBlockY) {
+  for (Index top = first; top < end; top += kSplits * kUnroll * kBlockY) {
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -55,4 +52,4 @@ reduction_outer_c9eacdabfb73afc6(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_c9eacdabfb73afc6)
+FUSEBUILD_ENTRY(reduction_outer_97846775086ce89b)

@@ -8,38 +8,35 @@ constexpr int kThreadsPerRow = 256;
 constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
-constexpr int kSplits = 528;  // blocks that share a row; reduction_finish combines them in order
+constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_1e73b95663e507bd(
+reduction_inner_f6264d07e051fd04(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
   const Index columns = n0;
   const int lane = fb::thread_x() % kThreadsPerRow;
+  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
+  const int split = fb::block_y();
   const __nv_bfloat16* r0 = T0;
   constexpr Index shift = 0;
   const Index readable = fb::readable_of<kVec>(columns, columns);
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
-  const int split = fb::block_y();
-  const Index vectors = (columns + shift + kVec - 1) / kVec;
-  const Index share = (vectors + kSplits - 1) / kSplits * kVec;
-  const Index begin = split * share - shift;
-  const Index end = begin + share < columns ? begin + share : columns;
 
   float a3 = fb::Sum::identity<float>();
-  for (Index first = begin + Index(lane) * kVec; first < end; first += kUnroll * kThreadsPerRow * kVec) {
+  for (Index first = (Index(split) * (kUnroll * kThreadsPerRow) + lane) * kVec - shift; first < columns;
+      first += kSplits * kUnroll * kThreadsPerRow * kVec) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + Index(u) * (kThreadsPerRow * kVec);
-      if (col >= end) break;
+      if (col >= columns) break;
       p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index col = first + Index(u) * (kThreadsPerRow * kVec);
-      if (col >= end) break;
+      if (col >= columns) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       FUSEBUILD_UNROLL
@@ -57,4 +54,4 @@ reduction_inner_1e73b95663e507bd(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_1e73b95663e507bd)
+FUSEBUILD_ENTRY(reduction_inner_f6264d07e051fd04)

@@ -7,10 +7,10 @@ using Index = int32_t;
 constexpr int kThreadsPerRow = 256;
 constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kSplits = 528;  // blocks that share a row; reduction_finish combines them in order
+constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_ad3a320c695c42ce(
+reduction_inner_59f84021e72bb172(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
@@ -18,14 +18,12 @@ reduction_inner_ad3a320c695c42ce(
   const int lane = fb::thread_x() % kThreadsPerRow;
   fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
-  const Index share = (columns / kVec + kSplits - 1) / kSplits * kVec;
-  const Index begin = split * share;
-  const Index end = begin + share < columns ? begin + share : columns;
   const __nv_bfloat16* r0 = T0;
 
   float a3 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL_BY(4)
-  for (Index col = begin + Index(lane) * kVec; col < end; col += kThreadsPerRow * kVec) {
+  for (Index col = (Index(split) * kThreadsPerRow + lane) * kVec; col < columns;
+      col += kSplits * kThreadsPerRow * kVec) {
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -41,4 +39,4 @@ reduction_inner_ad3a320c695c42ce(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_ad3a320c695c42ce)
+FUSEBUILD_ENTRY(reduction_inner_59f84021e72bb172)
