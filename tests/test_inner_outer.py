@@ -108,6 +108,11 @@ REJECTIONS: list[tuple[str, str, Task]] = [
      whole({"x": "float[M, N]", "s": "float[M]"},
            "y = x * broadcast(s, [False, True])\nr = sum(y, dims=[1])\nc = sum(y, dims=[0])",
            {"y": "float", "r": "{dtype: float, alias: s}", "c": "float"})),
+    ("moved overwrites u, which another finishing kernel reads", "test.yaml:10:11",
+     whole({**RANK3, "u": "float[D]"},
+           "y = -x\nsquares = sum(x * x, dims=[1])\ntwice = u * 2.0\nc = squares * twice\n"
+           "moved = u - sum(x, dims=[0, 1])",
+           {"y": "float", "c": "float", "moved": "{dtype: float, alias: u}"})),
     ("z has other dims than this family writes", "test.yaml:6:7",
      whole({"x": "float[M, N]", "w": "float[N]"}, "z = -w\nc = sum(x * z, dims=[0])\ny = x * z",
            {"z": "float", "c": "float", "y": "float"})),
@@ -234,12 +239,22 @@ class TestLaunches:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""
         planned = plan_recipe(read_recipes([ADALN])[0], [SM_90])
         texts = [kernel.source for kernel in planned.kernels["sm_90"].values() if "reduction_finish" in kernel.name]
-        across = [text for text in texts if "split < parts *" in text]
+        across = [text for text in texts if ".most_parts() * n0;" in text]
         assert across
         for text in across:
-            assert "for (int64_t split =" in text
+            assert "const int64_t splits =" in text
+            assert "for (int64_t first =" in text
+            assert "const int64_t split =" in text
             assert "int64_t outer =" in text
             assert not re.search(r"\bint\(|\bint outer", text)
+
+    def test_a_sum_that_is_needed_with_others_is_not_scaled(self) -> None:
+        """Scaled sums have a finishing kernel of their own, and one kernel makes all that a value needs."""
+        inputs, body = {**RANK3, "w": "float[D]"}, "y = -x\na = sum(x, dims=[1])\nb = sum(x * w, dims=[1])"
+        apart = whole(inputs, body, {"y": "float", "a": "float", "b": "float"})
+        together = whole(inputs, f"{body}\nc = a + b", {"y": "float", "c": "float"})
+        assert [len(parts_of(task).scaled) for task in (apart, together)] == [1, 0]
+        assert [len(parts_of(task).finishes) for task in (apart, together)] == [2, 1]
 
     def test_dims_between_are_combined_by_the_finish(self) -> None:
         body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])"

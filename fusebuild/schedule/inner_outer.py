@@ -10,7 +10,7 @@ of an outer index, the first is **scaled** from the partial results of the secon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fusebuild.ir import Task
@@ -48,6 +48,15 @@ class InnerOuterParts:
     def accumulated(self) -> tuple[int, ...]:
         """The reductions down columns that have accumulators."""
         return tuple(index for index in self.down if index not in self.scaled)
+
+    @property
+    def finishes(self) -> dict[tuple[Axes, bool], list[int]]:
+        """The reductions down columns by the kernel that finishes them: those that keep the same axes and are all
+        scaled ones or none."""
+        groups: dict[tuple[Axes, bool], list[int]] = {}
+        for index in self.down:
+            groups.setdefault((self.kept[index], index in self.scaled), []).append(index)
+        return groups
 
     @property
     def outer(self) -> Axes:
@@ -166,6 +175,19 @@ def _scaled_sums(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], colum
             if len({*same}) == 1 and domain.axes_of(factor, value.tensor) <= {*outer, *columns}:
                 found[index] = Scaled(source=source, factor=factor)
                 break
+    for sources in _sources(task, kept).values():
+        if not sources <= found.keys():  # one value needs others, too, and one kernel finishes all that it needs
+            found = {index: scaled for index, scaled in found.items() if index not in sources}
+    return found
+
+
+def _sources(task: Task, kept: Mapping[int, Axes]) -> dict[int, frozenset[int]]:
+    """The reductions down columns that each value follows from."""
+    found: dict[int, frozenset[int]] = {}
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        own = frozenset([index]) if index in kept else frozenset[int]().union(*(found.get(f, ()) for f in expr.inputs))
+        found.update(dict.fromkeys(expr.outputs, own))
     return found
 
 
@@ -194,4 +216,35 @@ def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerO
         if fid in overwritten and domain.accesses[fid].axes == parts.rows:
             name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
             return rejection(scheduler, task, f"{name} overwrites {target}, which all threads of a row read", fid)
+    return _check_finishes(scheduler, task, parts, overwritten)
+
+
+def _check_finishes(
+    scheduler: str, task: Task, parts: InnerOuterParts, overwritten: Mapping[int, int]
+) -> Rejection | None:
+    """None unless one finishing kernel overwrites what another reads."""
+    sources = _sources(task, parts.kept)
+    for fid in {*overwritten} & {*parts.finished}:
+        for group in parts.finishes.values():
+            own = {*group}
+            others = [each for each in parts.finished if sources[each] <= own and not sources[fid] <= own]
+            factors = [parts.scaled[index].factor for index in group if index in parts.scaled] if others else []
+            if overwritten[fid] in _reads(task, [*others, *factors]):
+                name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
+                reason = f"{name} overwrites {target}, which another finishing kernel reads"
+                return rejection(scheduler, task, reason, fid)
     return None
+
+
+def _reads(task: Task, fids: Iterable[int]) -> set[int]:
+    """What has to be read to compute ``fids`` from the results of reductions."""
+    made = {fid: task.fusion.exprs[index] for index in task.exprs for fid in task.fusion.exprs[index].outputs}
+    found, open_fids = set[int](), [*fids]
+    while open_fids:
+        fid = open_fids.pop()
+        if fid in found:
+            continue
+        found.add(fid)
+        if fid in made and op_of(made[fid]).kind is not Kind.REDUCTION:
+            open_fids += made[fid].inputs
+    return found

@@ -443,9 +443,7 @@ class _Planner:
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
             shared_bytes=shared_bytes,
         )
-        groups: dict[tuple[Axes, bool], list[int]] = {}
-        for each in self.parts.down:
-            groups.setdefault((self.parts.kept[each], each in self.parts.scaled), []).append(each)
+        groups = self.parts.finishes
         finishes = [
             self._finish(own, heuristics, is_followed=number < len(groups))
             for number, own in enumerate(groups.values(), start=1)
