@@ -153,9 +153,9 @@ class TestOneElementOfARow:
         assert re.search(r"const bool has\d+ = lane == 0", text)
         assert "for (" not in text
 
-    def test_of_a_share_the_block_that_has_it_reads_it(self) -> None:
+    def test_of_a_shared_row_the_first_block_reads_it(self) -> None:
         text = kernel_of(PLACED, "y = sum(where(at == iota(N), x, 0.0), dims=[1])", {"y": "float"}, "M: 2, N: 131072")
-        assert re.search(r"const bool has\d+ = lane == 0 && t1 >= 0 && t1 >= begin && t1 < end;\n", text)
+        assert re.search(r"const bool has\d+ = split == 0 && lane == 0 && t1 >= 0 && t1 < columns;\n", text)
 
     @pytest.mark.parametrize("chosen", ["where(iota(N) == at, x, 1.0)", "where(iota(N) != at, x, 0.0)",
                                         "where(iota(N) == iota(N) * 2, x, 0.0)", "where(iota(N, 1) == at, x, 0.0)",

@@ -285,7 +285,7 @@ class TestReduction:
         assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
         assert first.grid == (1, 528, 1)
         assert finish.kernel.heuristics == FinishHeuristics(
-            block_x=1, block_y=256, splits=528, reductions=reductions(FULL_SUM), kept=(), is_last=True
+            block_x=1, block_y=256, ahead=3, splits=528, reductions=reductions(FULL_SUM), kept=(), is_last=True
         )
         assert (finish.grid, finish.block) == ((1, 1, 1), (1, 256, 1))
         assert (first.overlaps, finish.overlaps) == (False, True)

@@ -80,8 +80,8 @@ class TestFinish:
     def test_all_partial_results_of_a_thread_are_loaded_before_one_is_combined(self) -> None:
         _, text = texts(COLUMN_SUM, M=32768, N=4096)
         before, _, combined = text.partition("a1 = fb::Sum::combine(a1, p1);")
-        assert "const float p1 = split < kSplits ? P1[split * n1 + kept] : fb::Sum::identity<float>();" in before
-        assert "FUSEBUILD_UNROLL_BY(8)\n    for (int u = 0; u < kPartials; ++u) {" in before
+        assert "const float p1 = split < splits ? P1[split * n1 + kept] : fb::Sum::identity<float>();" in before
+        assert "FUSEBUILD_UNROLL\n      for (int u = 0; u < kAhead; ++u) {" in before
         assert "P1[" not in combined
 
     def test_what_else_is_read_is_loaded_before_them(self) -> None:
