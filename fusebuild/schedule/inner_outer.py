@@ -238,13 +238,13 @@ def _check_finishes(
 
 def _reads(task: Task, fids: Iterable[int]) -> set[int]:
     """What has to be read to compute ``fids`` from the results of reductions."""
-    made = {fid: task.fusion.exprs[index] for index in task.exprs for fid in task.fusion.exprs[index].outputs}
     found, open_fids = set[int](), [*fids]
     while open_fids:
         fid = open_fids.pop()
         if fid in found:
             continue
         found.add(fid)
-        if fid in made and op_of(made[fid]).kind is not Kind.REDUCTION:
-            open_fids += made[fid].inputs
+        index = task.fusion.definition(fid)
+        if index in task.exprs and op_of(task.fusion.exprs[index]).kind is not Kind.REDUCTION:
+            open_fids += task.fusion.exprs[index].inputs
     return found

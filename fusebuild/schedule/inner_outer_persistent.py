@@ -241,17 +241,18 @@ class _Planner:
             choice, chunks=chunks, storage="registers", fetched=self.fetched,
             resident=self.resident if choice.unpacks else (), packed=() if choice.unpacks else self.resident,
         )  # fmt: skip
-        staged = self._staged_bytes(choice.threads, chunks, vec, choice.at_once) * choice.stages
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
-        shared_bytes = staged if choice.stages > 1 else 0
+        shared_bytes = self._staged_bytes(choice.threads, chunks, vec, choice.at_once, choice.stages)
         name = way if choice.stages == 1 else f"staged_vec{vec}_int32"
         return (self._variant(way, guard, vec, "int32_t", heuristics, choice, shared_bytes, name=name),)
 
-    def _staged_bytes(self, threads: RowThreads, chunks: int, vec: int, at_once: int) -> int:
-        """Bytes of shared memory for what a block works on at a time."""
-        return threads.block * chunks * at_once * vec * sum(map(self._bytes, self.fetched))
+    def _staged_bytes(self, threads: RowThreads, chunks: int, vec: int, at_once: int, stages: int) -> int:
+        """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
+        if stages == 1:
+            return 0
+        return stages * threads.block * chunks * at_once * vec * sum(map(self._bytes, self.fetched))
 
     def _chunks(self, threads: int, vec: int) -> int:
         """Vectors of a row that each of ``threads`` has."""
@@ -266,9 +267,9 @@ class _Planner:
         message = f"a thread would keep {chunks} vectors of {choice.at_once} rows in {registers} registers"
         require(registers <= THREAD_REGISTERS, "threads_per_row", message)
         require(choice.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
-        staged = choice.stages * self._staged_bytes(choice.threads, chunks, vec, choice.at_once)
+        staged = self._staged_bytes(choice.threads, chunks, vec, choice.at_once, choice.stages)
         message = f"{choice.stages} stages take {staged} bytes of shared memory"
-        require(choice.stages == 1 or staged + RESERVED_BYTES <= self.target.shared_bytes, "stages", message)
+        require(staged + RESERVED_BYTES <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
@@ -306,9 +307,8 @@ class _Planner:
         threads = RowThreads(per_row=per_row, rows=max(1, BLOCK_THREADS[0] // per_row) if per_row <= WARP else 1)
         registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once, stages, unpacks)
         blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
-        if stages > 1:
-            staged = stages * self._staged_bytes(threads, chunks, vec, at_once)
-            blocks = min(blocks, self.target.shared_bytes // (staged + RESERVED_BYTES))
+        staged = self._staged_bytes(threads, chunks, vec, at_once, stages)
+        blocks = min(blocks, self.target.shared_bytes // (staged + RESERVED_BYTES))
         if registers > THREAD_REGISTERS:
             blocks = 0
         return _Shape(threads=threads, chunks=chunks, at_once=at_once, stages=stages, unpacks=unpacks, blocks=blocks)
@@ -370,10 +370,7 @@ class _Planner:
     @property
     def _rows(self) -> int:
         """The rows of the first case."""
-        outers, depth = (
-            hint(axis_product(self.domain, axes), self.sizes) for axes in (self.parts.outer, self.parts.depth)
-        )
-        return outers * depth
+        return hint(axis_product(self.domain, self.parts.rows), self.sizes)
 
     def _bytes(self, fid: int) -> int:
         """Bytes of an element."""

@@ -254,7 +254,8 @@ class Folding:
 
     def loaded_partial(self, position: str, is_there: str) -> str:
         """The line that loads a stored partial result, or takes the identity where there is none."""
-        stored = f"{self.c_type}{self._stored(position)}" if self.has_state else self._stored(position)
+        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
+        stored = f"{self.c_type}{{{', '.join(parts)}}}" if self.has_state else parts[0]
         identity = self.identity if self.is_running or not self.has_state else f"{self.c_type}{self.identity}"
         return f"const {self.c_type} {self.partial} = {is_there} ? {stored} : {identity};"
 
@@ -262,14 +263,6 @@ class Folding:
     def partial(self) -> str:
         """A partial result that was loaded."""
         return f"p{self.expr.outputs[0]}"
-
-    def combined_partials(self, position: str) -> str:
-        """The statement that combines a stored partial result into the accumulator."""
-        return self.combined(self.accumulator, self._stored(position))
-
-    def _stored(self, position: str) -> str:
-        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        return f"{{{', '.join(parts)}}}" if self.has_state else parts[0]
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:

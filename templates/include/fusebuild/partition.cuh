@@ -31,7 +31,8 @@ struct Partition {
 
 // The partition among `most` blocks, or the first of them where there are fewer places.
 FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most) {
-  const int64_t places = outers * (depth > 0 ? depth : 1);
+  const Partition whole{outers, depth, most};
+  const int64_t places = outers * whole.places();
   return {outers, depth, most < places ? most : places};
 }
 
