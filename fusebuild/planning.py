@@ -123,13 +123,14 @@ def plan_alone(
 def _scheduled(
     segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices
 ) -> tuple[VariantSpec, ...]:
-    """The variants of one segment: those for sizes that the recipe names come first."""
+    """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
     scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))
     special = specialized_variants(task, scheduler, target, general, own) if general else ()
-    return (*special, *general)
+    few = [variant for variant in general if variant.for_few_rows]
+    return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:

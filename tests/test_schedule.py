@@ -48,6 +48,9 @@ COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float
 FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[0, 1])", {"y": "float"})
 SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, dims=[1], keepdim=True)\ny = e / s"
 SOFTMAX = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"})
+SCALED_SOFTMAX = whole(
+    {"x": "bfloat16[M, N]", "scale": "bfloat16[N]"}, f"{SOFTMAX_BODY}\nz = y * scale", {"z": "bfloat16"}
+)
 
 
 def reason(scheduler: str, task: Task) -> str | None:
@@ -323,18 +326,37 @@ def persistent(spec: KernelSpec) -> PersistentHeuristics:
 class TestInnerPersistent:
     def test_variants_and_guards(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=16384, N=8192)
-        assert names(found) == ["registers_vec8_int32", "shared_vec8_int32", "shifted_vec8_int32",
+        assert names(found) == ["short_vec8_int32", "registers_vec8_int32", "shared_vec8_int32", "shifted_vec8_int32",
                                 "reread_scalar_int64"]  # fmt: skip
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
-        assert found[0].guard == (*dense, ("le", "N", 8192))
-        assert found[1].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
-        assert found[2].guard == (small, ("aligned", 0, 16), ("aligned", y, 16), ("le", "N", 16384 - 7))
-        assert found[3].guard == ()
+        assert found[0].guard == (*dense, ("le", "N", 1024))
+        assert found[1].guard == (*dense, ("le", "N", 8192))
+        assert found[2].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
+        assert found[3].guard == (small, ("aligned", 0, 16), ("aligned", y, 16), ("le", "N", 16384 - 7))
+        assert found[4].guard == ()
+
+    def test_a_warp_walks_a_short_row_where_rows_are_long_as_a_rule(self) -> None:
+        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[0].launches
+        assert persistent(launch.kernel).threads == RowThreads(per_row=32, rows=4)
+        for size in (768, 1024):
+            assert "short_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=16384, N=size))
+
+    def test_few_rows_load_what_rows_share_before_they_are_reduced(self) -> None:
+        found = variants("inner_persistent", SCALED_SOFTMAX, M=16384, N=8192)
+        assert names(found)[:2] == ["few_rows_vec8_int32", "short_vec8_int32"]
+        assert found[0].for_few_rows
+        assert found[0].guard[-2:] == (("le", "M", SM_90.multiprocessors), ("le", "N", 512 * 4 * 8))
+        kernel = found[0].launches[0].kernel
+        assert persistent(kernel).cached == SCALED_SOFTMAX.fusion.inputs
+        assert [persistent(other.launches[0].kernel).cached for other in found[1:3]] == [(0,), (0,)]
+
+    def test_there_is_none_for_few_rows_where_all_is_loaded_before_anyway(self) -> None:
+        assert not any(variant.for_few_rows for variant in variants("inner_persistent", SOFTMAX, M=3, N=8192))
 
     def test_registers_hold_the_row(self) -> None:
-        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[0].launches
+        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[1].launches
         threads = RowThreads(per_row=256, rows=1)
         assert launch.kernel.heuristics == PersistentHeuristics(
             threads=threads, storage="registers", chunks=4, cached=(0,), kept=kept("e")
@@ -342,7 +364,7 @@ class TestInnerPersistent:
         assert launch.shared_bytes == 0
 
     def test_shared_memory_is_as_long_as_the_row(self) -> None:
-        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[1].launches[0]
+        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches[0]
         assert launch.shared_bytes == ("mul", 2, "N")
 
     def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
@@ -435,7 +457,7 @@ class TestClusters:
 
     def test_go_before_the_other_variants_for_long_rows_alone(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
-        assert names(found) == ["cluster2_vec8_int32", "registers_vec8_int32", "shared_vec8_int32",
+        assert names(found) == ["cluster2_vec8_int32", "short_vec8_int32", "registers_vec8_int32", "shared_vec8_int32",
                                 "shifted_vec8_int32", "reread_scalar_int64"]  # fmt: skip
         assert found[0].guard[-2:] == (("lt", CLUSTER_ROW_BYTES, ("mul", 2, "N")), ("le", "N", 65536))
         assert found[0].guard[:-2] == found[1].guard[:-1]

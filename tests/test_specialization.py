@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.plan import Variant, as_formula
 from fusebuild.schedule.specialization import named_sizes
@@ -37,23 +39,24 @@ def variants(folder: Path, facts: str, target: str = "sm_90") -> tuple[tuple[Var
 
 class TestVariants:
     def test_a_named_size_comes_first_and_is_guarded_by_that_size(self, tmp_path: Path) -> None:
-        own, _ = variants(tmp_path, "{values: [768, 128]}")
-        assert [variant.name for variant in own[:2]] == ["N768_registers_vec8_int32", "N128_registers_vec8_int32"]
+        own, _ = variants(tmp_path, "{values: [2048, 128]}")
+        assert [variant.name for variant in own[:2]] == ["N2048_registers_vec8_int32", "N128_registers_vec8_int32"]
         guards = [[as_formula(guard) for guard in variant.guard] for variant in own[:2]]
-        assert [guard[0] for guard in guards] == [("eq", "N", 768), ("eq", "N", 128)]
+        assert [guard[0] for guard in guards] == [("eq", "N", 2048), ("eq", "N", 128)]
 
     def test_the_variants_for_any_size_stay_as_they_are(self, tmp_path: Path) -> None:
         plain, _ = variants(tmp_path, "{min: 1}")
-        own, _ = variants(tmp_path, "{values: [768]}")
+        own, _ = variants(tmp_path, "{values: [2048]}")
         assert own[1:] == plain
 
     def test_threads_follow_the_size_and_not_the_first_case(self, tmp_path: Path) -> None:
-        own, texts = variants(tmp_path, "{values: [768]}")
-        assert "constexpr int kThreadsPerRow = 32;" in texts[own[0].launches[0].kernel]
-        assert "constexpr int kThreadsPerRow = 128;" in texts[own[1].launches[0].kernel]
+        own, texts = variants(tmp_path, "{values: [2048]}")
+        assert "constexpr int kThreadsPerRow = 64;" in texts[own[0].launches[0].kernel]
+        (any_size,) = (variant for variant in own if variant.name == "registers_vec8_int32")
+        assert "constexpr int kThreadsPerRow = 128;" in texts[any_size.launches[0].kernel]
 
     def test_the_size_stays_a_parameter(self, tmp_path: Path) -> None:
-        own, texts = variants(tmp_path, "{values: [768]}")
+        own, texts = variants(tmp_path, "{values: [2048]}")
         assert "int64_t n1" in texts[own[0].launches[0].kernel]
 
     def test_a_size_that_no_vector_divides_keeps_the_variant_that_it_takes(self, tmp_path: Path) -> None:
@@ -65,10 +68,17 @@ class TestVariants:
         assert variants(tmp_path, "{values: [100000]}", "sm_80")[0][0].name == "N100000_reread_vec8_int32"
         assert variants(tmp_path, "{values: [100000]}", "sm_90")[0][0].name == "N100000_cluster4_vec8_int32"
 
-    def test_a_size_that_is_served_as_well_already_has_no_variant(self, tmp_path: Path) -> None:
-        own, _ = variants(tmp_path, "{values: [4096]}")
+    @pytest.mark.parametrize("size", [4096, 768])
+    def test_a_size_that_is_served_as_well_already_has_no_variant(self, size: int, tmp_path: Path) -> None:
+        own, _ = variants(tmp_path, f"{{values: [{size}]}}")
         plain, _ = variants(tmp_path, "{min: 1}")
         assert own == plain
+
+    def test_few_rows_go_before_sizes_that_are_named(self) -> None:
+        recipe = read_recipes([Path(__file__).parents[1] / "recipes" / "rmsnorm.yaml"])[0]
+        (segment,) = plan_recipe(recipe, [TARGETS["sm_90"]]).plan.targets[0].segments
+        names = [variant.name for variant in segment.variants]
+        assert names[:2] == ["few_rows_vec8_int32", "N128_registers_vec8_int32"]
 
 
 def test_all_combinations_are_named() -> None:

@@ -89,8 +89,9 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: tuple[set[Kind], set
     _, run = kinds
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in SCHEDULERS} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
-    ways = ("registers_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32",
-            "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
+    ways = ("few_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32", "registers_vec1_int32",
+            "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32", "shared_vec1_int32",
+            "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
     assert rows == {"sized", *(f"inner_persistent {way}" for way in ways)}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
     assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",

@@ -11,7 +11,7 @@ softmax, which are kept where registers last.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.formula import Formula, product
@@ -95,6 +95,16 @@ CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
 
+SHORT_ROW = 1024
+"""Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
+
+FEW_ROWS_THREADS = 512
+"""Threads that walk a row where rows are too few for all multiprocessors: many, each with little to do in turn."""
+
+FEW_ROWS_BYTES = 192
+"""Bytes of inputs that such a thread loads at once: nobody else needs its multiprocessor's registers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentHeuristics:
     """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
@@ -173,14 +183,17 @@ class InnerPersistentScheduler:
         small = fits_int32(columns)
         vector = (small, *vector_guards(task, domain, inner, vec))
         planner = _Planner(
-            task=task, target=target, domain=domain, columns=columns, cached=cached_inputs(task, domain),
-            kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
+            task=task, target=target, domain=domain, columns=columns, size=hint(columns, sizes),
+            cached=cached_inputs(task, domain), kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
         )  # fmt: skip
         cluster = planner.cluster(vec, vector)
-        variants = [*cluster, planner.registers(vec, vector), planner.shared(vec, vector)]
+        variants = [*planner.few_rows(vec, vector), *cluster]
+        if vec > 1 and planner.size > SHORT_ROW:
+            variants.append(replace(planner, size=SHORT_ROW).registers(vec, vector, way="short"))
+        variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            variants.append(planner.registers(vec, guard, shifted=True))
+            variants.append(planner.registers(vec, guard, way="shifted"))
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -203,6 +216,12 @@ def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
         for fid in vector_fids(domain, everything[-1])
         if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
     )
+
+
+def column_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Inputs that change along the row and are read by vectors, in the order of fids."""
+    inner = len(domain.axes) - 1
+    return tuple(fid for fid in vector_fids(domain, inner) if fid in task.inputs)
 
 
 def input_sweeps(task: Task) -> dict[int, set[int]]:
@@ -242,27 +261,23 @@ def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner:
-    """One task on one target, for which variants are made; ``columns`` are the elements of a row, ``cached`` and
-    ``kept`` what :func:`cached_inputs` and :func:`kept_values` find."""
+    """One task on one target, for which variants are made; ``columns`` are the elements of a row, assumed to be
+    ``size``, ``cached`` and ``kept`` what :func:`cached_inputs` and :func:`kept_values` find."""
 
     task: Task
     target: Target
     domain: AxisDomain
     columns: Formula
+    size: int
     cached: tuple[int, ...]
     kept: tuple[int, ...]
     sizes: Mapping[str, int]
     tuned: Tuned
 
-    @property
-    def size(self) -> int:
-        """The elements that rows are assumed to have."""
-        return hint(self.columns, self.sizes)
-
-    def registers(self, vec: int, guard: tuple[Formula, ...], *, shifted: bool = False) -> VariantSpec:
+    def registers(self, vec: int, guard: tuple[Formula, ...], *, way: str = "registers") -> VariantSpec:
         """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
         ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
-        way = f"{'shifted' if shifted else 'registers'}_vec{vec}_int32"
+        shifted, way = way == "shifted", f"{way}_vec{vec}_int32"
         before = vec - 1 if shifted else 0
         most = self._most_chunks(vec)
         lay = partial(_chunks, self.size + before, vec, most=most, tight=shifted and self.size % vec != 0)
@@ -278,6 +293,25 @@ class _Planner:
         )
         fits: Formula = ("le", self.columns, threads.per_row * chunks * vec - before)
         return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shifted=shifted)
+
+    def few_rows(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """A row for each multiprocessor at most: what counts then is how long one row takes. All that it needs is
+        loaded before the first reduction; there is no such variant where that is done anyway."""
+        ahead = column_inputs(self.task, self.domain)
+        most = FEW_ROWS_BYTES // _vector_bytes(self.task, ahead, vec) if ahead else 0
+        rows = axis_product(self.domain, kept_axes(self.domain))
+        if vec == 1 or {*ahead} == {*self.cached} or not most or rows == 1:
+            return ()
+        way = f"few_rows_vec{vec}_int32"
+        threads = RowThreads(per_row=FEW_ROWS_THREADS, rows=1)
+        proposal = RowChoice(threads_per_row=threads.per_row, rows_per_block=1, min_blocks=1)
+        choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
+        chunks = 1 << (most.bit_length() - 1)
+        heuristics = PersistentHeuristics(threads=choice.threads, storage="registers", chunks=chunks, cached=ahead)
+        few: Formula = ("le", rows, self.target.multiprocessors)
+        fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
+        variant = self._variant(way, way, (*guard, few, fits), vec, "int32_t", heuristics, choice)
+        return (replace(variant, for_few_rows=True),)
 
     def _most_chunks(self, vec: int) -> int:
         """Vectors of a row that a thread may have registers for."""

@@ -93,13 +93,15 @@ class LaunchSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSpec:
     """One way to run a segment. ``scratch`` gives the bytes of each workspace slot its launches share; ``decision`` is
-    what the family could have decided otherwise, None where there is nothing."""
+    what the family could have decided otherwise, None where there is nothing. Those ``for_few_rows`` come before those
+    for sizes that the recipe names."""
 
     name: str
     guard: tuple[Formula, ...]
     launches: tuple[LaunchSpec, ...]
     scratch: tuple[Formula, ...] = ()
     decision: Decision | None = None
+    for_few_rows: bool = False
 
 
 class Scheduler(Protocol):

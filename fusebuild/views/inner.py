@@ -10,7 +10,7 @@ from fusebuild.ir import DType, Expr
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
-from fusebuild.schedule.rows import kept_axes, levels, reduced_axes
+from fusebuild.schedule.rows import WARP, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.batches import Batches, batches, place, position_of
 from fusebuild.views.kernel_view import (
@@ -294,7 +294,8 @@ def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
     """The call that combines the ``arguments`` over the threads of a row."""
     if heuristics.storage == "cluster":
         return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
-    return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({arguments});"
+    phase = "phase, " if heuristics.threads.per_row > WARP else ""
+    return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{arguments});"
 
 
 class _Kept:

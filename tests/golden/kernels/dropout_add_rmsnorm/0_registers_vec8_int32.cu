@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_6dc3b4f6297466ad(
+inner_persistent_fe41be1ff3db9b8e(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[R, C]
     const __nv_bfloat16* __restrict__ T1,  // residual: bfloat16[R, C]
     const __nv_bfloat16* __restrict__ T2,  // weight: bfloat16[C]
@@ -21,6 +21,7 @@ inner_persistent_6dc3b4f6297466ad(
     int64_t s4,  // offset
     int64_t s17,  // C
     int64_t n1) {  // C
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
@@ -66,7 +67,7 @@ inner_persistent_6dc3b4f6297466ad(
       a18 = fb::Sum::combine(a18, t16);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a18));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a18));
   const float t18 = a18;  // mean_square_sum, dropout_add_rmsnorm.yaml:21
   const float t19 = t18 / fb::cast<float>(s17);  // mean_square_reduced, dropout_add_rmsnorm.yaml:21
   const float t22 = t19 + 1e-06f;  // dropout_add_rmsnorm.yaml:22
@@ -107,4 +108,4 @@ inner_persistent_6dc3b4f6297466ad(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_6dc3b4f6297466ad)
+FUSEBUILD_ENTRY(inner_persistent_fe41be1ff3db9b8e)

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_4a0ad7e5a568b218(
+inner_persistent_55ce76253f37d0bb(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -19,6 +19,7 @@ inner_persistent_4a0ad7e5a568b218(
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
     int64_t s4,  // N
     int64_t n1) {  // N
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
@@ -48,7 +49,7 @@ inner_persistent_4a0ad7e5a568b218(
       a5 = fb::Sum::combine(a5, t3);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // mean_sum, layernorm.yaml:13
   const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
 
@@ -67,7 +68,7 @@ inner_persistent_4a0ad7e5a568b218(
       a10 = fb::Sum::combine(a10, t9);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a10));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a10));
   const float t10 = a10;  // var_sum, layernorm.yaml:13
   const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
   const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
@@ -103,4 +104,4 @@ inner_persistent_4a0ad7e5a568b218(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_4a0ad7e5a568b218)
+FUSEBUILD_ENTRY(inner_persistent_55ce76253f37d0bb)

@@ -9,7 +9,7 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 1;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_0e98fe9c3baf456d(
+inner_persistent_c8c57e43d5250d2c(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -18,6 +18,7 @@ inner_persistent_0e98fe9c3baf456d(
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
     int64_t s4,  // N
     int64_t n1) {  // N
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
@@ -36,7 +37,7 @@ inner_persistent_0e98fe9c3baf456d(
       a5 = fb::Sum::combine(a5, t3);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // mean_sum, layernorm.yaml:13
   const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
 
@@ -52,7 +53,7 @@ inner_persistent_0e98fe9c3baf456d(
       a10 = fb::Sum::combine(a10, t9);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a10));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a10));
   const float t10 = a10;  // var_sum, layernorm.yaml:13
   const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
   const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
@@ -85,4 +86,4 @@ inner_persistent_0e98fe9c3baf456d(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_0e98fe9c3baf456d)
+FUSEBUILD_ENTRY(inner_persistent_c8c57e43d5250d2c)

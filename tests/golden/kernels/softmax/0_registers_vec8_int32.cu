@@ -10,10 +10,11 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_f7687d4a3872fb9b(
+inner_persistent_19380755929a3666(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
@@ -41,7 +42,7 @@ inner_persistent_f7687d4a3872fb9b(
       a1 = fb::Max::combine(a1, fb::cast<float>(t0));
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Max>(a1));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Max>(a1));
   const float t1 = a1;  // row_max_max, softmax.yaml:8
 
   float a5 = fb::Sum::identity<float>();
@@ -59,7 +60,7 @@ inner_persistent_f7687d4a3872fb9b(
       a5 = fb::Sum::combine(a5, t4);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // row_sum_sum, softmax.yaml:10
   const float t7 = fb::reciprocal(t5);  // softmax.yaml:11
 
@@ -79,4 +80,4 @@ inner_persistent_f7687d4a3872fb9b(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_f7687d4a3872fb9b)
+FUSEBUILD_ENTRY(inner_persistent_19380755929a3666)

@@ -10,11 +10,12 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_710394c1b002d002(
+inner_persistent_412957804119cae0(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n0,  // M
     int64_t n1) {  // N
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
@@ -45,7 +46,7 @@ inner_persistent_710394c1b002d002(
       if (fb::is_inside(inside, k)) a1 = fb::Max::combine(a1, fb::cast<float>(t0));
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Max>(a1));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Max>(a1));
   const float t1 = a1;  // row_max_max, softmax.yaml:8
 
   float a5 = fb::Sum::identity<float>();
@@ -64,7 +65,7 @@ inner_persistent_710394c1b002d002(
       if (fb::is_inside(inside, k)) a5 = fb::Sum::combine(a5, t4);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a5));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // row_sum_sum, softmax.yaml:10
   const float t7 = fb::reciprocal(t5);  // softmax.yaml:11
 
@@ -85,4 +86,4 @@ inner_persistent_710394c1b002d002(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_710394c1b002d002)
+FUSEBUILD_ENTRY(inner_persistent_412957804119cae0)
