@@ -122,10 +122,18 @@ def describe(heuristics: object) -> str:
     parts: list[str] = []
     for key, value in asdict(heuristics).items():
         if isinstance(value, dict):
-            parts += [f"{key}.{inner}={number}" for inner, number in value.items()]
-        else:
-            parts.append(f"{key}={list(value) if isinstance(value, tuple) else value}")
+            parts += [f"{key}.{inner}={_described(number)}" for inner, number in value.items()]
+        elif value is not None:
+            parts.append(f"{key}={_described(value)}")
     return " ".join(parts)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, dict):
+        return f"({' '.join(f'{key}={_described(each)}' for key, each in value.items() if each is not None)})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_described, value))}]"
+    return str(value)
 
 
 def template_digests(templates: Iterable[str]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 A block walks rows one after another. Each thread owns the same columns of every row, so what is reduced down columns
 accumulates in its registers (in shared memory where rows are too long) while rows are loaded, reduced along and stored;
-the next rows are loaded meanwhile. At the end every block writes its accumulators to scratch, and one finishing kernel
-for each set of kept dims combines them in a fixed order, so results are bitwise equal from run to run.
+the next rows are loaded meanwhile. At the end every block writes its accumulators to scratch, and a finishing kernel
+combines them in a fixed order, so results are bitwise equal from run to run.
 
 Blocks share the rows evenly. Where some reduction keeps outer indices, a block's rows follow each other, so that it has
 rows of few indices, mostly of one; else neighbouring rows are those of different blocks. (nvFuser's inner outer
@@ -33,6 +33,7 @@ from fusebuild.schedule.choice import (
     require_power_of_two,
 )
 from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
 from fusebuild.schedule.inner_outer import Axes, InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -49,7 +50,6 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.reduction import FINISH_THREADS, finish_launch, partial_parameters
 from fusebuild.schedule.rows import FEWEST_THREADS, MAX_THREADS, WARP, RowThreads, next_power_of_two
 from fusebuild.target import Target
 
@@ -440,20 +440,17 @@ class _Planner:
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
             shared_bytes=shared_bytes,
         )
-        groups = self.parts.finishes
-        finishes = [
-            self._finish(own, heuristics, is_followed=number < len(groups))
-            for number, own in enumerate(groups.values(), start=1)
-        ]
+        finisher = Finisher(
+            task=self.task, target=self.target, domain=self.domain, reduced=self.reduced, index="int64_t"
+        )
+        finish = finisher.launch([self._group(own, heuristics) for own in self.parts.finishes.values()])
         scratch = tuple(
             product([*self._partials(self.parts.kept[index], heuristics), self.columns, value.dtype.bytes])
             for index in self.parts.accumulated
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
         decided = decision(way, choice, self.tuned)
-        return VariantSpec(
-            name=name or way, guard=guard, launches=(launch, *finishes), scratch=scratch, decision=decided
-        )
+        return VariantSpec(name=name or way, guard=guard, launches=(launch, finish), scratch=scratch, decision=decided)
 
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""
@@ -463,31 +460,25 @@ class _Planner:
         parts = most_parts(heuristics.blocks, axis_product(self.domain, self.parts.outer))
         return product([parts, axis_product(self.domain, between)]), axis_product(self.domain, kept)
 
-    def _finish(self, indices: Sequence[int], heuristics: InnerOuterHeuristics, *, is_followed: bool) -> LaunchSpec:
-        """The kernel that combines the partial results of the reductions ``indices``, which keep the same axes and are
-        all scaled ones or none."""
+    def _group(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> FinishGroup:
+        """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
+        scaled ones or none."""
         kept = self.parts.kept[indices[0]]
         scaled = [(index, self.parts.scaled[index]) for index in indices if index in self.parts.scaled]
         by_block = not kept and not scaled
         outer = () if by_block else self.parts.outer
         across = tuple(axis for axis in outer if axis not in kept)
         parts = most_parts(heuristics.blocks, axis_product(self.domain, outer)) if outer else heuristics.blocks
-        return finish_launch(
-            self.task,
-            self.target,
-            self.domain,
-            self.reduced,
-            "int64_t",
-            partials=hint(product([parts, axis_product(self.domain, across)]), self.sizes),
-            results=hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
+        return FinishGroup(
             splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
+            partials=hint(product([parts, axis_product(self.domain, across)]), self.sizes),
+            results=hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
             across=across,
             outer=outer,
             depth=self.parts.depth if outer else (),
             scaled=tuple((index, self._result(each.source), each.factor) for index, each in scaled),
-            is_followed=is_followed,
         )
 
     def _result(self, index: int) -> int:

@@ -11,13 +11,13 @@ epilogue on the reduced domain runs in whichever kernel holds the final values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 from fusebuild.formula import Formula, ceil_div, product
-from fusebuild.ir import DType, Task
+from fusebuild.ir import Task
 from fusebuild.ops import op_of
 from fusebuild.schedule.choice import (
     NOT_TUNED,
@@ -33,6 +33,7 @@ from fusebuild.schedule.choice import (
     require_power_of_two,
 )
 from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.finish import Finisher, FinishGroup, partial_dtype, partial_parameters
 from fusebuild.schedule.kernel import (
     INDEX_HEADROOM,
     KernelSpec,
@@ -52,11 +53,9 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
     widths,
-    workspace_parameter,
 )
 from fusebuild.schedule.rows import (
     MAX_THREADS,
-    WARP,
     RowChoice,
     RowThreads,
     blocks_wanted,
@@ -89,9 +88,6 @@ OTHER_REGISTERS = 32
 """What it takes beside them and the rows that it loads."""
 SHIFTED_UNROLL = 4
 """Shifted vectors that a thread of an inner reduction loads before it uses the first, as its template has them."""
-FINISH_THREADS = 256
-PARTIALS_OF_THREAD = 8
-"""Partial results that a thread of a finishing kernel combines one after another: reads in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,33 +134,6 @@ class OuterHeuristics:
     block_y: int
     unroll: int
     splits: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishHeuristics:
-    """A block combines the partial results of ``block_x`` results, ``block_y`` threads to each, which load ``ahead``
-    of them before they combine the first.
-
-    It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
-    ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
-    partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
-    share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
-    as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
-    follow from none. One that ``is_followed`` has another finishing kernel after it.
-    """
-
-    block_x: int
-    block_y: int
-    ahead: int
-    splits: int
-    reductions: tuple[int, ...]
-    kept: tuple[int, ...]
-    across: tuple[int, ...] = ()
-    scaled: tuple[tuple[int, int, int], ...] = ()
-    outer: tuple[int, ...] = ()
-    depth: tuple[int, ...] = ()
-    is_last: bool = False
-    is_followed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,11 +251,21 @@ class _Planner:
         if splits == 1:
             return VariantSpec(name=name, guard=guard, launches=(launch,))
         reduced = reduced_values(self.task)
-        finish = finish_launch(
-            self.task, self.target, self.domain, reduced, launch.kernel.index,
-            partials=splits, results=hint(kept, self.sizes), splits=splits, reductions=reductions(self.task),
-            kept=kept_axes(self.domain), is_last=True,
-        )  # fmt: skip
+        finisher = Finisher(
+            task=self.task, target=self.target, domain=self.domain, reduced=reduced, index=launch.kernel.index
+        )
+        finish = finisher.launch(
+            [
+                FinishGroup(
+                    splits=splits,
+                    reductions=reductions(self.task),
+                    kept=kept_axes(self.domain),
+                    partials=splits,
+                    results=hint(kept, self.sizes),
+                    is_last=True,
+                )
+            ]
+        )
         scratch = tuple(product([splits, partial_dtype(self.task, fid).bytes, kept]) for fid in reduced)
         return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
 
@@ -367,97 +346,6 @@ def _kernel(
     )
 
 
-def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> list[Parameter]:
-    """One scratch array ``[partial results, kept]`` for each of the values ``reduced``."""
-    return [
-        workspace_parameter(
-            f"P{fid}",
-            partial_dtype(task, fid),
-            slot,
-            const=const,
-            comment=f"partial results of {task.fusion.value(fid).name}",
-        )
-        for slot, fid in enumerate(reduced)
-    ]
-
-
-def partial_dtype(task: Task, fid: int) -> DType:
-    """The dtype of the partial results of ``fid``: its own, but for a ``welford``, whose means are merged by their
-    differences, as doubles, and whose counts are weights."""
-    index = task.fusion.definition(fid)
-    assert index is not None
-    expr = task.fusion.exprs[index]
-    if not op_of(expr).running:
-        return task.fusion.value(fid).dtype
-    mean, m2, _ = expr.outputs
-    return DType.DOUBLE if fid == mean else task.fusion.value(m2).dtype
-
-
 def reduced_values(task: Task) -> tuple[int, ...]:
     """The results of all reductions; a generalized one has several."""
     return tuple(fid for index in reductions(task) for fid in task.fusion.exprs[index].outputs)
-
-
-def finish_block_x(target: Target, partials: int, results: int) -> int:
-    """Results of a finishing block: as many as leave a thread a few of the ``partials`` of one, where they are enough
-    to fill the GPU."""
-    block_x = FINISH_THREADS // min(WARP, next_power_of_two(-(-partials // PARTIALS_OF_THREAD)))
-    wide = max(8, next_power_of_two(results // target.multiprocessors + 1) // 2)
-    return min(block_x, wide, next_power_of_two(results))
-
-
-def finish_launch(
-    task: Task,
-    target: Target,
-    domain: AxisDomain,
-    reduced: Sequence[int],
-    index: str,
-    *,
-    partials: int,
-    results: int,
-    splits: int,
-    reductions: tuple[int, ...],
-    kept: tuple[int, ...],
-    across: tuple[int, ...] = (),
-    scaled: tuple[tuple[int, int, int], ...] = (),
-    outer: tuple[int, ...] = (),
-    depth: tuple[int, ...] = (),
-    is_last: bool = False,
-    is_followed: bool = False,
-) -> LaunchSpec:
-    """The kernel that combines partial results, as :class:`FinishHeuristics` says; ``reduced`` are the values that have
-    a scratch array each, in the order of their slots. ``results`` with ``partials`` each are expected. It is so
-    short that to begin it takes about as long: it does so while the kernel before it ends."""
-    block_x = finish_block_x(target, partials, results)
-    block_y = FINISH_THREADS // block_x
-    heuristics = FinishHeuristics(
-        block_x=block_x,
-        block_y=block_y,
-        ahead=min(PARTIALS_OF_THREAD, -(-partials // block_y)),
-        splits=splits,
-        reductions=reductions,
-        kept=kept,
-        across=across,
-        scaled=scaled,
-        outer=outer,
-        depth=depth,
-        is_last=is_last,
-        is_followed=is_followed,
-    )
-    tensors = [
-        parameter
-        for parameter in tensor_parameters(task, domain)
-        if {*domain.accesses[int(parameter.name[1:])].axes} <= {*kept, *across}
-    ]
-    arrays = partial_parameters(task, reduced, const=True)
-    kernel = KernelSpec(
-        template="reduction_finish",
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain, arrays, tensors),
-        index=index,
-        vec=1,
-        heuristics=heuristics,
-    )
-    blocks = ceil_div(axis_product(domain, kept), block_x)
-    return LaunchSpec(kernel=kernel, grid=(blocks, 1, 1), block=(block_x, heuristics.block_y, 1), overlaps=True)

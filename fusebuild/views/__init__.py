@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.views.finish import reduction_finish
 from fusebuild.views.inner import inner_persistent, reduction_inner
 from fusebuild.views.inner_outer import inner_outer_persistent
 from fusebuild.views.kernel_view import KernelView
-from fusebuild.views.outer import reduction_finish, reduction_outer
+from fusebuild.views.outer import reduction_outer
 from fusebuild.views.pointwise import pointwise
 from fusebuild.views.pointwise_rows import pointwise_rows
 from fusebuild.views.scan import scan, scan_outer

@@ -252,12 +252,20 @@ class Folding:
             f"{array}{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs)
         )
 
-    def loaded_partial(self, position: str, is_there: str) -> str:
-        """The line that loads a stored partial result, or takes the identity where there is none."""
+    def partial_array(self, count: str) -> str:
+        """What ``count`` stored partial results are loaded into."""
+        return f"{self.c_type} {self.partial}[{count}];"
+
+    def partial_load(self, position: str, place: str) -> str:
+        """The line that loads a stored partial result."""
         parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        stored = f"{self.c_type}{{{', '.join(parts)}}}" if self.has_state else parts[0]
+        value = f"{{{', '.join(parts)}}}" if self.has_state else parts[0]
+        return f"{self.partial}[{place}] = {value};"
+
+    def combined_partial(self, place: str, is_there: str) -> str:
+        """The line that combines a loaded partial result with what is accumulated, where there is one."""
         identity = self.identity if self.is_running or not self.has_state else f"{self.c_type}{self.identity}"
-        return f"const {self.c_type} {self.partial} = {is_there} ? {stored} : {identity};"
+        return self.combined(self.accumulator, f"{is_there} ? {self.partial}[{place}] : {identity}")
 
     @property
     def partial(self) -> str:

@@ -1,4 +1,4 @@
-"""Views of kernels whose threads own columns: reduction_outer, and reduction_finish, which combines partial results."""
+"""The view of reduction_outer, whose threads own columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fusebuild.body import Body, Group
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import KernelSpec, reductions
-from fusebuild.schedule.reduction import FinishHeuristics, OuterHeuristics
+from fusebuild.schedule.reduction import OuterHeuristics
 from fusebuild.schedule.rows import kept_axes, reduced_axes
 from fusebuild.views.batches import batches
 from fusebuild.views.kernel_view import (
@@ -101,24 +101,18 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
 
 
 def column_epilogue(
-    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int], ahead: str = ""
+    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int]
 ) -> Sweep:
-    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element, before the
-    reductions by ``loads`` where ``ahead`` says which threads need them."""
+    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
     reduced = folded(body.task, indices)
     last = max((axis for group in groups for axis in group.axes), default=0)
     coordinate = element_coordinate(body, groups, last, body.spec.vec)
-    reads = body.reads(outputs, reduced)
     exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
-    elements = {fid: f"T{fid}[{_kept_element(body, fid, groups, last)}]" for fid in reads}
-    if ahead:
-        elements = {fid: f"{ahead} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
-    loads = tuple(scalar_load(body, fid, element) for fid, element in elements.items())
     return Sweep(
-        loads=loads if ahead else (),
         element=(
             *results,
-            *(() if ahead else loads),
+            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
+              for fid in body.reads(outputs, reduced)),
             *(body.statement(expr, coordinate) for expr in exprs),
             *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
               for fid in outputs),
@@ -135,92 +129,3 @@ def _kept_element(body: Body, fid: int, groups: Sequence[Group], last: int) -> s
     if body.domain.is_contiguous(access):
         return f"{offset} + k"
     return strided_element(body, fid, groups, last)
-
-
-def reduction_finish(spec: KernelSpec) -> KernelView:
-    heuristics = spec.heuristics
-    assert isinstance(heuristics, FinishHeuristics)
-    body = Body(spec)
-    kept = Group(name="kept", axes=heuristics.kept)
-    indices = heuristics.reductions
-    results = folded(spec.task, indices)
-    totals = accumulate(body, indices)
-    position = f"{body.step('split', kept.axes)} + kept"
-    scales, across = _scales(body, heuristics, kept), _across(body, heuristics)
-    own = foldings(body, [index for index in indices if index not in {scaled for scaled, _, _ in heuristics.scaled}])
-    loads = tuple(folding.loaded_partial(position, "split < splits") for folding in own)
-    updates = tuple(folding.combined(folding.accumulator, folding.partial) for folding in own)
-    scaled_loads, scaled = _scaled(body, heuristics, position)
-    outputs = [fid for fid in spec.task.outputs if heuristics.is_last or body.depends_on(fid, results)]
-    reads = body.reads(outputs, results)
-    exprs = body.closure(outputs, results)
-    needed = body.needs_coordinates([*reads, *outputs], kept) | body.coordinate_axes(exprs)
-    epilogue = column_epilogue(body, indices, [kept], totals.results, outputs, ahead="writes")
-    sweep = Sweep(
-        accumulators=totals.accumulators,
-        row=across.row,
-        loads=(*loads, *scaled_loads),
-        accumulate=(*scales, *updates, *scaled, *across.accumulate),
-        reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
-    )
-    everything = (*body.closure(factor for _, _, factor in heuristics.scaled), *exprs)
-    return make_view(
-        spec, body, everything, setup=body.coordinates(kept, needed), sweeps=(sweep,), epilogue=epilogue,
-        extents={
-            "kept": body.size(kept.axes),
-            "across": body.size(heuristics.across),
-            "outers": body.size(heuristics.outer),
-            "depth": body.size(heuristics.depth),
-        },
-    )  # fmt: skip
-
-
-def _scaled(body: Body, heuristics: FinishHeuristics, position: str) -> tuple[Lines, Lines]:
-    """The lines that load partial results of scaled sums, and those that add them times their factors. Where there is
-    none nothing is added: a factor may be infinite."""
-    loads, updates = list[str](), list[str]()
-    for index, source, factor in heuristics.scaled:
-        for fid in body.fusion.exprs[index].outputs:
-            c_type, times = body.c_type(fid), body.operand(factor, body.value(fid).dtype)
-            loads.append(f"const {c_type} p{fid} = split < splits ? P{source}[{position}] : {c_type}(0);")
-            updates.append(f"a{fid} = fb::Sum::combine(a{fid}, split < splits ? {times} * p{fid} : {c_type}(0));")
-    return tuple(loads), tuple(updates)
-
-
-def _across(body: Body, heuristics: FinishHeuristics) -> Sweep:
-    """How the outer index follows the partial results where factors of scaled sums depend on it: a division for each of
-    them would take longer than to load it."""
-    if not (heuristics.scaled and heuristics.across):
-        return Sweep()
-    size = body.size(heuristics.across)
-    divisor = f"({size})" if " " in size else size
-    return Sweep(
-        row=(
-            f"int64_t outer = fb::thread_y() % {divisor};  // of the partial result number split",
-            f"const int64_t step = kBlockY % {divisor};",
-        ),
-        accumulate=(f"outer += outer + step < {size} ? step : step - {divisor};",),
-    )
-
-
-def _scales(body: Body, heuristics: FinishHeuristics, kept: Group) -> Lines:
-    """The factors of scaled sums at the current partial result: the one of this column, and of this outer index."""
-    factors = [factor for _, _, factor in heuristics.scaled]
-    if not factors:
-        return ()
-    outer = Group(name="outer", axes=heuristics.across, index="int64_t")
-    groups = [outer, kept]
-    exprs, reads = body.closure(factors), body.reads(factors)
-    coordinates = [
-        line
-        for group in groups
-        for line in body.coordinates(
-            group, body.needs_coordinates(reads, group) | (body.coordinate_axes(exprs) & {*group.axes})
-        )
-    ]
-    return (
-        *coordinates,
-        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads),
-        *(body.statement(expr, element_coordinate(body, groups, -1, 1))
-          for expr in exprs if not body.is_scalar(expr.outputs[0])),
-    )  # fmt: skip

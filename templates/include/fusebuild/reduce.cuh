@@ -309,14 +309,14 @@ FUSEBUILD_DEVICE void reduce_row(ReducePhase& phase, const Accumulators&... accu
 
 constexpr int kColumnStorageBytes = 16 * 1024;
 
-// Reduces across y in a (kBlockX, kBlockY, 1) block, both powers of two. Threads with thread_y() == 0 get the
-// results; in other threads the accumulators hold leftovers. All threads of the block must call this. Safe to
-// call back to back.
+// Reduces across y in a block of kBlockX * kBlockY threads, both powers of two, where the thread number
+// y * kBlockX + x has places `x` and `y`. Threads with y == 0 get the results; in other threads the accumulators
+// hold leftovers. All threads of the block must call this. Safe to call back to back.
 //
 // Lanes of one warp that share x meet by shuffles; then the rows that are left halve their number at each
 // barrier. The barriers are shared by as many values as fit in kColumnStorageBytes of static shared memory.
 template <int kBlockX, int kBlockY, typename... Accumulators>
-FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
+FUSEBUILD_DEVICE void reduce_columns_at(int x, int y, const Accumulators&... accumulators) {
   static_assert(is_power_of_two(kBlockX) && is_power_of_two(kBlockY), "block sizes: powers of two");
   static_assert(kBlockX * kBlockY <= 1024, "a block has at most 1024 threads");
   constexpr int kWidth = smaller(kBlockX * kBlockY, kWarpThreads);
@@ -328,8 +328,8 @@ FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
     constexpr int kValuesAtOnce = smaller(Layout::kValues, kColumnStorageBytes / Layout::kBytesPerValue);
     constexpr int kBytes = kValuesAtOnce * Layout::kBytesPerValue;
     FUSEBUILD_SHARED(unsigned char, storage, kBytes);
-    const bool has_row = thread_y() % kRowsPerWarp == 0;
-    const int row = has_row ? thread_y() / kRowsPerWarp : kRows;  // kRows: takes part in barriers only
+    const bool has_row = y % kRowsPerWarp == 0;
+    const int row = has_row ? y / kRowsPerWarp : kRows;  // kRows: takes part in barriers only
     FUSEBUILD_UNROLL
     for (int first = 0; first < Layout::kValues; first += kValuesAtOnce) {
       const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
@@ -337,7 +337,7 @@ FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
       FUSEBUILD_UNROLL
       for (int half = kRows / 2; half > 0; half /= 2) {
         // Each round has slots of its own, rows [half - 1, 2 * half - 1), and so needs just one barrier.
-        const int slot = (half - 1 + row % half) * kBlockX + thread_x();
+        const int slot = (half - 1 + row % half) * kBlockX + x;
         if (row >= half && row < 2 * half) {
           visit_each(WriteSlot<Layout>{storage, slot, first, last}, 0, accumulators...);
         }
@@ -346,6 +346,12 @@ FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
       }
     }
   }
+}
+
+// The same in a (kBlockX, kBlockY, 1) block.
+template <int kBlockX, int kBlockY, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_columns(const Accumulators&... accumulators) {
+  reduce_columns_at<kBlockX, kBlockY>(thread_x(), thread_y(), accumulators...);
 }
 
 }  // namespace fusebuild
