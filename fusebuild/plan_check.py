@@ -179,6 +179,7 @@ class _TargetCheck:
         self.defined_by: dict[int, int] = {}
         self.memory_of: dict[int, int] = {}
         self.freed: set[int] = set()
+        self.follows_launch = False
 
     def run(self) -> None:
         _check_unique("slot", (slot.id for slot in self.target.workspace))
@@ -219,8 +220,10 @@ class _TargetCheck:
         self.scope.check_formula(segment.hbm_bytes, "hbm_bytes")
         if isinstance(segment.call, p.LibraryCall):
             self._check_call(segment.call, segment)
+            self.follows_launch = False
         else:
             self._check_variants(segment)
+            self.follows_launch |= bool(segment.variants)
 
     def _check_call(self, call: p.LibraryCall, segment: p.PlanSegment) -> None:
         """Raise unless every operand is a tensor that holds what ``call`` says that the library reads or writes."""
@@ -301,8 +304,8 @@ class _TargetCheck:
             for number, launch in enumerate(variant.launches):
                 where = f"variant {variant.name}: {launch.kernel}"
                 self._check_launch(launch, segment, where)
-                if number == 0 and launch.overlaps is True:
-                    raise _WrongError(f"{where}: it overlaps the launch before it, and is the first")
+                if number == 0 and not self.follows_launch and launch.overlaps is True:
+                    raise _WrongError(f"{where}: it overlaps the launch before it, and there is none")
 
     def _check_launch(self, launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
         if not _KERNEL_NAME.fullmatch(launch.kernel):

@@ -44,6 +44,7 @@ from fusebuild.schedule.choice import NOT_TUNED, Tuned
 from fusebuild.schedule.direction import backwards
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.schedule.library import library_call
+from fusebuild.schedule.overlap import Neighbours, neighbours, overlapped
 from fusebuild.schedule.specialization import specialized_variants
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
@@ -75,22 +76,25 @@ def plan_target(
     """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
     replace what the heuristics would choose.
 
-    Segments that are equal up to fids and names (the layers of a network) and walk in the same direction are rendered
-    once and share their kernels.
+    Segments that are equal up to fids and names (the layers of a network), walk in the same direction and stand between
+    the same kind of kernels are rendered once and share their kernels.
     """
     known: dict[object, tuple[_Rendered, ...]] = {}
     kernels: dict[str, Kernel] = {}
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
     freed, backward = _freed(segmented), backward_segments(segmented)
+    around = neighbours([segment.scheduler for segment in segmented.segments])
+    written = _written_before(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
-    for segment in segmented.segments:
+    for segment, beside, changed in zip(segmented.segments, around, written, strict=True):
         is_backward = segment.id in backward
-        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward
+        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
         if key not in known:
             variants = _scheduled(segmented, segment, target, choices)
             turned = map(backwards, variants) if is_backward else variants
-            known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in turned)
+            placed = [overlapped(variant, beside, changed) for variant in turned]
+            known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
         slots += scratch
         first_slot = scratch[0].id if scratch else 0
@@ -111,7 +115,7 @@ def plan_alone(
     own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
     alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
     segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
-    variant = replace(variant, guard=())
+    variant = overlapped(replace(variant, guard=()), Neighbours(), ())
     rendered = _render(alone, variant, recipe)
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
@@ -131,6 +135,17 @@ def _scheduled(
     special = specialized_variants(task, scheduler, target, general, own) if general else ()
     few = [variant for variant in general if variant.for_few_rows]
     return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
+
+
+def _written_before(segmented: SegmentedFusion) -> list[frozenset[int]]:
+    """For each segment the fids of its own that kernels before it write: what segments before it compute, views
+    included, and inputs that they overwrite."""
+    aliases = {output.fid: output.alias for output in segmented.fusion.outputs}
+    found, written = list[frozenset[int]](), set[int | None]()
+    for segment in segmented.segments:
+        found.append(frozenset(int(own) for own, original in segment.fid_map.items() if original in written))
+        written.update(segment.outputs, (aliases.get(fid) for fid in segment.outputs))
+    return found
 
 
 def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:

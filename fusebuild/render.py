@@ -58,6 +58,8 @@ class _Page:
     banner: tuple[str, ...]
     view: KernelView
     min_blocks: int
+    waits: bool
+    starts_next_early: bool
 
 
 @functools.cache
@@ -90,7 +92,14 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
 
 
 def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
-    page = _Page(name=_PLACEHOLDER, banner=_banner(spec, origin), view=view, min_blocks=spec.min_blocks)
+    page = _Page(
+        name=_PLACEHOLDER,
+        banner=_banner(spec, origin),
+        view=view,
+        min_blocks=spec.min_blocks,
+        waits=spec.waits,
+        starts_next_early=spec.starts_next_early,
+    )
     return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
 
 

@@ -64,7 +64,8 @@ class KernelSpec:
     """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
     ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`; ``min_blocks`` are the blocks that a
     multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
-    has what else the last one has."""
+    has what else the last one has. One that ``waits`` does so for the kernel before it, and ``starts_next_early`` says
+    that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`)."""
 
     template: str
     task: Task
@@ -76,12 +77,14 @@ class KernelSpec:
     shifted: bool = False
     min_blocks: int = 2
     backwards: bool = False
+    waits: bool = False
+    starts_next_early: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """One that ``overlaps`` may begin before the launch before it has ended: every thread of its kernel waits for that
-    one before it reads what kernels of the variant wrote, and before it writes."""
+    one before it reads what kernels before it wrote, and before it writes."""
 
     kernel: KernelSpec
     grid: tuple[Formula, Formula, Formula]

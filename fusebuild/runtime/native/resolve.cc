@@ -38,10 +38,13 @@ class Resolver {
     for (const Slot& slot : plan_.slots) bytes.push_back(slot.bytes.Evaluate(environment_));
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
     if (variant) CheckForced(*variant);
+    bool follows = false;
     for (const Segment& segment : plan_.segments) {
-      if (segment.call) AddCall(*segment.call);
+      if (segment.call) {
+        AddCall(*segment.call);
+        follows = false;
+      }
       if (segment.variants.empty()) continue;  // a call, or views only
-      bool follows = false;
       for (const Launch& launch : Choose(segment, variant).launches) follows = AddLaunch(launch, follows);
     }
     return resolved_;
@@ -120,7 +123,8 @@ class Resolver {
   }
 
   // Returns whether there is something to launch. `follows` says whether there was for the launch before it
-  // in the plan: only that one may be overlapped, since every other must have ended when this one begins.
+  // in the plan: only that one may be overlapped. A library's call or what came before the plan may not be:
+  // nobody says that those kernels wait for others.
   bool AddLaunch(const Launch& launch, bool follows) {
     ResolvedLaunch result{launch.kernel,
                           {},

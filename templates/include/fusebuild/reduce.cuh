@@ -309,8 +309,8 @@ FUSEBUILD_DEVICE void reduce_row(ReducePhase& phase, const Accumulators&... accu
 
 constexpr int kColumnStorageBytes = 16 * 1024;
 
-// Reduces across y in a block of kBlockX * kBlockY threads, both powers of two, where the thread number
-// y * kBlockX + x has places `x` and `y`. Threads with y == 0 get the results; in other threads the accumulators
+// Reduces across y in a block of kBlockX * kBlockY threads, both powers of two, where thread number
+// y * kBlockX + x is at `x` and `y`. Threads with y == 0 get the results; in other threads the accumulators
 // hold leftovers. All threads of the block must call this. Safe to call back to back.
 //
 // Lanes of one warp that share x meet by shuffles; then the rows that are left halve their number at each
