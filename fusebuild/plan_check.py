@@ -223,7 +223,7 @@ class _TargetCheck:
             self.follows_launch = False
         else:
             self._check_variants(segment)
-            self.follows_launch |= bool(segment.variants)
+            self.follows_launch |= any(variant.launches for variant in segment.variants)
 
     def _check_call(self, call: p.LibraryCall, segment: p.PlanSegment) -> None:
         """Raise unless every operand is a tensor that holds what ``call`` says that the library reads or writes."""

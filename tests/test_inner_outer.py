@@ -11,6 +11,7 @@ from small_recipes import whole
 from fusebuild.ir import Task
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.schedule import first_accepting
+from fusebuild.schedule.finish import FinishGroup, FinishHeuristics
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import (
     OTHER_REGISTERS,
@@ -18,7 +19,6 @@ from fusebuild.schedule.inner_outer_persistent import (
     InnerOuterPersistentScheduler,
 )
 from fusebuild.schedule.kernel import Rejection, VariantSpec, axis_domain
-from fusebuild.schedule.reduction import FinishHeuristics
 from fusebuild.target import TARGETS, Target
 
 SM_90 = TARGETS["sm_90"]
@@ -47,6 +47,13 @@ def kept_of(task: Task) -> dict[str, tuple[int, ...]]:
 
 def variants(task: Task, target: Target = SM_90, **sizes: int) -> tuple[VariantSpec, ...]:
     return SCHEDULER.schedule(task, target, sizes)
+
+
+def finished(variant: VariantSpec) -> list[FinishGroup]:
+    """The groups of reductions that the one finishing kernel finishes, in order."""
+    _, finish = variant.launches
+    assert isinstance(finish.kernel.heuristics, FinishHeuristics)
+    return [part.group for part in finish.kernel.heuristics.parts]
 
 
 def heuristics(variant: VariantSpec) -> InnerOuterHeuristics:
@@ -217,17 +224,15 @@ class TestLaunches:
         chosen = heuristics(variants(task, M=4096, N=1024)[0])
         assert [task.fusion.value(fid).name for fid in chosen.resident] == ["w"]
 
-    def test_one_finish_for_each_set_of_kept_dims(self) -> None:
+    def test_one_launch_finishes_every_set_of_kept_dims(self) -> None:
+        """Those whose results have the most partial ones first."""
         variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
         chosen = heuristics(variant)
-        finishes = [launch.kernel.heuristics for launch in variant.launches[1:]]
-        assert all(isinstance(finish, FinishHeuristics) for finish in finishes)
-        assert [(f.kept, f.splits, f.across, f.outer) for f in finishes if isinstance(f, FinishHeuristics)] == [
-            ((0, 2), chosen.blocks, (), (0,)),
+        assert [(group.kept, group.splits, group.across, group.outer) for group in finished(variant)] == [
             ((2,), chosen.blocks, (), ()),
+            ((0, 2), chosen.blocks, (), (0,)),
         ]
-        assert [finish.is_followed for finish in finishes if isinstance(finish, FinishHeuristics)] == [True, False]
-        assert [launch.overlaps for launch in variant.launches] == [False, True, True]
+        assert [launch.overlaps for launch in variant.launches] == [False, True]
 
     def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(self) -> None:
         variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
@@ -244,12 +249,14 @@ class TestLaunches:
         for text in across:
             assert "const int64_t splits =" in text
             assert "for (int64_t first =" in text
-            assert "const int64_t split =" in text
+            assert "const int64_t left =" in text
+            assert "const int64_t place =" in text
             assert "int64_t outer =" in text
-            assert not re.search(r"\bint\(|\bint outer", text)
+            assert not re.search(r"\bint outer", text)
+            assert re.findall(r"\bint\((\w+)\)", text) == ["left"] * text.count("left < kAhead ? int(left)")
 
     def test_a_sum_that_is_needed_with_others_is_not_scaled(self) -> None:
-        """Scaled sums have a finishing kernel of their own, and one kernel makes all that a value needs."""
+        """Scaled sums are finished on their own, and together all that one value needs."""
         inputs, body = {**RANK3, "w": "float[D]"}, "y = -x\na = sum(x, dims=[1])\nb = sum(x * w, dims=[1])"
         apart = whole(inputs, body, {"y": "float", "a": "float", "b": "float"})
         together = whole(inputs, f"{body}\nc = a + b", {"y": "float", "c": "float"})
@@ -260,8 +267,6 @@ class TestLaunches:
         body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])"
         task = whole({"x": "float[A, B, S, D]"}, body, {"y": "float", "a": "float", "b": "float"})
         variant = variants(task, A=2, B=3, S=1000, D=512)[0]
-        finish = variant.launches[2].kernel.heuristics
-        assert isinstance(finish, FinishHeuristics)
-        assert (finish.kept, finish.across) == ((0, 3), (1,))
+        assert [(group.kept, group.across) for group in finished(variant)] == [((0, 3), (1,)), ((0, 1, 3), ())]
         parts = ("add", ("floor_div", heuristics(variant).blocks, ("max", ("mul", "A", "B"), 1)), 2)
         assert variant.scratch[1] == ("mul", 4, parts, "B", "A", "D")

@@ -48,6 +48,8 @@ SHOWN_FUSIONS = {
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),
     "batches_outer": ("0_vec2_int32_split64",),
     "batches_cluster": ("0_cluster4_vec8_int32",),
+    "inner_outer_finishes": ("0_registers_vec4_int32_finish",),  # groups that share out blocks
+    "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
 
@@ -74,7 +76,7 @@ def launched(recipe: Recipe) -> Iterator[Launched]:
     for segment in planned.plan.targets[0].segments:
         for variant in segment.variants:
             for number, launch in enumerate(variant.launches):
-                suffix = f"_finish{number if len(variant.launches) > 2 else ''}" if number else ""
+                suffix = "_finish" if number else ""
                 kernel = planned.kernels["sm_90"][launch.kernel]
                 yield Launched(stem=f"{segment.id}_{variant.name}{suffix}", kernel=kernel)
 
@@ -91,7 +93,7 @@ def names(text: str, path: str = "test.yaml") -> dict[str, str]:
 def test_golden(recipe: str, golden: Golden) -> None:
     found = {each.stem: each.kernel for each in launched(load_recipe(ROOT / "recipes" / f"{recipe}.yaml"))}
     for variant in SHOWN[recipe]:
-        stems = [stem for stem in found if stem in (f"0_{variant}", *(f"0_{variant}_finish{n}" for n in ("", 1, 2)))]
+        stems = [stem for stem in found if stem in (f"0_{variant}", f"0_{variant}_finish")]
         assert stems
         for stem in stems:
             golden(GOLDEN / recipe / f"{stem}.cu", found[stem].text)
@@ -146,21 +148,33 @@ class TestEveryKernel:
             assert text.count("{") == text.count("}")
 
     def test_waits_for_the_kernel_that_it_overlaps(self, path: Path) -> None:
-        """First of all, and on every path; that one lets it begin."""
+        """On every path, before it reads or writes global memory."""
         planned = plan_recipe(load_recipe(path), [SM_90])
-        for launches in (each.launches for segment in planned.plan.targets[0].segments for each in segment.variants):
-            for launch, following in zip_longest(launches, launches[1:]):
-                lets_start = following is not None and following.overlaps is True
-                kernel = planned.kernels["sm_90"][launch.kernel]
-                assert kernel.source.count("fb::let_next_kernel_start();") == lets_start, kernel.name
-                before, *after = kernel.source.split("  fb::wait_for_previous_kernel();")
-                assert len(after) == (launch.overlaps is True), kernel.name
-                for text in after:
-                    start = before.partition("FUSEBUILD_KERNEL(")[2].partition(") {\n")[2]
-                    pointers = [each.name for each in kernel.parameters if "*" in each.declaration]
-                    assert not {"return", "if", "for", *pointers} & {*re.findall(r"\w+", start)}, kernel.name
-                    assert "let_next_kernel_start" not in start
-                    assert all(re.search(rf"\b{name}\b", text) for name in pointers)
+        variants = [variant for segment in planned.plan.targets[0].segments for variant in segment.variants]
+        for launch in (launch for variant in variants for launch in variant.launches):
+            kernel = planned.kernels["sm_90"][launch.kernel]
+            before, *after = kernel.source.split("fb::wait_for_previous_kernel();\n")
+            assert bool(after) == (launch.overlaps is True), kernel.name
+            pointers = [each.name for each in kernel.parameters if "*" in each.declaration]
+            start = before.partition("_KERNEL(")[2].partition(") {\n")[2]
+            for text in (start, *(between.rpartition("return;")[2] for between in after[:-1])):
+                assert not after or not {"return", *pointers} & {*re.findall(r"\w+", text)}, kernel.name
+            if after[1:]:
+                finishes = kernel.source.count("constexpr int kBlockX")
+                assert ("reduction_finish" in kernel.name, len(after)) == (True, finishes)
+
+    def test_lets_the_next_kernel_start_first_of_all(self, path: Path) -> None:
+        """Where that one may begin early: a finishing kernel, and across segments one whose blocks come and go."""
+        planned = plan_recipe(load_recipe(path), [SM_90])
+        running = [segment for segment in planned.plan.targets[0].segments if segment.scheduler != "alias"]
+        for segment, following in zip_longest(running, running[1:]):
+            is_early = following is not None and following.scheduler in ("pointwise", "transpose")
+            for variant in segment.variants:
+                for number, launch in enumerate(variant.launches, start=1):
+                    source = planned.kernels["sm_90"][launch.kernel].source
+                    lets_start = is_early or number < len(variant.launches)
+                    assert source.count("fb::let_next_kernel_start();") == lets_start, launch.kernel
+                    assert source.count(") {\n  fb::let_next_kernel_start();\n") == lets_start, launch.kernel
 
     def test_is_named_in_its_own_text(self, path: Path) -> None:
         for each in launched(load_recipe(path)):
@@ -187,12 +201,14 @@ class TestNames:
         assert changed["1_vec4_int32"] != names(SUM_THEN_ADD)["1_vec4_int32"]
 
     def test_equal_kernels_of_two_segments_are_one(self) -> None:
-        body = "a = sum(x, dims=[1])\nb = sum(y, dims=[1])"
-        text = text_of({"x": "float[M, N]", "y": "float[K, N]"}, body, {"a": "float", "b": "float"})
+        """All but the first, which has no kernel to wait for."""
+        body = "a = sum(x, dims=[1])\nb = sum(y, dims=[1])\nc = sum(z, dims=[1])"
+        inputs = {"x": "float[M, N]", "y": "float[K, N]", "z": "float[L, N]"}
+        text = text_of(inputs, body, {"a": "float", "b": "float", "c": "float"})
         found = names(text)
-        assert found["0_vec4_int32"] == found["1_vec4_int32"]
+        assert found["0_vec4_int32"] != found["1_vec4_int32"] == found["2_vec4_int32"]
         planned = plan_recipe(recipe_of(text), [SM_90])
-        assert "segment 0" in planned.kernels["sm_90"][found["1_vec4_int32"]].text
+        assert "segment 1" in planned.kernels["sm_90"][found["2_vec4_int32"]].text
 
 
 class TestComments:

@@ -167,7 +167,7 @@ def test_the_first_launch_has_none_to_overlap() -> None:
     values = [plans.tensor(0, "x", ["M"]), plans.tensor(1, "y", ["M"])]
     plan = plans.plan("wrong", values, [0], [PlanOutput(fid=1, name="y")], [plans.segment(0, [0], [1], launch)])
     assert validate_plan(plan) == (
-        "host: segment 0: variant only: increment: it overlaps the launch before it, and is the first"
+        "host: segment 0: variant only: increment: it overlaps the launch before it, and there is none"
     )
 
 

@@ -10,6 +10,7 @@ from small_recipes import primitive, recipe_of, text_of, whole
 from fusebuild.formula import Formula
 from fusebuild.ir import Task
 from fusebuild.schedule import SCHEDULERS, first_accepting
+from fusebuild.schedule.finish import FinishGroup, FinishHeuristics
 from fusebuild.schedule.inner_persistent import (
     CLUSTER_ROW_BYTES,
     CLUSTER_SHARE_BYTES,
@@ -34,7 +35,7 @@ from fusebuild.schedule.kernel import (
     usable,
 )
 from fusebuild.schedule.pointwise import PointwiseHeuristics
-from fusebuild.schedule.reduction import FinishHeuristics, InnerHeuristics, OuterHeuristics
+from fusebuild.schedule.reduction import InnerHeuristics, OuterHeuristics
 from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS, Target
@@ -287,10 +288,13 @@ class TestReduction:
         assert first.kernel.template == "reduction_inner"
         assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
         assert first.grid == (1, 528, 1)
-        assert finish.kernel.heuristics == FinishHeuristics(
-            block_x=1, block_y=256, ahead=3, splits=528, reductions=reductions(FULL_SUM), kept=(), is_last=True
+        assert isinstance(finish.kernel.heuristics, FinishHeuristics)
+        (part,) = finish.kernel.heuristics.parts
+        assert (part.block_x, part.ahead, part.source) == (1, 2, None)
+        assert part.group == FinishGroup(
+            splits=528, reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True
         )
-        assert (finish.grid, finish.block) == ((1, 1, 1), (1, 256, 1))
+        assert (finish.grid, finish.block) == ((1, 1, 1), (512, 1, 1))
         assert (first.overlaps, finish.overlaps) == (False, True)
         assert variant.scratch == (528 * 4,)
 
@@ -300,7 +304,7 @@ class TestReduction:
         first, finish = variant.launches
         assert first.kernel.heuristics == OuterHeuristics(block_x=32, block_y=8, unroll=4, splits=33)
         assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
-        assert finish.grid == (("ceil_div", "N", 16), 1, 1)
+        assert (finish.grid, finish.block) == ((("ceil_div", "N", 16), 1, 1), (256, 1, 1))
         assert variant.scratch == (("mul", 132, "N"),)
 
     def test_many_columns_need_no_split(self) -> None:

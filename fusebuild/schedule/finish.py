@@ -119,6 +119,7 @@ class Finisher:
             index=self.index,
             vec=1,
             heuristics=FinishHeuristics(threads=threads, parts=tuple(parts)),
+            min_blocks=1,
         )
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
 

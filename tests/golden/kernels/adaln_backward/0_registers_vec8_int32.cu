@@ -14,7 +14,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_eae8bcd53ca93b9c(
+inner_outer_persistent_48696791b688df10(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -28,10 +28,10 @@ inner_outer_persistent_eae8bcd53ca93b9c(
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2) {  // D
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int64_t outers = n0, depth = n1;
   const fb::Partition share = fb::partition(outers, depth, kBlocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
@@ -220,4 +220,4 @@ inner_outer_persistent_eae8bcd53ca93b9c(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_eae8bcd53ca93b9c)
+FUSEBUILD_ENTRY(inner_outer_persistent_48696791b688df10)

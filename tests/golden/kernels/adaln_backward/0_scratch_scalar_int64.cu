@@ -13,7 +13,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_0e4322d0a833968f(
+inner_outer_persistent_464ef4df76ca058a(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -27,10 +27,10 @@ inner_outer_persistent_0e4322d0a833968f(
     int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2) {  // D
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int64_t outers = n0, depth = n1;
   const fb::Partition share = fb::partition(outers, depth, kBlocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
@@ -165,4 +165,4 @@ inner_outer_persistent_0e4322d0a833968f(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_0e4322d0a833968f)
+FUSEBUILD_ENTRY(inner_outer_persistent_464ef4df76ca058a)

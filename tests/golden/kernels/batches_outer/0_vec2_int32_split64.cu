@@ -63,7 +63,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 64;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_dafa4d52ef0f1c29(
+reduction_outer_d1222c45a72483ee(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -77,10 +77,10 @@ reduction_outer_dafa4d52ef0f1c29(
     float* __restrict__ P25,  // partial results of mean_sum
     int64_t n0,  // M
     int64_t n1) {  // N
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
   const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
@@ -145,4 +145,4 @@ reduction_outer_dafa4d52ef0f1c29(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_dafa4d52ef0f1c29)
+FUSEBUILD_ENTRY(reduction_outer_d1222c45a72483ee)

@@ -10,17 +10,17 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 99;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_cfb3d659cfe839c6(
+reduction_outer_a03f7cc4d4af21c8(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
     float* __restrict__ P6,  // partial results of count
     int64_t n0,  // R
     int64_t n1) {  // C
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
   const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
@@ -62,4 +62,4 @@ reduction_outer_cfb3d659cfe839c6(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_cfb3d659cfe839c6)
+FUSEBUILD_ENTRY(reduction_outer_a03f7cc4d4af21c8)

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 3;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_da045b295e43eb41(
+reduction_inner_0a60e4c064defa62(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -18,10 +18,10 @@ reduction_inner_da045b295e43eb41(
     int64_t n0,  // N
     int64_t n1,  // C
     int64_t n2) {  // HW
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n0 * n2;
   const int lane = fb::thread_x() % kThreadsPerRow;
   const int64_t row = fb::block_x();
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const __nv_bfloat16* r0 = T0 + row * n2;
 
@@ -56,4 +56,4 @@ reduction_inner_da045b295e43eb41(
   P6[split * n1 + row] = a4.v2;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_da045b295e43eb41)
+FUSEBUILD_ENTRY(reduction_inner_0a60e4c064defa62)

@@ -1,17 +1,14 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: block_x=8 block_y=32 ahead=1 splits=3 reductions=[1] kept=[1] across=[] scaled=[] outer=[] depth=[]
-//   is_last=True is_followed=False
+// schedule: threads=256 parts=[(block_x=8 ahead=1 group=(splits=3 reductions=[1] kept=[1] partials=3 results=256
+//   across=[] scaled=[] outer=[] depth=[] is_last=True))]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kBlockX = 8;  // results per block
-constexpr int kBlockY = 32;  // threads per result
-constexpr int kSplits = 3;  // partial results of each, combined in a fixed order
-constexpr int kAhead = 1;  // partial results that a thread loads before it combines the first
+constexpr int kThreads = 256;
 
-FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_finish_5010edd34a5df066(
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_6561135e6c4c9013(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -23,30 +20,41 @@ reduction_finish_5010edd34a5df066(
     const float* P6,  // partial results of count
     int64_t s7,  // N*HW
     int64_t n1) {  // C
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  constexpr int kBlockX = 8;  // results per block
+  constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+  constexpr int kAhead = 1;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int64_t splits = kSplits;
-  const Index kept = Index(fb::block_x()) * kBlockX + fb::thread_x();
+  const int64_t splits = 3;  // partial results of each, combined in a fixed order
+  const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+  const Index kept = Index(fb::block_x()) * kBlockX + x;
+  const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
+  const bool writes = y == 0 && kept < results;
   fb::wait_for_previous_kernel();  // it may still be writing partial results
-  const bool writes = fb::thread_y() == 0 && kept < results;
   const float t1 = writes ? T1[kept] : float{};  // running_mean
   const float t2 = writes ? T2[kept] : float{};  // running_var
 
   fb::Welford<float>::State a4 = fb::Welford<float>::identity();
   if (kept < results) {
-    for (int64_t first = fb::thread_y(); first < splits; first += kAhead * kBlockY) {
+    for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
+      const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
+      const int count = left < kAhead ? int(left) : kAhead;
+      const int64_t start = first * results + kept;
+      fb::Welford<float>::State p4[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t split = first + u * kBlockY;
-        const fb::Welford<float>::State p4 = split < splits
-            ? fb::Welford<float>::State{P4[split * n1 + kept], P5[split * n1 + kept], P6[split * n1 + kept]}
-            : fb::Welford<float>::identity();
-        a4 = fb::Welford<float>::combine(a4, p4);
+        const int64_t place = start + fb::smaller(u, count - 1) * stride;
+        p4[u] = {P4[place], P5[place], P6[place]};
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const bool is_there = u < count;
+        a4 = fb::Welford<float>::combine(a4, is_there ? p4[u] : fb::Welford<float>::identity());
       }
     }
   }
-  fb::reduce_columns<kBlockX, kBlockY>(fb::accumulator<fb::Welford<float>>(a4));
-  if (fb::thread_y() != 0 || kept >= results) return;
-
+  fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Welford<float>>(a4));
+  if (y != 0 || kept >= results) return;
   const float t4 = fb::Welford<float>::mean(a4);  // mean, batchnorm_train_nchw.yaml:16
   const float t5 = a4.v1;  // m2, batchnorm_train_nchw.yaml:16
   const int64_t t8 = s7;  // count, batchnorm_train_nchw.yaml:16
@@ -67,4 +75,4 @@ reduction_finish_5010edd34a5df066(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_5010edd34a5df066)
+FUSEBUILD_ENTRY(reduction_finish_6561135e6c4c9013)

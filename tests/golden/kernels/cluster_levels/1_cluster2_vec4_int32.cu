@@ -10,9 +10,10 @@ constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_435d55b3ef7a7842(
+inner_persistent_e7a3d506018e6971(
     const float* __restrict__ T0,  // z: float[300, 100]
     float* __restrict__ T4) {  // of_z: float[300, 100]
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = 30000;
   const int rank = fb::cluster_rank<kCluster>();
@@ -60,4 +61,4 @@ inner_persistent_435d55b3ef7a7842(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_435d55b3ef7a7842, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_e7a3d506018e6971, kCluster)

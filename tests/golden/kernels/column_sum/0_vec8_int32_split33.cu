@@ -10,15 +10,15 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 33;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_97846775086ce89b(
+reduction_outer_344c5df3f5f62d9d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1) {  // N
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kBlockX + fb::thread_x()) * kVec;
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const Index end = inner < columns ? depth : 0;  // threads beside the columns have no rows
   const Index first = Index(split) * (kUnroll * kBlockY) + fb::thread_y();
@@ -52,4 +52,4 @@ reduction_outer_97846775086ce89b(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_97846775086ce89b)
+FUSEBUILD_ENTRY(reduction_outer_344c5df3f5f62d9d)

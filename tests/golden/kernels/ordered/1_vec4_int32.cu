@@ -26,7 +26,7 @@ constexpr int kThreads = 128;
 constexpr int kVec = 4;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_19a947ca69fe4f14(
+scan_outer_0ff5615ef5ef3d40(
     const float* __restrict__ T0,  // a: float[M, N]
     const float* __restrict__ T1,  // b: float[M, N]
     const float* __restrict__ T2,  // scale: float[N]
@@ -35,6 +35,7 @@ scan_outer_19a947ca69fe4f14(
     float* __restrict__ T22,  // low_slope: float[1, N]
     int64_t n0,  // M
     int64_t n1) {  // N
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t columns = n1;
   const Index depth = n0;
   const Index inner = (Index(fb::block_x()) * kThreads + fb::thread_x()) * kVec;
@@ -79,4 +80,4 @@ scan_outer_19a947ca69fe4f14(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_19a947ca69fe4f14)
+FUSEBUILD_ENTRY(scan_outer_0ff5615ef5ef3d40)

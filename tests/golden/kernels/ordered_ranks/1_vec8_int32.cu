@@ -35,7 +35,7 @@ constexpr int kThreads = 32;
 constexpr int kVec = 8;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_f6e46990ca084348(
+scan_outer_4aadd94582862308(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // s: float[A?, B?, C]
     float* __restrict__ T4,  // middle: float[A, B, C]
@@ -45,6 +45,7 @@ scan_outer_f6e46990ca084348(
     int64_t n2,  // C
     int64_t T1_stride0,  // stride of dim 0, in elements
     int64_t T1_stride1) {  // stride of dim 1, in elements
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t columns = n2;
   const Index depth = n1;
   const int64_t tiles = (columns + kThreads * kVec - 1) / (kThreads * kVec);
@@ -82,4 +83,4 @@ scan_outer_f6e46990ca084348(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_f6e46990ca084348)
+FUSEBUILD_ENTRY(scan_outer_4aadd94582862308)

@@ -35,7 +35,7 @@ constexpr int kThreads = 32;  // they walk one row, tile by tile
 constexpr int kVec = 1;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_53fa96be7a7674b7(
+scan_db9f4a964e9ea2c0(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // s: float[A?, B?, C]
     const float* __restrict__ T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
@@ -49,6 +49,7 @@ scan_53fa96be7a7674b7(
     int64_t T2_stride0,  // stride of dim 0, in elements
     int64_t T2_stride1,  // stride of dim 1, in elements
     int64_t T2_stride2) {  // stride of dim 2, in elements
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const Index columns = n2;
   const int64_t row = fb::block_x();
   const int64_t i1 = row % n1;
@@ -97,4 +98,4 @@ scan_53fa96be7a7674b7(
   T9[row] = t9;
 }
 
-FUSEBUILD_ENTRY(scan_53fa96be7a7674b7)
+FUSEBUILD_ENTRY(scan_db9f4a964e9ea2c0)

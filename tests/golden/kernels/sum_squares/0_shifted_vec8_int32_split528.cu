@@ -11,13 +11,13 @@ constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_f6264d07e051fd04(
+reduction_inner_a98e31df81433693(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n0;
   const int lane = fb::thread_x() % kThreadsPerRow;
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const __nv_bfloat16* r0 = T0;
   constexpr Index shift = 0;
@@ -54,4 +54,4 @@ reduction_inner_f6264d07e051fd04(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_f6264d07e051fd04)
+FUSEBUILD_ENTRY(reduction_inner_a98e31df81433693)

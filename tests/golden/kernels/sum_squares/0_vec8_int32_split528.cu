@@ -10,13 +10,13 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_59f84021e72bb172(
+reduction_inner_6fbb8d846d05b11b(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
+  fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n0;
   const int lane = fb::thread_x() % kThreadsPerRow;
-  fb::let_next_kernel_start();  // reduction_finish, which waits for the end of this one
   const int split = fb::block_y();
   const __nv_bfloat16* r0 = T0;
 
@@ -39,4 +39,4 @@ reduction_inner_59f84021e72bb172(
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_59f84021e72bb172)
+FUSEBUILD_ENTRY(reduction_inner_6fbb8d846d05b11b)

@@ -1,0 +1,127 @@
+// inner_outer_finishes.yaml, segment 0: inner_outer_persistent, variant registers_vec4_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 6: 5, 10: 9, 13: 11, 18: 15}
+// schedule: threads=256 parts=[(block_x=8 ahead=2 group=(splits=37 reductions=[3] kept=[2] partials=37 results=64
+//   across=[] scaled=[] outer=[] depth=[] is_last=False)), (block_x=8 ahead=1 group=(splits=37 reductions=[5, 10, 13]
+//   kept=[0, 2] partials=14 results=192 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 256;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_7ea74d4f551c39bd(
+    const float* T1,  // u: float[D]
+    const float* T2,  // v: float[D]
+    const float* T3,  // w: float[D]
+    float* T10,  // moved: float[D]
+    float* T13,  // weighted: float[B, D]
+    float* T18,  // both: float[B, D]
+    const float* P7,  // partial results of columns
+    const float* P9,  // partial results of squares
+    const float* P14,  // partial results of plain
+    const float* P17,  // partial results of times
+    int64_t n0,  // B
+    int64_t n1,  // S
+    int64_t n2) {  // D
+  int64_t block = fb::block_x();
+  {  // moved
+    constexpr int kBlockX = 8;  // results per block
+    constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+    constexpr int kAhead = 2;  // partial results that a thread loads before it combines the first
+    const int64_t results = n2;
+    const int64_t splits = 37;  // partial results of each, combined in a fixed order
+    const int64_t blocks = (results + kBlockX - 1) / kBlockX;
+    if (block < blocks) {
+      const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+      const Index kept = Index(block) * kBlockX + x;
+      const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
+      const bool writes = y == 0 && kept < results;
+      fb::wait_for_previous_kernel();  // it may still be writing partial results
+      const float t1 = writes ? T1[kept] : float{};  // u
+
+      float a7 = fb::Sum::identity<float>();
+      if (kept < results) {
+        for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
+          const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
+          const int count = left < kAhead ? int(left) : kAhead;
+          const int64_t start = first * results + kept;
+          float p7[kAhead];
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const int64_t place = start + fb::smaller(u, count - 1) * stride;
+            p7[u] = P7[place];
+          }
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const bool is_there = u < count;
+            a7 = fb::Sum::combine(a7, is_there ? p7[u] : fb::Sum::identity<float>());
+          }
+        }
+      }
+      fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a7));
+      if (y != 0 || kept >= results) return;
+      const float t7 = a7;  // columns, inner_outer_finishes.yaml:10
+      const float t10 = t1 - t7;  // moved, inner_outer_finishes.yaml:12
+      T10[kept] = t10;
+      return;
+    }
+    block -= blocks;
+  }
+  {  // weighted, both
+    constexpr int kBlockX = 8;  // results per block
+    constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+    constexpr int kAhead = 1;  // partial results that a thread loads before it combines the first
+    const int64_t results = n0 * n2;
+    constexpr int kBlocks = 37;  // blocks that left partial results, combined in a fixed order
+    const int64_t splits = fb::partition(n0, n1, kBlocks).most_parts();
+    const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+    const Index kept = Index(block) * kBlockX + x;
+    const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
+    const bool writes = y == 0 && kept < results;
+    const Index i2 = kept % Index(n2);
+    fb::wait_for_previous_kernel();  // it may still be writing partial results
+    const float t2 = writes ? T2[i2] : float{};  // v
+    const float t3 = writes ? T3[i2] : float{};  // w
+
+    float a9 = fb::Sum::identity<float>();
+    float a14 = fb::Sum::identity<float>();
+    float a17 = fb::Sum::identity<float>();
+    if (kept < results) {
+      for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
+        const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
+        const int count = left < kAhead ? int(left) : kAhead;
+        const int64_t start = first * results + kept;
+        float p9[kAhead];
+        float p14[kAhead];
+        float p17[kAhead];
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kAhead; ++u) {
+          const int64_t place = start + fb::smaller(u, count - 1) * stride;
+          p9[u] = P9[place];
+          p14[u] = P14[place];
+          p17[u] = P17[place];
+        }
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kAhead; ++u) {
+          const bool is_there = u < count;
+          a9 = fb::Sum::combine(a9, is_there ? p9[u] : fb::Sum::identity<float>());
+          a14 = fb::Sum::combine(a14, is_there ? p14[u] : fb::Sum::identity<float>());
+          a17 = fb::Sum::combine(a17, is_there ? p17[u] : fb::Sum::identity<float>());
+        }
+      }
+    }
+    fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a9), fb::accumulator<fb::Sum>(a14),
+        fb::accumulator<fb::Sum>(a17));
+    if (y != 0 || kept >= results) return;
+    const float t9 = a9;  // squares, inner_outer_finishes.yaml:11
+    const float t14 = a14;  // plain, inner_outer_finishes.yaml:14
+    const float t17 = a17;  // times, inner_outer_finishes.yaml:15
+    const float t11 = t3 + t2;  // inner_outer_finishes.yaml:13
+    const float t13 = t9 * t11;  // weighted, inner_outer_finishes.yaml:13
+    const float t18 = t14 + t17;  // both, inner_outer_finishes.yaml:16
+    T13[kept] = t13;
+    T18[kept] = t18;
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_finish_7ea74d4f551c39bd)
