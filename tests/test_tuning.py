@@ -309,6 +309,30 @@ def tuned(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 Tuned = tuple[Path, TuneReport, list[tuple[int, int]]]
 
 
+class FullDevice(SteppedDevice):
+    """Has no memory for the first kernel's tensors."""
+
+    def captured(self, calls: Sequence[Run]) -> Run:
+        if self.released == 0:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 32.00 GiB.")
+        return super().captured(calls)
+
+
+def test_a_kernel_that_does_not_fit_the_memory_is_skipped_and_keeps_what_it_has(tuned: Tuned, tmp_path: Path) -> None:
+    folder, whole_report, _ = tuned
+    for name in ("summed.yaml", "summed.tuned.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    report = tuned_with(tmp_path, FullDevice())
+    first, second = whole_report.rows
+    assert report.skipped == (
+        f"summed.0 {first.variant} M=8 N=64: not measured: its tensors do not fit the memory of the device",
+    )
+    assert [row.segment for row in report.rows] == [second.segment]
+    assert report.as_text().splitlines()[-1] == report.skipped[0]
+    assert report.as_json()["skipped"] == [*report.skipped]
+    assert len(read_tuned(tmp_path / "summed.tuned.json", "summed").entries) == 2
+
+
 class TestARun:
     def test_every_kernel_has_its_row(self, tuned: Tuned) -> None:
         _, report, seen = tuned

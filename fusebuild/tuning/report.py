@@ -33,13 +33,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneReport:
-    """All kernels of one run, what they were measured on, and the files that changed."""
+    """All kernels of one run, what they were measured on, the files that changed, and the kernels that could not be
+    measured, with the reason."""
 
     target: str
     device: str
     driver: str
     rows: tuple[Row, ...]
     written: tuple[Path, ...]
+    skipped: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON has it; ``win`` is a share."""
@@ -49,6 +51,7 @@ class TuneReport:
             "driver": self.driver,
             "kernels": [{**asdict(row), "win": row.win} for row in self.rows],
             "written": [path.as_posix() for path in self.written],
+            "skipped": [*self.skipped],
         }
 
     def as_text(self) -> str:
@@ -56,7 +59,7 @@ class TuneReport:
         head = ("kernel", "case", "heuristic ms", "best ms", "win", "tried", "knobs")
         lines = [head, *map(_cells, self.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(_line(line, widths) for line in lines) + "\n"
+        return "\n".join([*(_line(line, widths) for line in lines), *self.skipped]) + "\n"
 
 
 _NUMBERS = (2, 3, 4, 5)

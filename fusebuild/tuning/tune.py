@@ -86,7 +86,8 @@ def tune_recipes(
     on_progress: Progress | None = None,
 ) -> TuneReport:
     """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.tuned.tuned_path` beside each recipe
-    as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
+    as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold. A
+    kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
 
     ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each kernel. Raises
     :class:`RecipeError`, :class:`TunedError`, :class:`UsageError` where there is no device or a case does not fit,
@@ -99,26 +100,33 @@ def tune_recipes(
     toolchain = find_toolchain([place.target], nvcc=options.nvcc)
     work = [_work_on(recipe, place.target, options.cases) for recipe in recipes]
     done, total = 0, sum(len(own.tasks) for own in work)
-    rows, written = list[Row](), list[Path]()
+    rows, written, skipped = list[Row](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(
             place=place, toolchain=toolchain, out=options.out, scratch=Path(scratch), jobs=options.jobs,
             seed=options.seed,
         )  # fmt: skip
         for recipe, old, own in zip(recipes, before, work, strict=True):
-            entries = []
+            entries, measured = list[Entry](), list[_Task]()
             for task in own.tasks:
                 outcome = _tuned(task, bench, make_track, options.budget)
-                rows.append(_row(task, outcome))
-                entries += _entries(task, outcome, bench)
+                if outcome is None:
+                    skipped.append(f"{_place(task)}: not measured: its tensors do not fit the memory of the device")
+                else:
+                    measured.append(task)
+                    rows.append(_row(task, outcome))
+                    entries += _entries(task, outcome, bench)
                 done += 1
                 if on_progress:
                     on_progress(done, total)
-            kept = _still_held(old, own, bench)
+            kept = _still_held(old, own, measured, bench)
             if path := _write(recipe, [*kept, *entries], old):
                 written.append(path)
     name, driver = place.device.description
-    return TuneReport(target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written))
+    return TuneReport(
+        target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written),
+        skipped=tuple(skipped),
+    )  # fmt: skip
 
 
 def _work_on(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -> _Work:
@@ -166,12 +174,30 @@ def _unbound(fusion: Fusion) -> list[str]:
     return [symbol for symbol in used_symbols(fusion) if symbol not in bound]
 
 
-def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome:
+def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome | None:
+    """What the search for ``task`` came to; None where its tensors do not fit the memory."""
+    import torch
+
     point = task.point
     beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
-    outcome = search(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
-    bench.device.release()
-    return outcome
+    try:
+        return search(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
+    except torch.OutOfMemoryError as error:
+        logger.info("%s: %s", _place(task), error)
+    finally:
+        bench.device.release()
+    return None
+
+
+def _place(task: _Task) -> str:
+    """The kernel that ``task`` is about, for people."""
+    sizes = " ".join(f"{symbol}={size}" for symbol, size in _case(task).items()) or "constant"
+    return f"{task.recipe.fusion.name}.{task.point.segment.id} {task.origin.name} {sizes}"
+
+
+def _case(task: _Task) -> dict[str, int]:
+    """The sizes that the segment of ``task`` has."""
+    return {symbol: task.case[symbol] for symbol in used_symbols(task.point.segment.fusion) if symbol in task.case}
 
 
 def _row(task: _Task, outcome: Outcome) -> Row:
@@ -183,7 +209,7 @@ def _row(task: _Task, outcome: Outcome) -> Row:
         fusion=task.recipe.fusion.name,
         segment=task.point.segment.id,
         variant=task.origin.name,
-        case={symbol: task.case[symbol] for symbol in used_symbols(task.point.segment.fusion) if symbol in task.case},
+        case=_case(task),
         heuristic_milliseconds=outcome.heuristic_milliseconds,
         milliseconds=outcome.milliseconds,
         tried=outcome.tried,
@@ -221,11 +247,11 @@ def _rounded(milliseconds: float) -> float:
     return float(f"{milliseconds:.4g}")
 
 
-def _still_held(old: TunedKernels | None, work: _Work, bench: Bench) -> list[Entry]:
-    """The entries of ``old`` that were not measured again: those for other targets, and those for this one whose key
-    still fits something."""
+def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Bench) -> list[Entry]:
+    """The entries of ``old`` that were not measured again with ``tasks``: those for other targets, and those for this
+    one whose key still fits something."""
     target = bench.target
-    measured = {(*task.point.key, task.key[-1]) for task in work.tasks}
+    measured = {(*task.point.key, task.key[-1]) for task in tasks}
     digest = bench.toolchain.digest_for(target)
     kept = []
     for entry in old.entries if old is not None else ():
