@@ -34,11 +34,9 @@ from fusebuild.target import Target
 
 FINISH_THREADS = 256
 MANY_THREADS = 512
-"""Threads of a block where some result has more partial ones than FINISH_THREADS have in flight."""
-PARTIALS_OF_THREAD = 8
-"""Partial results that a thread combines one after another, where threads are enough."""
+"""Threads of a block where some result has more partial ones than its part of FINISH_THREADS can load at once."""
 REGISTERS_AHEAD = 32
-"""Registers that a thread may fill with partial results before it combines the first."""
+"""Registers that a thread fills with partial results before it combines the first, at most."""
 NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
 
@@ -105,8 +103,8 @@ class Finisher:
         """The launch that finishes ``groups``."""
         pairs = self._pairs(groups)
         alone = [group for group in groups if not any(group in pair for pair in pairs)]
-        is_long = any(_threads_of(group) > FINISH_THREADS // NARROWEST for group in groups)
-        threads = MANY_THREADS if is_long else FINISH_THREADS
+        wanted = [*map(self._threads_of, groups), *(_outers(*pair) for pair in pairs)]
+        threads = MANY_THREADS if max(wanted) > FINISH_THREADS // NARROWEST else FINISH_THREADS
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
@@ -134,20 +132,29 @@ class Finisher:
                 and {fid for _, fid, _ in scaled.scaled} <= {*self._results(each)}
             ]  # fmt: skip
             for source in sources:
-                outers = scaled.partials // source.partials
                 is_short = source.partials * self._registers(source) <= REGISTERS_AHEAD
-                if is_short and outers <= 2 * MANY_THREADS // NARROWEST:
+                if is_short and _outers(scaled, source) <= 2 * MANY_THREADS // NARROWEST:
                     pairs.append((scaled, source))
         return pairs
 
     def _part(self, group: FinishGroup, source: FinishGroup | None, threads: int) -> FinishPart:
         if source is None:
-            block_x = finish_block_x(self.target, group.partials, group.results, threads)
+            block_x = self._results_of_block(group, threads)
             of_thread = -(-group.partials * block_x // threads)
             ahead = _evenly(of_thread, max(1, REGISTERS_AHEAD // self._registers(group)))
             return FinishPart(block_x=block_x, ahead=ahead, group=group)
-        block_x = max(NARROWEST, threads // next_power_of_two(group.partials // source.partials))
+        block_x = max(NARROWEST, threads // next_power_of_two(_outers(group, source)))
         return FinishPart(block_x=block_x, ahead=source.partials, group=group, source=source)
+
+    def _threads_of(self, group: FinishGroup) -> int:
+        """Threads that share a result, so that each has all of its partial ones on their way at once."""
+        return next_power_of_two(-(-group.partials * self._registers(group) // REGISTERS_AHEAD))
+
+    def _results_of_block(self, group: FinishGroup, threads: int) -> int:
+        """As many as leave each its threads, where blocks are enough to fill the GPU."""
+        wide = max(NARROWEST, next_power_of_two(group.results // self.target.multiprocessors + 1) // 2)
+        most = threads // min(threads // NARROWEST, self._threads_of(group))
+        return min(most, wide, next_power_of_two(group.results))
 
     def _results(self, group: FinishGroup) -> list[int]:
         return [fid for index in group.reductions for fid in self.task.fusion.exprs[index].outputs]
@@ -167,17 +174,9 @@ class Finisher:
         return kernel_parameters(self.task, self.domain, arrays, tensors)
 
 
-def _threads_of(group: FinishGroup) -> int:
-    """Threads that share a result, so that each has a few partial ones."""
-    return next_power_of_two(-(-group.partials // PARTIALS_OF_THREAD))
-
-
-def finish_block_x(target: Target, partials: int, results: int, threads: int) -> int:
-    """Results of a finishing block: as many as leave a thread a few of the ``partials`` of one, where they are enough
-    to fill the GPU."""
-    block_x = threads // min(threads // NARROWEST, next_power_of_two(-(-partials // PARTIALS_OF_THREAD)))
-    wide = max(NARROWEST, next_power_of_two(results // target.multiprocessors + 1) // 2)
-    return min(block_x, wide, next_power_of_two(results))
+def _outers(scaled: FinishGroup, source: FinishGroup) -> int:
+    """The outer indices that the results of ``source`` are kept for, which ``scaled`` ones are summed over."""
+    return scaled.partials // source.partials
 
 
 def _evenly(count: int, most: int) -> int:

@@ -20,9 +20,9 @@
 
 namespace fusebuild {
 
-// part / whole of numbers of elements, `whole` at least 1: rounded as a division is, by the same steps,
-// without the tests and the call for what is near the ends of a float's range. Where combining has branches,
-// no compiler loads the next partial result before it is done with the one at hand.
+// part / whole, a number of elements, at least 1: rounded as a division is, by the same steps, without the
+// tests and the call for what is near the ends of a float's range. Where combining has branches, no compiler
+// loads the next partial result before it is done with the one at hand.
 FUSEBUILD_DEVICE float share_of(float part, float whole) {
   const float estimate = reciprocal(whole);
   const float inverse = ::fmaf(estimate, ::fmaf(-whole, estimate, 1.0f), estimate);
@@ -50,6 +50,28 @@ struct Welford {
   static FUSEBUILD_DEVICE T mean(const State& total) { return total.v2 > T(0) ? T(total.v0) : T(NAN); }
 };
 
+// 2^-18 of about the square root of x > 0, a power of two, and 1 / that. That of a float comes from its bits:
+// all columns of a thread ask for theirs at once, while it loads nothing.
+template <typename T>
+struct Grid {
+  T size, inverse;
+};
+FUSEBUILD_DEVICE Grid<double> grid_of(double x) {
+  const int exponent = ::ilogb(x) / 2 - 18;
+  return {::ldexp(1.0, exponent), ::ldexp(1.0, -exponent)};
+}
+FUSEBUILD_DEVICE Grid<float> grid_of(float x) {
+  constexpr int kBias = 127, kMantissa = 23;
+  int bits;
+  memcpy(&bits, &x, sizeof(bits));
+  const int exponent = ((bits >> kMantissa) - kBias) / 2 - 18;
+  const int size = (kBias + exponent) << kMantissa, inverse = (kBias - exponent) << kMantissa;
+  Grid<float> grid;
+  memcpy(&grid.size, &size, sizeof(size));
+  memcpy(&grid.inverse, &inverse, sizeof(inverse));
+  return grid;
+}
+
 // What a thread keeps while it reads.
 template <typename T>
 struct Moments {
@@ -66,10 +88,10 @@ struct Moments {
   // off by less than 4 deviations of a mean. Low bits of the shift would round every sum the same way.
   FUSEBUILD_DEVICE void recenter(int64_t count) {
     const T old = shift;
-    shift += sum / T(count);
+    shift += share_of(sum, T(count));
     if (squares > T(0)) {
-      const T grid = ldexp(T(1), ilogb(squares) / 2 - 18);
-      shift = rint(shift / grid) * grid;
+      const Grid<T> grid = grid_of(squares);
+      shift = rint(shift * grid.inverse) * grid.size;
     }
     const T way = shift - old;
     const T rest = sum - T(count) * way;
@@ -79,7 +101,7 @@ struct Moments {
   // The state of the `count` elements that were added.
   FUSEBUILD_DEVICE typename Welford<T>::State state(int64_t count) const {
     if (count == 0) return Welford<T>::identity();
-    const T offset = sum / T(count);
+    const T offset = share_of(sum, T(count));
     return {double(shift) + double(offset), maximum(squares - sum * offset, T(0)), T(count)};
   }
 };

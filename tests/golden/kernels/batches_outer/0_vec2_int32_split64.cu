@@ -63,7 +63,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 64;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_d1222c45a72483ee(
+reduction_outer_d1bf1a6596e2ec8f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ P5,  // partial results of top
@@ -91,8 +91,6 @@ reduction_outer_d1222c45a72483ee(
   fb::FirstBest<fb::Max, float, 1, Index> w18[kVec];
   fb::FirstBest<fb::Min, double, 1, Index> w21[kVec];
   for (Index top = first; top < end; top += kSplits * kUnroll * kBlockY) {
-    fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
-    fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     fb::Packed<double, kVec> c1[kUnroll];
     FUSEBUILD_UNROLL
@@ -102,6 +100,8 @@ reduction_outer_d1222c45a72483ee(
       c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
       c1[u] = fb::load_packed<kVec>(T1 + r * n1 + inner);
     }
+    fb::Vec<fb::Vec<float, kUnroll>, kVec> e5 = fb::splat<kVec>(fb::splat<kUnroll>(float(-INFINITY)));
+    fb::Vec<fb::Vec<double, kUnroll>, kVec> e7 = fb::splat<kVec>(fb::splat<kUnroll>(double(-INFINITY)));
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index r = top + u * kBlockY;
@@ -145,4 +145,4 @@ reduction_outer_d1222c45a72483ee(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_d1222c45a72483ee)
+FUSEBUILD_ENTRY(reduction_outer_d1bf1a6596e2ec8f)

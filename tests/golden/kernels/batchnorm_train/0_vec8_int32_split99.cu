@@ -10,7 +10,7 @@ constexpr int kUnroll = 4;  // rows in flight per thread
 constexpr int kSplits = 99;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_a03f7cc4d4af21c8(
+reduction_outer_f73d891a9c012060(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -28,7 +28,6 @@ reduction_outer_a03f7cc4d4af21c8(
   fb::Moments<float> w4[kVec];
   Index centered = 1;  // how many elements the shifts are the means of
   for (Index top = first; top < end; top += kSplits * kUnroll * kBlockY) {
-    fb::recenter(centered, (top - first) / (kSplits * kBlockY), w4);
     fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -36,6 +35,7 @@ reduction_outer_a03f7cc4d4af21c8(
       if (r >= end) break;
       c0[u] = fb::load_packed<kVec>(T0 + r * n1 + inner);
     }
+    fb::recenter(centered, (top - first) / (kSplits * kBlockY), w4);
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
       const Index r = top + u * kBlockY;
@@ -62,4 +62,4 @@ reduction_outer_a03f7cc4d4af21c8(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_a03f7cc4d4af21c8)
+FUSEBUILD_ENTRY(reduction_outer_f73d891a9c012060)

@@ -1,19 +1,19 @@
 // sum_squares.yaml, segment 0: reduction, variant vec8_int32_split528
 // segment fids to original fids: {0: 0, 3: 3}
-// schedule: threads=512 parts=[(block_x=1 ahead=2 group=(splits=528 reductions=[2] kept=[] partials=528 results=1
+// schedule: threads=256 parts=[(block_x=1 ahead=3 group=(splits=528 reductions=[2] kept=[] partials=528 results=1
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 512;
+constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_0e93094a4b576b9f(
+reduction_finish_fbe563f3880e7db3(
     float* __restrict__ T3,  // y: float[]
     const float* P3) {  // partial results of y
   constexpr int kBlockX = 1;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
-  constexpr int kAhead = 2;  // partial results that a thread loads before it combines the first
+  constexpr int kAhead = 3;  // partial results that a thread loads before it combines the first
   const int64_t results = 1;
   const int64_t splits = 528;  // partial results of each, combined in a fixed order
   const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
@@ -46,4 +46,4 @@ reduction_finish_0e93094a4b576b9f(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_0e93094a4b576b9f)
+FUSEBUILD_ENTRY(reduction_finish_fbe563f3880e7db3)
