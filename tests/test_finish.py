@@ -11,9 +11,9 @@ from fusebuild.formula import evaluate
 from fusebuild.ir import Task
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import load_recipe
-from fusebuild.schedule.finish import FinishHeuristics, FinishPart
+from fusebuild.schedule.finish import FinishGroup, FinishHeuristics, FinishPart
 from fusebuild.schedule.inner_outer_persistent import InnerOuterPersistentScheduler
-from fusebuild.schedule.kernel import LaunchSpec
+from fusebuild.schedule.kernel import LaunchSpec, reductions
 from fusebuild.schedule.reduction import ReductionScheduler
 from fusebuild.target import TARGETS
 
@@ -21,10 +21,11 @@ SM_90 = TARGETS["sm_90"]
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 ADALN = run_passes(load_recipe(RECIPES / "adaln_backward.yaml").fusion).whole()
 COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
+FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x)", {"y": "float"})
 
 
 def finish_of(task: Task, variant: str, **sizes: int) -> LaunchSpec:
-    scheduler = ReductionScheduler() if task is COLUMN_SUM else InnerOuterPersistentScheduler()
+    scheduler = ReductionScheduler() if task in (COLUMN_SUM, FULL_SUM) else InnerOuterPersistentScheduler()
     found = {each.name: each for each in scheduler.schedule(task, SM_90, sizes)}
     return found[variant].launches[-1]
 
@@ -71,6 +72,21 @@ def test_all_partial_results_of_a_thread_are_on_their_way_at_once(
     (part,) = parts(launch)
     assert (part.block_x, part.ahead, launch.block) == (width, ahead, (256, 1, 1))
     assert part.ahead * (launch.block[0] // part.block_x) >= part.group.partials
+
+
+def test_one_block_finishes_a_full_reduction() -> None:
+    launch = finish_of(FULL_SUM, "vec4_int32_split528", M=16384, N=8192)
+    (part,) = parts(launch)
+    assert (part.block_x, part.ahead, part.source) == (1, 3, None)
+    assert part.group == FinishGroup(
+        splits=528, reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True
+    )
+    assert (launch.grid, launch.block) == ((1, 1, 1), (256, 1, 1))
+
+
+def test_many_columns_need_none() -> None:
+    variant = ReductionScheduler().schedule(COLUMN_SUM, SM_90, {"M": 1024, "N": 2**20})[0]
+    assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
 
 
 def test_turns_are_equally_long() -> None:

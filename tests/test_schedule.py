@@ -10,7 +10,6 @@ from small_recipes import primitive, recipe_of, text_of, whole
 from fusebuild.formula import Formula
 from fusebuild.ir import Task
 from fusebuild.schedule import SCHEDULERS, first_accepting
-from fusebuild.schedule.finish import FinishGroup, FinishHeuristics
 from fusebuild.schedule.inner_persistent import (
     CLUSTER_ROW_BYTES,
     CLUSTER_SHARE_BYTES,
@@ -31,7 +30,6 @@ from fusebuild.schedule.kernel import (
     VariantSpec,
     axis_domain,
     hint,
-    reductions,
     usable,
 )
 from fusebuild.schedule.pointwise import PointwiseHeuristics
@@ -288,13 +286,6 @@ class TestReduction:
         assert first.kernel.template == "reduction_inner"
         assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
         assert first.grid == (1, 528, 1)
-        assert isinstance(finish.kernel.heuristics, FinishHeuristics)
-        (part,) = finish.kernel.heuristics.parts
-        assert (part.block_x, part.ahead, part.source) == (1, 2, None)
-        assert part.group == FinishGroup(
-            splits=528, reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True
-        )
-        assert (finish.grid, finish.block) == ((1, 1, 1), (512, 1, 1))
         assert (first.overlaps, finish.overlaps) == (False, True)
         assert variant.scratch == (528 * 4,)
 
@@ -306,10 +297,6 @@ class TestReduction:
         assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
         assert (finish.grid, finish.block) == ((("ceil_div", "N", 16), 1, 1), (256, 1, 1))
         assert variant.scratch == (("mul", 132, "N"),)
-
-    def test_many_columns_need_no_split(self) -> None:
-        variant = variants("reduction", COLUMN_SUM, M=1024, N=2**20)[0]
-        assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
 
     def test_partial_kernels_write_no_outputs(self) -> None:
         first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches

@@ -79,14 +79,16 @@ class TestTurns:
 class TestFinish:
     def test_all_partial_results_of_a_thread_are_loaded_before_one_is_combined(self) -> None:
         _, text = texts(COLUMN_SUM, M=32768, N=4096)
-        before, _, combined = text.partition("a1 = fb::Sum::combine(a1, p1);")
-        assert "const float p1 = split < splits ? P1[split * n1 + kept] : fb::Sum::identity<float>();" in before
-        assert "FUSEBUILD_UNROLL\n      for (int u = 0; u < kAhead; ++u) {" in before
+        before, _, combined = text.partition(
+            "a1 = fb::Sum::combine(a1, is_there ? p1[u] : fb::Sum::identity<float>());"
+        )
+        assert "p1[u] = P1[place];\n      }\n" in before
+        assert before.count("FUSEBUILD_UNROLL\n      for (int u = 0; u < kAhead; ++u) {") == 2
         assert "P1[" not in combined
 
     def test_what_else_is_read_is_loaded_before_them(self) -> None:
         _, text = texts(SCALED, M=32768, N=4096)
         before, _, after = text.partition("if (kept < results) {")
-        assert "const bool writes = fb::thread_y() == 0 && kept < results;" in before
+        assert "const bool writes = y == 0 && kept < results;" in before
         assert "const __half t1 = writes ? T1[kept] : __half{};  // w" in before
         assert "T1[" not in after
