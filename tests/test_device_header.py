@@ -535,7 +535,7 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
 
 FINISHES = [
     "adaln_backward/0_registers_vec8_int32_finish",
-    "batchnorm_train/0_vec8_int32_split99_finish",
+    "batchnorm_train/0_vec8_int32_split66_finish",
     "sum_squares/0_vec8_int32_split528_finish",
     "inner_outer_finishes/0_registers_vec4_int32_finish",
 ]

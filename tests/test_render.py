@@ -33,7 +33,7 @@ SHOWN = {
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32", "shifted_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
-    "batchnorm_train": ("vec8_int32_split99",),
+    "batchnorm_train": ("vec8_int32_split66",),
     "scale_bias_relu": ("rows_vec8_int32",),
     "batchnorm_train_nchw": ("vec8_int32_split3",),
 }

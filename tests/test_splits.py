@@ -7,7 +7,7 @@ from small_recipes import whole
 from fusebuild.ir import Task
 from fusebuild.render import Origin, render
 from fusebuild.schedule.kernel import INDEX_HEADROOM, VariantSpec
-from fusebuild.schedule.reduction import ReductionScheduler
+from fusebuild.schedule.reduction import OuterHeuristics, ReductionScheduler
 from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
@@ -37,9 +37,18 @@ def texts(task: Task, **sizes: int) -> list[str]:
 class TestHowMany:
     def test_as_many_share_columns_of_moments_as_run_at_once(self) -> None:
         wide = moments("bfloat16")
-        assert names(wide, M=65536, N=1024) == ["vec8_int32_split99", "scalar_int32_split16", "scalar_int64_split16"]
-        assert names(wide, M=65536, N=1280)[0] == "vec8_int32_split79"  # 5 * 79 of 3 * 132 blocks
+        assert names(wide, M=65536, N=1024) == ["vec8_int32_split66", "scalar_int32_split16", "scalar_int64_split16"]
+        assert names(wide, M=65536, N=1280)[0] == "vec8_int32_split52"  # 5 * 52 of 2 * 132 blocks
         assert names(moments("float"), M=65536, N=1024)[0] == "vec4_int32_split66"
+
+    def test_threads_with_moments_load_more_rows_at_once_where_registers_leave_less_in_flight(self) -> None:
+        """Of bfloat16, 3 blocks with 4 rows each would load 48 KiB at once, 2 with 8 load 64; of float, 4 with 4 do."""
+        loaded = []
+        for dtype in ("bfloat16", "float"):
+            chosen = variants(moments(dtype), M=65536, N=1024)[0].launches[0].kernel.heuristics
+            assert isinstance(chosen, OuterHeuristics)
+            loaded.append(chosen.unroll)
+        assert loaded == [8, 4]
 
     def test_other_blocks_are_at_least_as_many_as_run_at_once(self) -> None:
         assert names(COLUMN_SUM, M=65536, N=1280)[0] == "vec8_int32_split106"  # 5 * 106 for 4 * 132 blocks

@@ -86,6 +86,11 @@ RUNNING_SUMS = 3
 """Numbers that a thread keeps of each column while it reads moments."""
 OTHER_REGISTERS = 32
 """What it takes beside them and the rows that it loads."""
+LEAST_BLOCKS = 2
+"""Blocks of a multiprocessor at least: while one combines its threads' results, the other reads."""
+BYTES_IN_FLIGHT = 64 * 1024
+"""What the threads of a multiprocessor shall load at once while they keep running sums, which take registers of more
+of them: between two loads such a thread has much to do."""
 SHIFTED_UNROLL = 4
 """Shifted vectors that a thread of an inner reduction loads before it uses the first, as its template has them."""
 
@@ -273,23 +278,37 @@ class _Planner:
         block_x = min(32, next_power_of_two(-(-hint(inside, self.sizes) // vec)))
         block_y, unroll = 256 // block_x, 4 if vec > 1 else 2
         blocks = hint(ceil_div(inside, block_x * vec), self.sizes) * hint(outside, self.sizes)
-        room = self._room(block_x * block_y, vec, unroll)
+        threads, room = block_x * block_y, None
+        if self._running:
+            is_idle = vec > 1 and self._in_flight(threads, vec, unroll) < BYTES_IN_FLIGHT
+            if is_idle and self._resident(threads, vec, 2 * unroll) >= LEAST_BLOCKS:
+                unroll *= 2
+            room = self.target.multiprocessors * self._resident(threads, vec, unroll)
         splits = _splits(self.target, blocks, depth // (block_y * 8), room)
-        return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=2)
+        return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=LEAST_BLOCKS)
 
-    def _room(self, threads: int, vec: int, unroll: int) -> int | None:
-        """The blocks that all multiprocessors have registers for, where threads keep running sums of columns: more
-        would run after the others, and alone. Other blocks have room."""
+    @property
+    def _running(self) -> list[int]:
+        """The reductions that threads keep running sums of columns for."""
+        return [index for index in reductions(self.task) if op_of(self.task.fusion.exprs[index]).running]
+
+    def _in_flight(self, threads: int, vec: int, unroll: int) -> int:
+        """Bytes that the blocks of a multiprocessor load at once."""
+        return self._resident(threads, vec, unroll) * threads * self._loaded(vec, unroll)
+
+    def _resident(self, threads: int, vec: int, unroll: int) -> int:
+        """The blocks that a multiprocessor has registers for where threads keep running sums: more would run after the
+        others, and alone. Other blocks have room."""
         fusion = self.task.fusion
-        running = [index for index in reductions(self.task) if op_of(fusion.exprs[index]).running]
-        if not running:
-            return None
-        read = [fid for fid in self.domain.accesses if fid not in self.task.outputs]
-        loaded = sum(unroll * vec * fusion.value(fid).dtype.bytes for fid in read if self._is_reduced(fid))
-        kept = sum(RUNNING_SUMS * vec * fusion.value(fusion.exprs[index].outputs[0]).dtype.bytes for index in running)
-        registers = OTHER_REGISTERS + (loaded + kept) // 4
-        resident = min(BLOCKS_PER_MULTIPROCESSOR, self.target.registers // (threads * registers))
-        return self.target.multiprocessors * resident
+        outputs = [fusion.exprs[index].outputs[0] for index in self._running]
+        kept = sum(RUNNING_SUMS * vec * fusion.value(fid).dtype.bytes for fid in outputs)
+        registers = OTHER_REGISTERS + (self._loaded(vec, unroll) + kept) // 4
+        return min(BLOCKS_PER_MULTIPROCESSOR, self.target.registers // (threads * registers))
+
+    def _loaded(self, vec: int, unroll: int) -> int:
+        """Bytes that a thread loads before it uses the first."""
+        read = [fid for fid in self.domain.accesses if fid not in self.task.outputs and self._is_reduced(fid)]
+        return sum(unroll * vec * self.task.fusion.value(fid).dtype.bytes for fid in read)
 
     def _is_reduced(self, fid: int) -> bool:
         return not {*reduced_axes(self.domain)}.isdisjoint(self.domain.accesses[fid].axes)

@@ -1,6 +1,6 @@
-// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split99
+// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split66
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: threads=256 parts=[(block_x=8 ahead=4 group=(splits=99 reductions=[1] kept=[1] partials=99 results=1024
+// schedule: threads=256 parts=[(block_x=8 ahead=3 group=(splits=66 reductions=[1] kept=[1] partials=66 results=1024
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
 #include <fusebuild/kernel.cuh>
 
@@ -8,7 +8,7 @@ using Index = int32_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_dbe032abaa7fb789(
+reduction_finish_c2a75323613a93ba(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -23,9 +23,9 @@ reduction_finish_dbe032abaa7fb789(
   fb::let_next_kernel_start();  // it waits for the end of this one
   constexpr int kBlockX = 8;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
-  constexpr int kAhead = 4;  // partial results that a thread loads before it combines the first
+  constexpr int kAhead = 3;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int64_t splits = 99;  // partial results of each, combined in a fixed order
+  const int64_t splits = 66;  // partial results of each, combined in a fixed order
   const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
   const Index kept = Index(fb::block_x()) * kBlockX + x;
   const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
@@ -75,4 +75,4 @@ reduction_finish_dbe032abaa7fb789(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_dbe032abaa7fb789)
+FUSEBUILD_ENTRY(reduction_finish_c2a75323613a93ba)

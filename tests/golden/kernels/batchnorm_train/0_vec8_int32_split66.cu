@@ -1,16 +1,16 @@
-// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split99
+// batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split66
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: block_x=32 block_y=8 unroll=4 splits=99
+// schedule: block_x=32 block_y=8 unroll=8 splits=66
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kBlockX = 32, kBlockY = 8;  // threads side by side, threads that share columns
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 4;  // rows in flight per thread
-constexpr int kSplits = 99;  // blocks that take a column's rows in turns; reduction_finish combines them in order
+constexpr int kUnroll = 8;  // rows in flight per thread
+constexpr int kSplits = 66;  // blocks that take a column's rows in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kBlockX * kBlockY, 2)
-reduction_outer_f73d891a9c012060(
+reduction_outer_df75dd9e51554458(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -62,4 +62,4 @@ reduction_outer_f73d891a9c012060(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_f73d891a9c012060)
+FUSEBUILD_ENTRY(reduction_outer_df75dd9e51554458)
