@@ -43,7 +43,7 @@ NARROWEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishGroup:
-    """Reductions that keep the same axes, and how their results are expected to be many.
+    """Reductions that keep the same axes, and how many results they are expected to have.
 
     It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
     ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the

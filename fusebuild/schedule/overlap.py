@@ -34,7 +34,7 @@ COMING_AND_GOING = frozenset({"pointwise", "transpose"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """What runs around a segment: whether it ``follows`` a kernel, and whether one follows that may ``start early``."""
+    """What runs around a segment: whether it ``follows`` a kernel, and whether the kernel after it may start early."""
 
     follows: bool = False
     starts_next_early: bool = False

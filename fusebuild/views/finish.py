@@ -29,7 +29,8 @@ class Finish:
     it is loaded by ``loads``, at the coordinates that ``setup`` finds, and the ``stores`` come after it.
 
     Where it goes over ``outers``, the sweep combines those of one index of them, its lines ``row`` are what is loaded
-    before that and ``merged`` what follows. ``sizes`` are the expressions that the template names.
+    before that and ``merged`` what follows. A thread's partial results begin at ``start``, ``stride`` results apart.
+    ``names`` are the outputs that it writes, ``sizes`` the expressions that the template names.
     """
 
     part: FinishPart
