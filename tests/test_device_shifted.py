@@ -42,3 +42,14 @@ def test_windows_of_a_row_begin_anywhere(dtype: str, columns: int, misaligned: i
     first = torch.arange(places)[:, None] - (width - 1) + torch.arange(width)
     assert torch.equal(beside, row[first.clamp(0, columns - 1)])
     assert torch.equal(around, row[(torch.arange(columns)[:, None] + torch.arange(width)) % columns])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 17, 33, 300])
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_vectors_and_edges_are_a_whole_row_and_nothing_else(dtype: str, columns: int) -> None:
+    for first in range(2 * WIDTHS[dtype]):
+        x = sample(DTYPES[dtype], first + columns)
+        out = torch.zeros_like(x)
+        library("shifted").run(f"copy_edges_{dtype}", (-(-columns // 32),), (32,), x, out, first, columns)
+        assert torch.equal(out[first:], x[first:])
+        assert not out[:first].any()

@@ -35,10 +35,10 @@ SANITIZED = [
                    "rope", "scale_bias_relu", "softmax", "sum_squares", "transpose_add")),
     *(ROOT / "tests" / "fusions" / f"{name}.yaml"
       for name in ("batches_cluster", "batches_inner", "batches_outer", "batches_persistent", "batches_split",
-                   "both_ways", "broadcast_patterns", "cluster_levels", "cluster_softmax", "index_edges",
+                   "both_ways", "broadcast_patterns", "cluster_levels", "cluster_softmax", "edged_rows", "index_edges",
                    "index_in_place", "indexing", "indexing_rows", "inner_outer_shared", "layouts", "marks",
                    "moments_split", "ordered_ranks", "permutations", "persistent_flags", "persistent_levels",
-                   "persistent_strided", "random_numbers", "rows_walked", "views")),
+                   "persistent_strided", "random_numbers", "resident_rows", "rows_walked", "views")),
 ]  # fmt: skip
 LIMIT = 300_000
 

@@ -36,6 +36,14 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
+from fusebuild.schedule.resident import (
+    EDGED_ROW_BYTES,
+    RESIDENT_ROW_BYTES,
+    LongRows,
+    ResidentHeuristics,
+    decide_rows,
+    shared_by_rows,
+)
 from fusebuild.schedule.rows import (
     MAX_THREADS,
     WARP,
@@ -186,14 +194,14 @@ class InnerPersistentScheduler:
             task=task, target=target, domain=domain, columns=columns, size=hint(columns, sizes),
             cached=cached_inputs(task, domain), kept=tuple(kept_values(task, domain)), sizes=sizes, tuned=tuned,
         )  # fmt: skip
-        cluster = planner.cluster(vec, vector)
-        variants = [*planner.few_rows(vec, vector), *cluster]
+        resident, cluster = planner.resident(vec, vector), planner.cluster(vec, vector)
+        variants = [*planner.few_rows(vec, vector), *resident, *cluster]
         if vec > 1 and planner.size > SHORT_ROW:
             variants.append(replace(planner, size=SHORT_ROW).registers(vec, vector, way="short"))
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            variants.append(planner.registers(vec, guard, way="shifted"))
+            variants += planner.edged(vec, guard) or (planner.registers(vec, guard, way="shifted"),)
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -410,6 +418,55 @@ class _Planner:
         message = f"{blocks} do not hold a row of {size} elements, or their partial results do not fit"
         require(self._holds(choice, size, vec, most), "cluster", message)
 
+    def resident(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """Very long rows in blocks that stay with what all rows share: one variant, or none where they share nothing,
+        where the recipe tells of no such rows, or where there is no room for them. Costly values are kept elsewhere."""
+        least: Formula = ("le", RESIDENT_ROW_BYTES, product([self._bytes_per_element, self.columns]))
+        rows = self._long_rows(vec, RESIDENT_ROW_BYTES - 1, has_edges=False)
+        if rows is None or not rows.resident_bytes or self.kept:
+            return ()
+        return self._by_rows("resident", rows, (*guard, least))
+
+    def edged(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """Rows of any length by whole aligned vectors and elements beside them: one variant, or none as above. Where
+        the first case's rows are not odd, those that are are others, and may be longer."""
+        rows = self._long_rows(vec, EDGED_ROW_BYTES, has_edges=True)
+        if rows is None:
+            return ()
+        longer = self._by_rows("edged", replace(rows, size=2 * rows.size), guard) if rows.size % vec == 0 else ()
+        return longer or self._by_rows("edged", rows, guard)
+
+    def _long_rows(self, vec: int, beyond: int, *, has_edges: bool) -> LongRows | None:
+        """Rows of more than so many bytes that the recipe tells of; None where there are none that can be walked."""
+        shared = shared_by_rows(self.task, self.domain, has_edges=has_edges)
+        vector_bytes = _vector_bytes(self.task, self.cached, vec)
+        if shared is None or not vector_bytes or vec == 1:
+            return None
+        size = _long_row(self.task, self.columns, self.sizes, beyond // self._bytes_per_element)
+        if size is None:
+            return None
+        return LongRows(
+            target=self.target,
+            size=size,
+            has_edges=has_edges,
+            vec=vec,
+            vector_bytes=vector_bytes,
+            resident_bytes=vec * sum(self.task.fusion.value(fid).dtype.bytes for fid in shared),
+            reductions=len(reductions(self.task)),
+        )
+
+    def _by_rows(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        way = f"{name}_vec{rows.vec}_int32"
+        resident = shared_by_rows(self.task, self.domain, has_edges=rows.has_edges) or ()
+        decided = decide_rows(way, rows, self.tuned, cached=self.cached, resident=resident)
+        if decided is None:
+            return ()
+        heuristics, choice = decided
+        per_row, cluster = choice.threads_per_row, choice.cluster
+        fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
+        full_name, shared_bytes = f"{name}{cluster}_vec{rows.vec}_int32", rows.shared_bytes(per_row, cluster)
+        return (self._variant(way, full_name, (*guard, fits), rows.vec, "int32_t", heuristics, choice, shared_bytes),)
+
     def _lasts(self, threads: RowThreads, columns: int) -> bool:
         """Whether two blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
         size = {fid: self.task.fusion.value(fid).dtype.bytes for fid in (*self.cached, *self.kept)}
@@ -453,14 +510,14 @@ class _Planner:
         guard: Sequence[Formula],
         vec: int,
         index: str,
-        heuristics: PersistentHeuristics,
+        heuristics: PersistentHeuristics | ResidentHeuristics,
         choice: RowChoice,
         shared_bytes: Formula = 0,
         *,
         shifted: bool = False,
     ) -> VariantSpec:
         kernel = KernelSpec(
-            template="inner_persistent",
+            template="inner_resident" if isinstance(heuristics, ResidentHeuristics) else "inner_persistent",
             task=self.task,
             domain=self.domain,
             parameters=kernel_parameters(self.task, self.domain),

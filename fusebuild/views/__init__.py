@@ -15,6 +15,7 @@ from fusebuild.views.kernel_view import KernelView
 from fusebuild.views.outer import reduction_outer
 from fusebuild.views.pointwise import pointwise
 from fusebuild.views.pointwise_rows import pointwise_rows
+from fusebuild.views.resident import inner_resident
 from fusebuild.views.scan import scan, scan_outer
 from fusebuild.views.transpose import transpose
 
@@ -23,6 +24,7 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "pointwise_rows": pointwise_rows,
     "transpose": transpose,
     "inner_persistent": inner_persistent,
+    "inner_resident": inner_resident,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,

@@ -63,8 +63,8 @@ class Lifetime:
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
     ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
-    shortest; ``next_rows`` loads what the next rows need; ``finishes`` are those of :mod:`fusebuild.views.finish`;
-    ``block`` is :func:`walking_block`."""
+    shortest; ``next_rows`` loads what the next rows need; ``edges`` are a sweep's lines for an element beside its
+    vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`."""
 
     template: str
     index: str
@@ -82,6 +82,7 @@ class KernelView:
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
     finishes: tuple[object, ...] = ()
+    edges: tuple[Lines, ...] = ()
     shifted: bool = False
 
 

@@ -33,6 +33,18 @@ FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns
   if (col >= 0) store(around + col * N, load_around<N>(in, col, columns));
 }
 
+// Copies a row whose first element is element `first` of a tensor, one vector or element beside them a
+// thread.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_edges(const T* in, T* out, int64_t first, int64_t columns) {
+  const Edges<N> edges(first, columns);
+  const int64_t thread = block_x() * 32 + thread_x(), col = edges.before + thread * N;
+  if (col + N <= columns) store(out + first + col, load<N>(in + first + col));
+  if (thread >= edges.count()) return;
+  const int64_t edge = edges.column(thread);
+  out[first + edge] = in[first + edge];
+}
+
 #define KERNELS(name, T, N)                                                                              \
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   copy_row_##name(const T* __restrict__ in, T* __restrict__ out, int64_t m, int64_t n) {                 \
@@ -46,7 +58,12 @@ FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns
   windows_##name(const T* __restrict__ in, T* __restrict__ b, T* __restrict__ a, int64_t n) {            \
     windows<N>(in, b, a, n);                                                                             \
   }                                                                                                      \
-  FUSEBUILD_ENTRY(windows_##name)
+  FUSEBUILD_ENTRY(windows_##name)                                                                        \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  copy_edges_##name(const T* __restrict__ in, T* __restrict__ out, int64_t first, int64_t n) {           \
+    copy_edges<N>(in, out, first, n);                                                                    \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(copy_edges_##name)
 
 KERNELS(bool, bool, 8)
 KERNELS(half, __half, 8)

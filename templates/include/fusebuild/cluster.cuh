@@ -63,6 +63,13 @@ FUSEBUILD_DEVICE ClusterPhase join_cluster() {
   return ClusterPhase{};
 }
 
+// Waits until all blocks of the cluster have started. The first reduction does so where nobody did before; a
+// kernel that reduces in a loop calls this ahead of it.
+FUSEBUILD_DEVICE void meet_cluster(ClusterPhase& phase) {
+  if (!phase.has_met) wait_cluster();
+  phase.has_met = true;
+}
+
 template <typename T>
 constexpr int kWordsOf = (sizeof(T) + 3) / 4;
 
@@ -147,8 +154,7 @@ FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulat
   constexpr int kBytes = buffer_bytes(kValuesAtOnce * Layout::kBytesPerValue);
   auto& storage = cluster_buffers<kBytes>();
   reduce_lanes<kWarpThreads, 1>(accumulators...);
-  if (!phase.has_met) wait_cluster();
-  phase.has_met = true;
+  meet_cluster(phase);
   const int lane = thread_x() % kWarpThreads;
   const int slot = cluster_rank<kCluster>() * kWarps + thread_x() / kWarpThreads;
   FUSEBUILD_UNROLL

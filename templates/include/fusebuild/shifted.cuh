@@ -73,6 +73,28 @@ FUSEBUILD_DEVICE void store_up_to(T* address, const Vec<T, N>& values, Index wri
   store_inside(address, values, inside_of<N>(Index(0), writable));
 }
 
+// What a row has beside its whole aligned vectors of N elements: a few elements `before` the first one, and a
+// few `after` the last one. A row that reaches no vector has nothing but elements before it.
+template <int N>
+struct Edges {
+  int before, after;
+  int64_t columns;
+
+  // Of the row of so many `columns` that begins at element `first` of a tensor.
+  FUSEBUILD_DEVICE Edges(int64_t first, int64_t columns) : columns(columns) {
+    const int misses = static_cast<int>(-first & (N - 1));
+    before = misses < columns ? misses : static_cast<int>(columns);
+    after = static_cast<int>((columns - before) & (N - 1));
+  }
+
+  FUSEBUILD_DEVICE int count() const { return before + after; }
+
+  // The column of edge element `number`, which is less than count().
+  FUSEBUILD_DEVICE int64_t column(int number) const {
+    return number < before ? number : columns - count() + number;
+  }
+};
+
 // Each register gets what the one `kStep` above it has, or keeps its own.
 template <int kStep, int kCount>
 FUSEBUILD_DEVICE void move_down(uint32_t (&registers)[kCount], bool moves) {
@@ -111,6 +133,15 @@ FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec
   memcpy(packed.words, registers, sizeof(packed.words));
   values = unpack(packed);
   return true;
+}
+
+// N elements from `address`, one by one.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_elements(const T* address) {
+  Vec<T, N> values;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) values[k] = address[k];
+  return values;
 }
 
 // What the row `row` has at columns `col` + k, aligned or not; outside of the row, what it has nearest to

@@ -1,0 +1,282 @@
+"""Rows by whole aligned vectors, whatever their length, and rows in blocks that stay with what all rows share.
+
+A row of any length begins anywhere in an aligned vector. Whole vectors hold all of it but a few elements at both ends,
+its **edges**, and each of those is a thread's own: no vector is shared with the rows beside, and nothing is tested but
+where a row ends.
+
+Weights that every row reads again come from L2 as often as there are rows: with a bias, twice the bytes of the row
+itself; and where rows begin anywhere, they have to be cut out of unaligned words each time. A block that **walks** many
+rows does that once, into shared memory, each thread the columns that it owns in every row; rows whose numbers differ by
+a multiple of a vector's elements begin at the same place of one. Walking has its price: a multiprocessor that is slower
+than others has as many rows as they. Measured on an H200, it is worth that where rows have edges, and where they are so
+long that most blocks there can be, in a cluster, have to share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product as combinations
+from typing import Self
+
+from fusebuild.formula import Formula, product
+from fusebuild.ir import Task
+from fusebuild.schedule.choice import Tuned, decide, require, require_power_of_two
+from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.kernel import reductions, vector_fids
+from fusebuild.schedule.rows import (
+    MAX_THREADS,
+    WARP,
+    RowChoice,
+    RowThreads,
+    check_rows,
+    kept_axes,
+    next_power_of_two,
+    reduced_axes,
+)
+from fusebuild.schedule.shifted import flat_fids
+from fusebuild.target import Target
+
+RESIDENT_ROW_BYTES = 256 * 1024
+"""Bytes of a row's inputs from which blocks stay: shorter rows are faster without."""
+
+EDGED_ROW_BYTES = 2 * 1024
+"""Bytes of a row's inputs beyond which a row may have edges: in a shorter one they are too much of it."""
+
+BLOCK_THREADS = (128, 256, 512)
+"""Threads that may share what a block has of a row."""
+
+OTHER_REGISTERS = 32
+"""What a thread takes beside what it keeps of its row."""
+
+MOST_REGISTERS = 128
+"""Registers that a thread may be planned to fill."""
+
+THREAD_BYTES = 128
+"""Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
+
+WALKING_BYTES = 64
+"""The same for one of a block that walks rows on its own."""
+
+BYTES_IN_FLIGHT = 48 * 1024
+"""Bytes of rows that a multiprocessor shall have at a time."""
+
+FEW_BLOCKS = 2
+"""Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
+
+WAVES = 4
+"""Walkers for each one that runs at a time, where it costs little that each reads what stays: multiprocessors that are
+faster take more of them."""
+
+RESERVED_BYTES = 2048
+"""Shared memory that a block takes beside what stays and what its reductions exchange, the system's part of it too."""
+
+PARTIAL_BYTES = 8
+"""Bytes of a partial result at most."""
+
+CLUSTER_BUFFER_BYTES = 8 * 1024
+"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentHeuristics:
+    """A row is in the registers of a block of ``threads``, or of a ``cluster`` of several neighbouring ones: ``chunks``
+    vectors of inputs ``cached`` to a thread and, where rows have edges, an element beside them. So many ``walkers``
+    share the rows, or each row has blocks of its own where there are none. Inputs ``resident`` are the same for all
+    rows and stay in shared memory. A walker's next row is loaded ``ahead`` of the one at hand, or while that is
+    stored."""
+
+    threads: RowThreads
+    cluster: int
+    chunks: int
+    walkers: int
+    cached: tuple[int, ...]
+    resident: tuple[int, ...]
+    ahead: bool
+    has_edges: bool
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        walking = rows
+        if self.walkers:
+            walking = min(rows, self.walkers) if isinstance(rows, int) else ("min", rows, self.walkers)
+        return product([self.cluster, walking])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgedChoice(RowChoice):
+    """How a row lies over its ``cluster`` of blocks, or over its only one."""
+
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentChoice(EdgedChoice):
+    """The same where ``walkers`` share the rows, the next one of each loaded ``ahead`` or while one is stored."""
+
+    walkers: int
+    ahead: bool
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """There stay as many walkers for each one that runs at a time, and as many as vectors ask for."""
+        changed = super(ResidentChoice, self).stepped(knob, value)
+        if knob == "walkers":
+            return changed
+        blocks = self.walkers * self.cluster * changed.min_blocks // self.min_blocks
+        multiple = self.walkers & -self.walkers
+        return replace(changed, walkers=max(1, blocks // changed.cluster // multiple) * multiple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What each of ``cluster`` blocks of ``per_row`` threads has of a row, in ``bytes`` of what is kept of it.
+    ``blocks`` of them have room on a multiprocessor."""
+
+    cluster: int
+    per_row: int
+    bytes: int
+    blocks: int
+
+    def preference(self) -> tuple[int, ...]:
+        """Less for shares that are better: several blocks on a multiprocessor, enough bytes for it, then few blocks to
+        wait for and few threads."""
+        has_too_few = self.blocks * self.bytes < BYTES_IN_FLIGHT
+        return self.blocks < FEW_BLOCKS, has_too_few, self.cluster, self.per_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongRows:
+    """Rows of ``size`` elements on ``target``, with edges or without. Of what is kept of each row, a vector of ``vec``
+    elements takes ``vector_bytes``, of what stays ``resident_bytes``. So many ``reductions`` exchange partial
+    results."""
+
+    target: Target
+    size: int
+    has_edges: bool
+    vec: int
+    vector_bytes: int
+    resident_bytes: int
+    reductions: int
+
+    def chunks(self, per_row: int, cluster: int) -> int:
+        """Vectors of a row that each thread has."""
+        vectors = self.size // self.vec if self.has_edges else -(-self.size // self.vec)
+        return max(1, -(-vectors // (cluster * per_row)))
+
+    def held(self, per_row: int, cluster: int) -> int:
+        """Elements of the longest row that all threads hold together."""
+        beside = self.vec - 1 if self.has_edges else 0
+        return cluster * per_row * self.chunks(per_row, cluster) * self.vec + beside
+
+    def shared_bytes(self, per_row: int, cluster: int) -> int:
+        """What stays in shared memory."""
+        return per_row * self.chunks(per_row, cluster) * self.resident_bytes
+
+    def reserved_bytes(self, per_row: int, cluster: int) -> int:
+        """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
+        slots = cluster * -(-per_row // WARP)
+        return RESERVED_BYTES + 2 * self.reductions * next_power_of_two(PARTIAL_BYTES * slots)
+
+    def registers(self, per_row: int, cluster: int, *, ahead: bool = False) -> int:
+        """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
+        words = self.chunks(per_row, cluster) * self.vector_bytes // 4
+        return OTHER_REGISTERS + (2 * words if ahead else words)
+
+    def blocks(self, per_row: int, cluster: int) -> int:
+        """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
+        walks = self.resident_bytes > 0 and cluster == 1
+        if self.chunks(per_row, cluster) * self.vector_bytes > (WALKING_BYTES if walks else THREAD_BYTES):
+            return 0
+        registers = -(-self.registers(per_row, cluster) // 8) * 8
+        shared = self.shared_bytes(per_row, cluster) + self.reserved_bytes(per_row, cluster)
+        by_threads = self.target.threads_per_multiprocessor // per_row
+        return min(self.target.registers // (registers * per_row), by_threads, self.target.shared_bytes // shared)
+
+    def exchanges(self, per_row: int, cluster: int) -> bool:
+        """Whether the partial results of each reduction, one of each warp of a cluster, have room where they meet."""
+        return cluster == 1 or PARTIAL_BYTES * cluster * per_row // WARP <= CLUSTER_BUFFER_BYTES
+
+    def shares(self) -> Iterator[Share]:
+        """What blocks may have: of rows without edges, which are very long, two or one of the largest on a
+        multiprocessor."""
+        clusters = [1 << power for power in range(self.target.cluster.bit_length())]
+        shapes = combinations(clusters, BLOCK_THREADS) if self.has_edges else [(clusters[-1], BLOCK_THREADS[-1])]
+        for cluster, per_row in shapes:
+            blocks = self.blocks(per_row, cluster)
+            if blocks and self.exchanges(per_row, cluster):
+                kept = per_row * self.chunks(per_row, cluster) * self.vector_bytes
+                most = blocks if self.has_edges else FEW_BLOCKS
+                yield Share(cluster=cluster, per_row=per_row, bytes=kept, blocks=min(blocks, most))
+
+    def walkers(self, share: Share) -> int:
+        """How many share the rows: so many as run at a time, or some times as many. Of those without edges one less
+        where each multiprocessor has a single block (measured: 0.945 of a copy's bandwidth with 14 clusters on an H200,
+        0.905 with the 15 that fit)."""
+        fitting = self.target.clusters(share.cluster, share.blocks)
+        if not self.has_edges:
+            return max(1, fitting - 1 if share.blocks == 1 else fitting)
+        waves = WAVES if self.resident_bytes <= self.vector_bytes else 1
+        return waves * max(1, fitting // self.vec) * self.vec
+
+
+def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
+    """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
+    inner, kept = len(domain.axes) - 1, {*kept_axes(domain)}
+    outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
+    combines = any(task.fusion.exprs[index].combine for index in reductions(task))
+    if reduced_axes(domain) != (inner,) or not kept or not outputs or combines or domain.sources:
+        return None
+    vectors = [fid for fid in vector_fids(domain, inner) if inner in domain.accesses[fid].axes]
+    shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
+    is_aligned = {*vectors} == {*shared, *flat_fids(domain)}
+    return shared if is_aligned or not has_edges else None
+
+
+def decide_rows(
+    way: str, rows: LongRows, tuned: Tuned, *, cached: tuple[int, ...], resident: tuple[int, ...]
+) -> tuple[ResidentHeuristics, EdgedChoice] | None:
+    """How blocks take ``rows``, and walk them where inputs are ``resident``; None where they have no room for them.
+    Raises :class:`KnobError` for a ``tuned`` choice that no kernel can be made with."""
+    share = min(rows.shares(), key=Share.preference, default=None)
+    if share is None:
+        return None
+    proposal = EdgedChoice(
+        threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
+    )
+    if resident:
+        proposal = ResidentChoice(
+            **proposal.knobs, walkers=rows.walkers(share), ahead=not rows.has_edges and share.blocks == 1
+        )
+    choice = decide(way, proposal, tuned, partial(_check, rows=rows))
+    heuristics = ResidentHeuristics(
+        threads=choice.threads,
+        cluster=choice.cluster,
+        chunks=rows.chunks(choice.threads_per_row, choice.cluster),
+        walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
+        cached=cached,
+        resident=resident,
+        ahead=isinstance(choice, ResidentChoice) and choice.ahead,
+        has_edges=rows.has_edges,
+    )
+    return heuristics, choice
+
+
+def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
+    check_rows(choice, rows.target, most_rows=1)
+    per_row, cluster = choice.threads_per_row, choice.cluster
+    require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+    require_power_of_two(choice, "cluster", 1, rows.target.cluster)
+    require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
+    ahead = isinstance(choice, ResidentChoice) and choice.ahead
+    registers = rows.registers(per_row, cluster, ahead=ahead)
+    message = f"a thread would keep {rows.chunks(per_row, cluster)} vectors of a row in {registers} registers"
+    require(registers <= min(MOST_REGISTERS, rows.target.registers // per_row), "threads_per_row", message)
+    if not isinstance(choice, ResidentChoice):
+        return
+    needed = rows.shared_bytes(per_row, cluster) + rows.reserved_bytes(per_row, cluster)
+    message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
+    require(needed <= rows.target.shared_bytes, "cluster", message)
+    if rows.has_edges:
+        message = f"it is {choice.walkers}, but rows {rows.vec} apart begin at the same place of a vector"
+        require(choice.walkers % rows.vec == 0, "walkers", message)

@@ -1,0 +1,182 @@
+"""The view of rows in blocks that stay, where what all rows share stays with them.
+
+:mod:`fusebuild.schedule.resident` says why. A thread owns the same columns in every row, so what stays of them is its
+own: no barrier is needed before it reads from shared memory what it has put there itself.
+
+Where rows have any length, a thread's vectors begin at the first column that lies aligned, and hold whole rows but for
+a few elements before the first vector and after the last one. Each of these is a thread's own, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fusebuild.body import Body, Group
+from fusebuild.schedule.kernel import KernelSpec, reductions
+from fusebuild.schedule.resident import ResidentHeuristics
+from fusebuild.schedule.rows import levels
+from fusebuild.views.inner import Rows, row_element, row_epilogue, row_results, row_setup, row_sweep, rows_of
+from fusebuild.views.kernel_view import (
+    KernelView,
+    Lifetime,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    is_vector,
+    join,
+    make_view,
+)
+from fusebuild.views.lambdas import combined, folded
+
+VECTOR = "start + c * kStep"
+"""The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
+PLACE = "c * kThreadsPerRow"
+"""Where a vector of what stays is among the places of its thread."""
+
+
+def inner_resident(spec: KernelSpec) -> KernelView:
+    walk = _walk(spec)
+    rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
+    level = levels(spec.task)
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    indices = reductions(spec.task)
+    parts: list[tuple[Sweep, Lines]] = []
+    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
+        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
+        parts.append(walk.reducing(own, row_epilogue(rows, folded(spec.task, own), level, at)))
+    parts.append(walk.storing(wide))
+    setup, bases = row_setup(rows, outputs, level, walk.there)
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
+        lifetimes=(walk.stays(),), next_rows=walk.next_row(),
+        epilogue=Sweep(
+            stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
+            arrays=walk.arrays("c", "e") if walk.heuristics.ahead else (),
+        ),
+        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+    )  # fmt: skip
+
+
+def _walk(spec: KernelSpec) -> _Walk:
+    assert isinstance(spec.heuristics, ResidentHeuristics)
+    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), spec.task.outputs)
+    edge = Group(name="edge", axes=rows.column.axes)
+    at_edge = replace(rows, body=Body(replace(spec, vec=1)), column=edge)
+    return _Walk(heuristics=spec.heuristics, rows=rows, edge=at_edge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """One kernel's walk over ``rows``; ``edge`` are the same for one element of a row."""
+
+    heuristics: ResidentHeuristics
+    rows: Rows
+    edge: Rows
+
+    @property
+    def there(self) -> tuple[int, ...]:
+        """Inputs that are there when a row begins."""
+        return (*self.heuristics.cached, *self.heuristics.resident)
+
+    def reducing(self, indices: Sequence[int], results: Lines) -> tuple[Sweep, Lines]:
+        """The sweep of the reductions at ``indices``, which the row's ``results`` follow from."""
+        body = self.rows.body
+        own = accumulate(body, indices)
+        arguments = accumulators(body, indices)
+        call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
+        if self.heuristics.cluster > 1:
+            call = f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
+        sweep, edge = self._sweep(combined(body, indices))
+        sweep = join(sweep, replace(own, results=(*own.results, *results)), Sweep(reduce=call))
+        return sweep, (*edge, *own.accumulate)
+
+    def storing(self, outputs: Sequence[int]) -> tuple[Sweep, Lines]:
+        """The sweep that stores ``outputs``, which change along the row."""
+        body = self.rows.body
+        vectors = [fid for fid in outputs if is_vector(body, fid)]
+        value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+        sweep, edge = self._sweep(outputs)
+        stores = Sweep(
+            vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in vectors),
+            element=tuple(
+                f"o{fid}[k] = {value[fid]};" if fid in vectors else f"{row_element(self.rows, fid)} = {value[fid]};"
+                for fid in outputs
+            ),
+            stores=tuple(f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors),
+        )
+        at_edge = tuple(f"{row_element(self.edge, fid)} = {value[fid]};" for fid in outputs)
+        return join(sweep, stores), (*edge, *at_edge)
+
+    def _sweep(self, targets: Sequence[int]) -> tuple[Sweep, Lines]:
+        """One sweep over a thread's vectors that computes ``targets``, and the lines for its element beside them."""
+        known = self.rows.of_rows
+        sweep = row_sweep(self.rows, targets, known, self._vector, "v{0}[k]")
+        edge = row_sweep(self.edge, targets, known, self._element, "e{0}")
+        return sweep, (*edge.loads, *edge.vector, *edge.element)
+
+    def _vector(self, fid: int) -> Lines:
+        source = f"fb::load<kVec>(r{fid} + {VECTOR})"
+        if fid in self.heuristics.cached:
+            source = f"fb::unpack(c{fid}[c])"
+        elif fid in self.heuristics.resident:
+            source = f"fb::unpack(h{fid}[{PLACE}])"
+        return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = {source};",)
+
+    def _element(self, fid: int) -> Lines:
+        if fid in self.there:
+            return ()
+        return (f"const {self.edge.body.c_type(fid)} e{fid} = {row_element(self.edge, fid)};",)
+
+    def stays(self) -> Lifetime:
+        """What stays with a block as long as it lives."""
+        fids = self.heuristics.resident
+        load = "fb::pack(fb::load_elements<kVec>({}))" if self.heuristics.has_edges else "fb::load_packed<kVec>({})"
+        return Lifetime(
+            arrays=(*self._places(), *(self._edges("e", fids) if self.heuristics.has_edges else ())),
+            steady=Sweep(
+                loads=tuple(f"h{fid}[{PLACE}] = {load.format(f'T{fid} + {VECTOR}')};" for fid in fids),
+                element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
+            ),
+        )
+
+    def _places(self) -> Lines:
+        """Declarations of a thread's places in shared memory for what stays, the widest first: so each is aligned."""
+        body = self.rows.body
+        lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
+        for fid in sorted(self.heuristics.resident, key=lambda fid: -body.value(fid).dtype.bytes):
+            packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
+            lines.append(f"{packed}* const h{fid} = reinterpret_cast<{packed}*>({end}) + lane;")
+            end = f"h{fid} - lane + kChunks * kThreadsPerRow"
+        return tuple(lines)
+
+    def arrays(self, vectors: str, elements: str) -> Lines:
+        """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""
+        body, cached = self.rows.body, self.heuristics.cached
+        declared = tuple(f"fb::Packed<{body.c_type(fid)}, kVec> {vectors}{fid}[kChunks];" for fid in cached)
+        return (*declared, *(self._edges(elements, cached) if self.heuristics.has_edges else ()))
+
+    def _edges(self, name: str, fids: Sequence[int]) -> Lines:
+        body = self.rows.body
+        return tuple(f"{body.c_type(fid)} {name}{fid}{{}};" for fid in fids)
+
+    def next_row(self) -> Sweep:
+        """What loads the next row, or the only one, and makes it the row at hand where it was loaded ahead of that."""
+        body, ahead, fids = self.rows.body, self.heuristics.ahead, self.heuristics.cached
+        vectors, elements = ("q", "f") if ahead else ("c", "e")
+        name = "next" if self.heuristics.walkers else "row"
+        row = Group(name=name, axes=self.rows.row.axes, index="int64_t")
+        bases = [(fid, body.base(fid, [row], self.rows.column.axes)) for fid in fids]
+        return Sweep(
+            arrays=self.arrays(vectors, elements),
+            row=(
+                *body.coordinates(row, body.needs_coordinates(fids, row)),
+                *(f"const {body.c_type(fid)}* {name}{fid} = T{fid} + {base};" for fid, base in bases),
+            ),
+            loads=tuple(f"{vectors}{fid}[c] = fb::load_packed<kVec>({name}{fid} + {VECTOR});" for fid in fids),
+            element=tuple(f"{elements}{fid} = {name}{fid}[edge];" for fid in fids),
+            accumulate=tuple(f"c{fid}[c] = q{fid}[c];" for fid in fids) if ahead else (),
+            merged=tuple(f"e{fid} = f{fid};" for fid in fids) if ahead and self.heuristics.has_edges else (),
+        )
