@@ -74,10 +74,11 @@ def test_few_elements_of_known_size_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "per_row", "chunks"), [(1001, 32, 4), (5003, 256, 3), (8191, 512, 3), (50257, 1024, 7), (8192, 512, 4)]
+    ("columns", "per_row", "chunks"), [(1001, 32, 4), (50257, 1024, 7)]
 )
 def test_a_row_of_the_first_case_has_room_however_it_is_shifted(columns: int, per_row: int, chunks: int) -> None:
-    found = {variant.name: variant for variant in variants("inner_persistent", softmax("M, N"), M=64, N=columns)}
+    own = BY_NAME["inner_persistent"].schedule(softmax("M, N"), TARGETS["sm_80"], {"M": 64, "N": columns})
+    found = {variant.name: variant for variant in own}
     variant = found["shifted_vec8_int32"]
     heuristics = variant.launches[0].kernel.heuristics
     assert isinstance(heuristics, PersistentHeuristics)

@@ -23,8 +23,8 @@ LIMIT = 300_000
 FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
 SIZED = re.compile(
-    r"^(?:(?!cluster\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
-    r"(?=registers|staged|cluster|shared|shifted|reread|rows|scratch|vec|scalar)"
+    r"^(?:(?!(?:cluster|resident|edged)\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
+    r"(?=registers|staged|cluster|resident|edged|shared|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
 
@@ -35,7 +35,7 @@ Kind = tuple[str, str]
 def kind_of(segment: PlanSegment, variant: Variant) -> Kind:
     templates = dict.fromkeys(launch.kernel.rsplit("_", 1)[0] for launch in variant.launches)
     name = SIZED.sub("", variant.name, count=1)
-    name = re.sub(r"(vec|cluster|split)(\d+)", lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
+    name = re.sub(r"(vec|cluster|resident|edged|split)(\d+)", lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
     return segment.scheduler, " ".join([*templates, name])
 
 
@@ -77,6 +77,7 @@ def test_names_say_the_kind() -> None:
     assert of("registers_vec8_int32") == of("N768_registers_vec4_int32") == "registers_vecN_int32"
     assert of("M3_N48_registers_vec1_int32") == "registers_vec1_int32"
     assert of("cluster4_vec8_int32") == of("N65536_cluster8_vec8_int32") == "clusterN_vecN_int32"
+    assert of("edged1_vec8_int32") == of("N5003_edged1_vec4_int32") == "edged1_vecN_int32"
     assert of("scalar_int64_split16") == "scalar_int64_splitN"
 
 
@@ -92,7 +93,8 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: tuple[set[Kind], set
     ways = ("few_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32", "registers_vec1_int32",
             "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32", "shared_vec1_int32",
             "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
-    assert rows == {"sized", *(f"inner_persistent {way}" for way in ways)}
+    walked = ("residentN_vecN_int32", "edged1_vecN_int32", "edgedN_vecN_int32")
+    assert rows == {"sized", *(f"inner_persistent {way}" for way in ways), *(f"inner_resident {way}" for way in walked)}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
     assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",
                     "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip

@@ -452,6 +452,7 @@ class _Planner:
             vec=vec,
             vector_bytes=vector_bytes,
             resident_bytes=vec * sum(self.task.fusion.value(fid).dtype.bytes for fid in shared),
+            tensor_bytes=_vector_bytes(self.task, vector_fids(self.domain, len(self.domain.axes) - 1), vec),
             reductions=len(reductions(self.task)),
         )
 

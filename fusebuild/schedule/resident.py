@@ -48,7 +48,7 @@ BLOCK_THREADS = (128, 256, 512)
 """Threads that may share what a block has of a row."""
 
 OTHER_REGISTERS = 32
-"""What a thread takes beside what it keeps of its row."""
+"""What a thread takes beside what it keeps of its row, at least: else twice what a vector of each tensor takes."""
 
 MOST_REGISTERS = 128
 """Registers that a thread may be planned to fill."""
@@ -56,8 +56,8 @@ MOST_REGISTERS = 128
 THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
 
-WALKING_BYTES = 64
-"""The same for one of a block that walks rows on its own."""
+WALKING_CHUNKS = 4
+"""Vectors of a row that one of a block that walks rows on its own has, at most."""
 
 BYTES_IN_FLIGHT = 48 * 1024
 """Bytes of rows that a multiprocessor shall have at a time."""
@@ -148,8 +148,8 @@ class Share:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongRows:
     """Rows of ``size`` elements on ``target``, with edges or without. Of what is kept of each row, a vector of ``vec``
-    elements takes ``vector_bytes``, of what stays ``resident_bytes``. So many ``reductions`` exchange partial
-    results."""
+    elements takes ``vector_bytes``, of what stays ``resident_bytes``, of all tensors ``tensor_bytes``. So many
+    ``reductions`` exchange partial results."""
 
     target: Target
     size: int
@@ -157,6 +157,7 @@ class LongRows:
     vec: int
     vector_bytes: int
     resident_bytes: int
+    tensor_bytes: int
     reductions: int
 
     def chunks(self, per_row: int, cluster: int) -> int:
@@ -181,12 +182,13 @@ class LongRows:
     def registers(self, per_row: int, cluster: int, *, ahead: bool = False) -> int:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes // 4
-        return OTHER_REGISTERS + (2 * words if ahead else words)
+        others = max(OTHER_REGISTERS, 2 * self.tensor_bytes // 4)
+        return others + (2 * words if ahead else words)
 
     def blocks(self, per_row: int, cluster: int) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        walks = self.resident_bytes > 0 and cluster == 1
-        if self.chunks(per_row, cluster) * self.vector_bytes > (WALKING_BYTES if walks else THREAD_BYTES):
+        chunks, walks_alone = self.chunks(per_row, cluster), self.resident_bytes > 0 and cluster == 1
+        if chunks * self.vector_bytes > THREAD_BYTES or (walks_alone and chunks > WALKING_CHUNKS):
             return 0
         registers = -(-self.registers(per_row, cluster) // 8) * 8
         shared = self.shared_bytes(per_row, cluster) + self.reserved_bytes(per_row, cluster)
@@ -263,9 +265,9 @@ def decide_rows(
 
 
 def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
-    check_rows(choice, rows.target, most_rows=1)
     per_row, cluster = choice.threads_per_row, choice.cluster
     require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+    check_rows(choice, rows.target, most_rows=1)
     require_power_of_two(choice, "cluster", 1, rows.target.cluster)
     require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
     ahead = isinstance(choice, ResidentChoice) and choice.ahead
