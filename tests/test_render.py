@@ -31,7 +31,7 @@ SHOWN = {
     "sum_squares": ("vec8_int32_split528", "shifted_vec8_int32_split528"),
     "adaln_backward": ("registers_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
-    "softmax": ("registers_vec8_int32", "shifted_vec8_int32"),
+    "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
     "batchnorm_train": ("vec8_int32_split66",),
     "scale_bias_relu": ("rows_vec8_int32",),
@@ -49,6 +49,9 @@ SHOWN_FUSIONS = {
     "batches_outer": ("0_vec2_int32_split64",),
     "batches_cluster": ("0_cluster4_vec8_int32",),
     "inner_outer_finishes": ("0_registers_vec4_int32_finish",),  # groups that share out blocks
+    "edged_rows": ("0_edged1_vec8_int32",),
+    "resident_rows": ("0_resident8_vec8_int32",),
+    "odd_lambdas": ("0_shifted_vec4_int32",),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""

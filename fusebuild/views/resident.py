@@ -146,10 +146,11 @@ class _Walk:
         """Declarations of a thread's places in shared memory for what stays, the widest first: so each is aligned."""
         body = self.rows.body
         lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
+        lane = "lane" if self.heuristics.cluster > 1 else "thread"
         for fid in sorted(self.heuristics.resident, key=lambda fid: -body.value(fid).dtype.bytes):
             packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
-            lines.append(f"{packed}* const h{fid} = reinterpret_cast<{packed}*>({end}) + lane;")
-            end = f"h{fid} - lane + kChunks * kThreadsPerRow"
+            lines.append(f"{packed}* const h{fid} = reinterpret_cast<{packed}*>({end}) + {lane};")
+            end = f"h{fid} - {lane} + kChunks * kThreadsPerRow"
         return tuple(lines)
 
     def arrays(self, vectors: str, elements: str) -> Lines:

@@ -1,0 +1,104 @@
+// odd_lambdas.yaml, segment 0: inner_persistent, variant shifted_vec4_int32
+// segment fids to original fids: {0: 0, 14: 14}
+// schedule: threads.per_row=8 threads.rows=16 storage=registers chunks=1 cached=[0] kept=[]
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+
+namespace lambdas {
+
+struct welford {
+  struct State {
+    float v0;  // mean
+    float v1;  // m2
+    float v2;  // n
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const float s6 = a.v2 + b.v2;  // n, odd_lambdas.yaml:12
+    const float s7 = b.v0 - a.v0;  // delta, odd_lambdas.yaml:13
+    const float s10 = fb::maximum(s6, 1.0f);  // odd_lambdas.yaml:14
+    const float s11 = b.v2 / s10;  // share, odd_lambdas.yaml:14
+    const float s12 = s7 * s11;  // odd_lambdas.yaml:15
+    const float s13 = a.v0 + s12;  // mean, odd_lambdas.yaml:15
+    const float s14 = a.v1 + b.v1;  // odd_lambdas.yaml:16
+    const float s15 = s7 * s7;  // odd_lambdas.yaml:16
+    const float s16 = s15 * a.v2;  // odd_lambdas.yaml:16
+    const float s17 = s16 * s11;  // odd_lambdas.yaml:16
+    const float s18 = s14 + s17;  // m2, odd_lambdas.yaml:16
+    return {s13, s18, s6};
+  }
+};
+
+}  // namespace lambdas
+
+constexpr int kThreadsPerRow = 8;
+constexpr int kRowsPerBlock = 16;
+constexpr int kVec = 4;  // neighbouring elements per access
+constexpr int kChunks = 1;  // vectors of a row that a thread holds
+
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
+inner_persistent_481a8cebec5d4fb4(
+    const float* __restrict__ T0,  // x: float[M, N]
+    float* __restrict__ T14,  // y: float[M, N]
+    int64_t n0,  // M
+    int64_t n1) {  // N
+  const int64_t rows = n0;
+  const Index columns = n1;
+  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int64_t wanted = int64_t(fb::block_x()) * kRowsPerBlock + fb::thread_x() / kThreadsPerRow;
+  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+  const int64_t row = active ? wanted : rows - 1;
+  const float* r0 = T0 + row * n1;
+  float* r14 = T14 + row * n1;
+  const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector
+  const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
+  fb::Packed<float, kVec> c0[kChunks];
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    c0[c] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+  }
+
+  lambdas::welford::State a3 = {0.0f, 0.0f, 0.0f};
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      if (fb::is_inside(inside, k)) a3 = lambdas::welford::combine(a3, {t0, 0.0f, 1.0f});
+    }
+  }
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<lambdas::welford>(a3));
+  const float t3 = a3.v0;  // mean_reduced, odd_lambdas.yaml:19
+  const float t4 = a3.v1;  // m2_reduced, odd_lambdas.yaml:19
+  const float t5 = a3.v2;  // count_reduced, odd_lambdas.yaml:19
+  const float t10 = t4 / t5;  // odd_lambdas.yaml:20
+  const float t12 = t10 + 1e-05f;  // odd_lambdas.yaml:20
+  const float t13 = fb::rsqrt(t12);  // odd_lambdas.yaml:20
+
+  if (!active) return;
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
+    if (col >= columns) break;
+    const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+    const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
+    fb::Vec<float, kVec> o14;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const float t0 = v0[k];
+      const float t9 = t0 - t3;  // odd_lambdas.yaml:20
+      const float t14 = t9 * t13;  // y, odd_lambdas.yaml:20
+      o14[k] = t14;
+    }
+    fb::store_inside(r14 + col, o14, inside);
+  }
+}
+
+FUSEBUILD_ENTRY(inner_persistent_481a8cebec5d4fb4)
