@@ -221,7 +221,7 @@ class Body(Statements):
         if self._is_flat(expr):
             return f"fb::vector_element<kVec>({self._flat}, k)"
         places = [coordinate(axis) for axis in order]
-        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR)
+        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR) and not self.spec.unaligned
         if is_within_vector:
             places[-1] = places[-1].removesuffix(WITHIN_VECTOR)
         terms = [self.step(place, order[at + 1 :]) for at, place in enumerate(places)]

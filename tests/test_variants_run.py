@@ -35,7 +35,8 @@ Kind = tuple[str, str]
 def kind_of(segment: PlanSegment, variant: Variant) -> Kind:
     templates = dict.fromkeys(launch.kernel.rsplit("_", 1)[0] for launch in variant.launches)
     name = SIZED.sub("", variant.name, count=1)
-    name = re.sub(r"(vec|cluster|resident|edged|split)(\d+)", lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
+    counted = r"(vec|cluster|resident|edged|split)(\d+)"
+    name = re.sub(counted, lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
     return segment.scheduler, " ".join([*templates, name])
 
 

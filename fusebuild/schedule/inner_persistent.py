@@ -61,6 +61,7 @@ from fusebuild.schedule.rows import (
     row_threads,
 )
 from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
+from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.target import Target
 
 ONE_BLOCK = 65536
@@ -201,7 +202,10 @@ class InnerPersistentScheduler:
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            variants += planner.edged(vec, guard) or (planner.registers(vec, guard, way="shifted"),)
+            tiled = planner.tiled(vec)
+            variants += tiled.variants()
+            if not tiled.takes_all:
+                variants += planner.edged(vec, guard) or (planner.registers(vec, guard, way="shifted"),)
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -486,6 +490,13 @@ class _Planner:
         shared_bytes = product([self._bytes_per_element, self.columns])
         fits: Formula = ("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)
         return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shared_bytes)
+
+    def tiled(self, vec: int) -> TiledPlanner:
+        """Several short rows in the shared memory of a block."""
+        return TiledPlanner(
+            task=self.task, target=self.target, domain=self.domain, columns=self.columns, vec=vec,
+            cached=self.cached, kept=self.kept, tuned=self.tuned,
+        )  # fmt: skip
 
     @property
     def _bytes_per_element(self) -> int:

@@ -62,7 +62,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
     """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
-    ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`; ``min_blocks`` are the blocks that a
+    ``shifted`` says that vectors lie as in :mod:`fusebuild.schedule.shifted`, ``unaligned`` that they begin at any
+    element and may lack their last ones; ``min_blocks`` are the blocks that a
     multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
     has what else the last one has. One that ``waits`` does so for the kernel before it, and ``starts_next_early`` says
     that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`)."""
@@ -75,6 +76,7 @@ class KernelSpec:
     vec: int
     heuristics: object
     shifted: bool = False
+    unaligned: bool = False
     min_blocks: int = 2
     backwards: bool = False
     waits: bool = False

@@ -17,6 +17,7 @@ from fusebuild.views.pointwise import pointwise
 from fusebuild.views.pointwise_rows import pointwise_rows
 from fusebuild.views.resident import inner_resident
 from fusebuild.views.scan import scan, scan_outer
+from fusebuild.views.tiled import inner_tiled
 from fusebuild.views.transpose import transpose
 
 _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
@@ -25,6 +26,7 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "transpose": transpose,
     "inner_persistent": inner_persistent,
     "inner_resident": inner_resident,
+    "inner_tiled": inner_tiled,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,

@@ -197,7 +197,8 @@ class Batches:
         """What a thread does that reads vectors along its rows, whose accumulators have ``subscript``."""
         batches = self.of.values()
         whole = [batch for batch in batches if not batch.is_single]
-        fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if self.body.spec.shifted else "fb::Vec<{0}, kVec> {1};"
+        lacks = self.body.spec.shifted or self.body.spec.unaligned
+        fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if lacks else "fb::Vec<{0}, kVec> {1};"
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping()),
             vector=tuple(fill.format(batch.c_type, batch.gathered, batch.fill) for batch in whole),

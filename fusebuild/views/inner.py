@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
@@ -29,6 +30,9 @@ from fusebuild.views.kernel_view import (
 )
 from fusebuild.views.lambdas import Folding, folded, foldings
 from fusebuild.views.shifted import INSIDE, if_inside, nearest_column, row_shift, row_vector, with_nearest
+
+ELEMENT = "v{0}[k]"
+"""An element of the current vector of an input: a format of the fid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,20 +263,18 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     wide = [fid for fid in outputs if rows.has_columns(fid)]
     setup, bases = row_setup(rows, outputs, level)
     loader = _Loader(rows=rows, heuristics=heuristics)
-    sweeps: list[Sweep] = []
     known = rows.of_rows
-    kept, first = _Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
-    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
-        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        gathered = row_batches(rows, own, is_full=heuristics.in_registers)
-        sweep = kept.around(rows, gathered.targets(), known, loader)
-        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(spec.task, own), level, at))
-        reduce = _reduction(heuristics, accumulators(body, own))
-        parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
-        only = only_elements(rows, gathered, known, f"{first}lane == 0 && {{0}} >= 0 && {{0}} < columns")
-        sweeps.append(join(sweep, parts, _updates(gathered), only, Sweep(reduce=reduce)))
+    kept, first = Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
+    sweeps = row_levels(
+        rows,
+        kept,
+        loader.lines,
+        partial(_reduction, heuristics),
+        is_full=heuristics.in_registers,
+        reader=f"{first}lane == 0",
+    )
     if wide:
-        final = kept.around(rows, wide, known, loader)
+        final = kept.around(rows, wide, known, loader.lines)
         sweeps.append(join(final, row_stores(rows, wide)))
     narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
     return make_view(
@@ -281,6 +283,33 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
+
+
+def row_levels(
+    rows: Rows,
+    kept: Kept,
+    loads: Callable[[int], Lines],
+    reduction: Callable[[str], str],
+    *,
+    is_full: bool,
+    reader: str,
+) -> list[Sweep]:
+    """One sweep for each level of the reductions. ``loads`` are as for :func:`row_sweep`; ``reduction`` gives the call
+    that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
+    ``is_full`` is as for :func:`row_batches`."""
+    body, known, task = rows.body, rows.of_rows, rows.body.task
+    indices, level = reductions(task), levels(task)
+    sweeps: list[Sweep] = []
+    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
+        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
+        gathered = row_batches(rows, own, is_full=is_full)
+        sweep = kept.around(rows, gathered.targets(), known, loads)
+        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), level, at))
+        parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
+        only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")
+        reduce = Sweep(reduce=reduction(accumulators(body, own)))
+        sweeps.append(join(sweep, parts, _updates(gathered), only, reduce))
+    return sweeps
 
 
 def _updates(gathered: Batches, is_first: str = "") -> Sweep:
@@ -298,7 +327,7 @@ def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
     return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{arguments});"
 
 
-class _Kept:
+class Kept:
     """Values of the row that the first sweep to need them leaves for later ones, in registers."""
 
     def __init__(self, body: Body, fids: Sequence[int]) -> None:
@@ -308,10 +337,10 @@ class _Kept:
     def arrays(self) -> Lines:
         return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}[kChunks];" for fid in self._fids)
 
-    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loader: _Loader) -> Sweep:
+    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
         """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
         body = self._body
-        sweep = row_sweep(rows, targets, [*known, *self._made], loader.lines, loader.element)
+        sweep = row_sweep(rows, targets, [*known, *self._made], loads, ELEMENT)
         exprs = body.closure(targets, [*known, *self._made])
         read = body.roots(exprs, targets)
         taken = [fid for fid in self._made if fid in read]
@@ -327,7 +356,6 @@ class _Loader:
     def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
         self.rows_of, self._heuristics = rows, heuristics
         self._in_shared: set[int] = set()
-        self.element = "v{0}[k]"
 
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
@@ -389,7 +417,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     sweep = (
         _loaded_ahead(rows, targets, known)
         if spec.shifted
-        else row_sweep(rows, targets, known, global_loads(rows), "v{0}[k]")
+        else row_sweep(rows, targets, known, global_loads(rows), ELEMENT)
     )
     running = read_rows_once(body, gathered.plain, "(kSplits * kThreadsPerRow)" if is_split else "kThreadsPerRow")
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
@@ -422,7 +450,7 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
         ahead[fid] = f"p{fid}[u] = {row_vector(body, fid, rows.column, packed=True)};"
         return (f"{declaration} = fb::unpack(p{fid}[u]);",)
 
-    sweep = row_sweep(rows, targets, known, take, "v{0}[k]")
+    sweep = row_sweep(rows, targets, known, take, ELEMENT)
     return replace(
         sweep,
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in ahead),

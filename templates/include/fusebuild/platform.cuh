@@ -7,6 +7,7 @@
 // Functions must leave no body behind: a surviving internal-linkage function has a name that depends on the
 // directory it was compiled in, and so would the cubin.
 #define FUSEBUILD_DEVICE __device__ __forceinline__
+#define FUSEBUILD_INLINE __attribute__((always_inline))
 #define FUSEBUILD_CONSTEXPR __host__ __device__ constexpr
 #define FUSEBUILD_PRAGMA(text) _Pragma(#text)
 #define FUSEBUILD_UNROLL _Pragma("unroll")

@@ -14,6 +14,7 @@
 #include "fusebuild/host/special_functions.h"
 
 #define FUSEBUILD_DEVICE inline __attribute__((always_inline))
+#define FUSEBUILD_INLINE __attribute__((always_inline))
 #define FUSEBUILD_CONSTEXPR constexpr
 #define FUSEBUILD_UNROLL
 #define FUSEBUILD_UNROLL_BY(n)
