@@ -50,7 +50,7 @@ BLOCK = 128
 HELD = 32
 """Elements of a row that a thread has at most: with the registers for as many, there are blocks enough."""
 
-TOGETHER = 8
+TOGETHER = 4
 """Elements that a thread loads before it computes with the first, and tests for the end of its run together."""
 
 HELD_WORDS = 2
