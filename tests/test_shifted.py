@@ -73,9 +73,7 @@ def test_few_elements_of_known_size_have_none() -> None:
     assert (is_odd(FEW - 1), is_odd(FEW + 1), is_odd(FEW + 4)) == (False, True, False)
 
 
-@pytest.mark.parametrize(
-    ("columns", "per_row", "chunks"), [(1001, 32, 4), (50257, 1024, 7)]
-)
+@pytest.mark.parametrize(("columns", "per_row", "chunks"), [(1001, 32, 4), (50257, 1024, 7)])
 def test_a_row_of_the_first_case_has_room_however_it_is_shifted(columns: int, per_row: int, chunks: int) -> None:
     own = BY_NAME["inner_persistent"].schedule(softmax("M, N"), TARGETS["sm_80"], {"M": 64, "N": columns})
     found = {variant.name: variant for variant in own}
