@@ -50,6 +50,9 @@ BLOCK_THREADS = (128, 256, 512)
 OTHER_REGISTERS = 32
 """What a thread takes beside what it keeps of its row, at least: else twice what a vector of each tensor takes."""
 
+LATER_REGISTERS = 8
+"""What kernels take beside that from sm_100 on, as ptxas counts."""
+
 MOST_REGISTERS = 128
 """Registers that a thread may be planned to fill."""
 
@@ -183,6 +186,7 @@ class LongRows:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes // 4
         others = max(OTHER_REGISTERS, 2 * self.tensor_bytes // 4)
+        others += LATER_REGISTERS if self.target.compute_capability >= 100 else 0
         return others + (2 * words if ahead else words)
 
     def blocks(self, per_row: int, cluster: int) -> int:
