@@ -1,5 +1,5 @@
-// Tiles of whole rows in shared memory: rows of any length lie side by side there as they do in global memory,
-// from and to which they move in aligned vectors, whatever row an element is of.
+// Tiles of whole rows in shared memory: rows of any length lie side by side there as they do in global
+// memory, from and to which they move in aligned vectors, whatever row an element is of.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace fusebuild {
 
-// How many neighbouring elements of a row of `columns` each of its 2^`row_shift` threads has: kPerWord, which is
-// how many elements a word has, times an odd number. What the threads of a row read together is in different
-// banks of shared memory then.
+// How many neighbouring elements of a row of `columns` each of its 2^`row_shift` threads has: kPerWord, which
+// is how many elements a word has, times an odd number. What the threads of a row read together is in
+// different banks of shared memory then.
 template <int kPerWord>
 FUSEBUILD_DEVICE int elements_of_thread(int columns, int row_shift) {
   const int least = (columns + (1 << row_shift) - 1) >> row_shift;
@@ -62,8 +62,8 @@ FUSEBUILD_DEVICE void store_flat(T* target, const T* tile, int begin, int end) {
 }
 
 // Walks the `held` elements that a thread has from column `first` on, kMost at most, by vectors of N. Calls
-// visit(number, column, N) for each that is whole and visit(number, column, count) for what is left, in parts of
-// N / 2, N / 4, … elements, each of which has a number of its own: numbers and counts are constants there.
+// visit(number, column, N) for each that is whole and visit(number, column, count) for what is left, in parts
+// of N / 2, N / 4, … elements, each of which has a number of its own: numbers and counts are constants there.
 template <int kMost, int N, typename Index, typename Visitor>
 FUSEBUILD_DEVICE void for_each_vector(Index first, int held, const Visitor& visit) {
   FUSEBUILD_UNROLL
