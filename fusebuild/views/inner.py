@@ -280,7 +280,10 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     return make_view(
         spec, body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweeps),
-        epilogue=Sweep(stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), loads=loader.first()),
+        epilogue=Sweep(
+            stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
+            loads=loader.first(),
+        ),
         extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
     )  # fmt: skip
 
@@ -365,6 +368,11 @@ class _Loader:
         if self._heuristics.storage == "reread":
             return ()
         return in_shared(body, cached, "c")
+
+    def coordinates(self) -> Lines:
+        """Where a vector of the row is, for the loads of the whole row."""
+        body, column = self.rows_of.body, self.rows_of.column
+        return body.coordinates(column, body.needs_coordinates(self._heuristics.cached, column))
 
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
