@@ -46,7 +46,8 @@ def test_only_rows_that_may_be_odd_have_shifted_variants() -> None:
     assert "shifted_vec8_int32" in names(variants("inner_persistent", softmax("M, N", "N: {multiple_of: 4}")))
     assert "shifted_vec8_int32" not in names(variants("inner_persistent", softmax("M, N", "N: {multiple_of: 16}")))
     assert "shifted_vec8_int32" not in names(variants("inner_persistent", softmax("M, 1024")))
-    assert names(variants("inner_persistent", softmax("M, 1001"))) == ["shifted_vec8_int32", "reread_scalar_int64"]
+    assert names(variants("inner_persistent", softmax("M, 1009"))) == ["tiled_vec8_int32", "reread_scalar_int64"]
+    assert names(variants("inner_persistent", softmax("M, 2001")))[0] != "tiled_vec8_int32"
 
 
 def test_a_row_of_several_axes_has_none() -> None:
@@ -143,7 +144,7 @@ def test_weights_may_begin_anywhere(artifacts: Path, name: str) -> None:
     for columns in (5, 8, 9, 64, 1001):
         x, w, b = operands(5, columns)
         for moved_w, moved_b in ((shifted_by(1, w), b), (shifted_by(3, w), shifted_by(5, b))):
-            assert chosen(plan, x, moved_w, moved_b) == "shifted_vec8_int32"
+            assert chosen(plan, x, moved_w, moved_b) == f"{'tiled' if name == 'norm' else 'shifted'}_vec8_int32"
             assert torch.equal(plan(x, moved_w, moved_b), plan(x, w, b))
 
 

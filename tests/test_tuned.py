@@ -289,8 +289,8 @@ class TestWhatDoesNotHoldAnyMore:
             ({"bucket": {"M": 6}}, "neither the first case nor a named size lies in its bucket (M from 64)"),
             ({"multiprocessors": 4}, "it was measured on 4 multiprocessors, and host is planned for 1"),
             ({"variant": "registers_vec4_int32"},
-             "segment 0 has no such variant, only registers_vec8_int32, shared_vec8_int32, shifted_vec8_int32, "
-             "reread_scalar_int64"),
+             "segment 0 has no such variant, only registers_vec8_int32, shared_vec8_int32, tiled_vec8_int32, "
+             "shifted_vec8_int32, reread_scalar_int64"),
         ],
     )  # fmt: skip
     def test_is_told_in_a_warning_and_the_heuristics_decide(

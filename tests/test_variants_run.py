@@ -24,7 +24,7 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
 SIZED = re.compile(
     r"^(?:(?!(?:cluster|resident|edged)\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
-    r"(?=registers|staged|cluster|resident|edged|shared|shifted|reread|rows|scratch|vec|scalar)"
+    r"(?=registers|staged|cluster|resident|edged|shared|tiled|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
 
@@ -94,8 +94,14 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: tuple[set[Kind], set
     ways = ("few_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32", "registers_vec1_int32",
             "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32", "shared_vec1_int32",
             "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
+    tiled = "inner_tiled tiled_vecN_int32"
     walked = ("residentN_vecN_int32", "edged1_vecN_int32", "edgedN_vecN_int32")
-    assert rows == {"sized", *(f"inner_persistent {way}" for way in ways), *(f"inner_resident {way}" for way in walked)}
+    assert rows == {
+        "sized",
+        tiled,
+        *(f"inner_persistent {way}" for way in ways),
+        *(f"inner_resident {way}" for way in walked),
+    }
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
     assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",
                     "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
