@@ -56,7 +56,7 @@ TOGETHER = 4
 HELD_WORDS = 2
 """Registers that each element may take that a thread holds."""
 
-OTHER_REGISTERS, AT_HAND = 20, 4
+OTHER_REGISTERS, AT_HAND = 17, 5
 """What a thread takes beside what it holds of its row, in all and for each tensor."""
 
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 6
