@@ -6,6 +6,10 @@ cluster of blocks (sm_90 and later) or in shared memory; where none holds the ro
 inputs and outputs are recomputed in each sweep that needs them, since arithmetic is free beside memory (nvFuser's inner
 persistent scheduler projects its buffers to inputs likewise); all but costly ones, such as the exponentials of a
 softmax, which are kept where registers last.
+
+Rows of lengths that are no multiple of a vector have kernels of their own: short ones lie in tiles of many
+(:mod:`fusebuild.schedule.tiled`), longer ones have edges (:mod:`fusebuild.schedule.resident`, which is also for rows so
+long that blocks stay to keep what all rows share).
 """
 
 from __future__ import annotations
@@ -287,8 +291,9 @@ class _Planner:
     tuned: Tuned
 
     def registers(self, vec: int, guard: tuple[Formula, ...], *, way: str = "registers") -> VariantSpec:
-        """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
-        ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
+        """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``way`` begins the variant's
+        name. ``shifted`` vectors begin up to ``vec - 1`` columns before the row; a row that needs them is odd, and then
+        no thread has registers for more."""
         shifted, way = way == "shifted", f"{way}_vec{vec}_int32"
         before = vec - 1 if shifted else 0
         most = self._most_chunks(vec)
