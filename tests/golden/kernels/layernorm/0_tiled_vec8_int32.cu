@@ -1,0 +1,134 @@
+// layernorm.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
+// schedule: threads=128 most=34 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] in_place=[[21, 0]]
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 128;
+constexpr int kVec = 4;  // neighbouring elements that a thread takes at a time
+constexpr int kMost = 34;  // elements of a row that a thread holds
+constexpr int kChunks = kMost / kVec + 2;  // vectors, and parts of one
+constexpr int kPerWord = 2;  // elements of a word of shared memory
+constexpr int kCopied = 8;  // neighbouring elements per access to global memory
+
+FUSEBUILD_KERNEL(kThreads, 6)
+inner_tiled_fdf2b14d89f9292f(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
+    const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
+    float* __restrict__ T7,  // mean: float[M, 1]
+    float* __restrict__ T15,  // rstd: float[M, 1]
+    __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
+    int64_t s4,  // N
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t row_shift,  // 2 to it threads share a row
+    int64_t tile_rows) {  // rows of a tile
+  const int64_t rows = n0;
+  const Index columns = n1;
+  const int threads = 1 << int(row_shift);  // of a row
+  const int lane = fb::thread_x() & (threads - 1);
+  const int count = fb::elements_of_thread<kPerWord>(columns, int(row_shift));
+  const Index first = lane * count;  // column of the thread
+  const int beside = fb::kWarpThreads >> int(row_shift);  // rows that a warp takes together
+  const int apart = fb::shift_of_rows<kPerWord>(columns, int(row_shift));
+  const int64_t top = fb::block_x() * tile_rows;
+  const int depth = int(top + tile_rows < rows ? tile_rows : rows - top);  // rows of the tile
+  const int64_t origin = top * columns, total = rows * columns;
+  const Index begin = fb::shift_of<kCopied>(origin);  // elements of earlier rows in the tile's first vector
+  const Index end = begin + depth * columns;
+  const Index places = (Index(tile_rows) * columns / kCopied + 2) * kCopied;  // of a tile
+  __nv_bfloat16* tile0 = fb::dynamic_shared<__nv_bfloat16>();
+  float* columns1 = reinterpret_cast<float*>(tile0 + places);
+  float* columns2 = columns1 + columns + 32;
+  __nv_bfloat16* tile21 = tile0;
+
+  fb::copy_flat<kCopied, kThreads>(tile0, T0 + (origin - begin), end, total - (origin - begin));
+  fb::copy_columns<kThreads>(columns1, T1, columns, count, 1);
+  fb::copy_columns<kThreads>(columns2, T2, columns, count, 1);
+  fb::end_copies();
+  fb::wait_copies<0>();
+  fb::sync_block();
+
+  for (int turn = fb::thread_x() / fb::kWarpThreads; turn * beside < tile_rows; turn += kThreads / fb::kWarpThreads) {
+    const int among = fb::thread_x() % fb::kWarpThreads >> int(row_shift);
+    const int wanted = ((turn >> apart) * beside + among << apart) + (turn & (1 << apart) - 1);
+    const bool active = wanted < depth;  // spare threads repeat a row, hold none of it and store nothing
+    const int64_t row = top + (active ? wanted : depth - 1);
+    const Index place = begin + Index(row - top) * columns;
+    const int left = active && first < columns ? int(columns - first) : 0;
+    const int held = left < count ? left : count;
+    const __nv_bfloat16* r0 = tile0 + place;
+    __nv_bfloat16* r21 = tile21 + place;
+    const float* r1 = columns1 + lane;
+    const float* r2 = columns2 + lane;
+    fb::Vec<float, kVec> c0[kChunks];
+
+    float a5 = fb::Sum::identity<float>();
+    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+      const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
+      c0[c] = v0;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        if (k >= present) break;
+        const float t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        a5 = fb::Sum::combine(a5, t3);
+      }
+    });
+    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
+    const float t5 = a5;  // mean_sum, layernorm.yaml:13
+    const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+
+    float a10 = fb::Sum::identity<float>();
+    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+      const fb::Vec<float, kVec> v0 = c0[c];
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        if (k >= present) break;
+        const float t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+        a10 = fb::Sum::combine(a10, t9);
+      }
+    });
+    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
+    const float t10 = a10;  // var_sum, layernorm.yaml:13
+    const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+    const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+    const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+
+    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+      const fb::Vec<float, kVec> v0 = c0[c];
+      const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
+      const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
+      fb::Vec<__nv_bfloat16, kVec> o21;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        if (k >= present) break;
+        const float t0 = v0[k];
+        const float t1 = v1[k];
+        const float t2 = v2[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t16 = t8 * t15;  // layernorm.yaml:15
+        const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+        const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+        o21[k] = t21;
+      }
+      fb::store_present(r21 + col, o21, present);
+    });
+
+    if (active && lane == 0) {
+      T7[row] = t6;
+      T15[row] = t15;
+    }
+  }
+
+  fb::sync_block();
+  fb::store_flat<kCopied, kThreads>(T21 + (origin - begin), tile21, begin, end);
+}
+
+FUSEBUILD_ENTRY(inner_tiled_fdf2b14d89f9292f)
