@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe, parse_recipe
-from fusebuild.reference import bound_for, compare, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.reference import Comparison, bound_for, compare, evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan, load
 
 
@@ -37,6 +37,32 @@ class Verdict:
     @property
     def ok(self) -> bool:
         return not self.problem and self.error <= self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One case on fresh inputs. ``wanted`` are the outputs by the fp64 oracle, which takes long and is asked once for
+    everybody who is compared with it."""
+
+    fusion: Fusion
+    case: Mapping[str, int]
+    inputs: Sequence[Any]
+    wanted: Sequence[Any]
+
+    def arguments(self) -> list[Any]:
+        """The inputs for one call: copies of those that it overwrites."""
+        return [
+            value.clone() if _is_overwritten(self.fusion, index) else value for index, value in enumerate(self.inputs)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run gave: a tensor and a comparison for each output, in order, and the verdict on all of them."""
+
+    results: Sequence[Any]
+    comparisons: Sequence[Comparison]
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +103,20 @@ def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device:
     return random_inputs(recipe.fusion, case, seed=seed, device=device, ranges=recipe.ranges)
 
 
+def recipe_trial(recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Trial:
+    """``case`` on fresh inputs, with what the oracle makes of them."""
+    inputs = recipe_inputs(recipe, case, seed=seed, device=device)
+    return Trial(fusion=recipe.fusion, case=case, inputs=inputs, wanted=evaluate_fp64(recipe.fusion, inputs))
+
+
 def verify_case(plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Iterator[Verdict]:
     """Every way to run one case."""
-    fusion, inputs = recipe.fusion, recipe_inputs(recipe, case, seed=seed, device=device)
-    wanted = evaluate_fp64(fusion, inputs)
-    yield _run(plan, fusion, case, inputs, wanted, None, "aligned")
-    for variant in _possible_variants(plan, inputs):
-        yield _run(plan, fusion, case, inputs, wanted, variant, "aligned")
-    misaligned = [_misaligned(value) for value in inputs]
-    yield _run(plan, fusion, case, misaligned, wanted, None, "misaligned")
+    trial = recipe_trial(recipe, case, device, seed)
+    yield run_trial(plan, trial).verdict
+    for variant in _possible_variants(plan, trial.inputs):
+        yield run_trial(plan, trial, variant=variant).verdict
+    misaligned = replace(trial, inputs=[_misaligned(value) for value in trial.inputs])
+    yield run_trial(plan, misaligned, layout="misaligned").verdict
 
 
 def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
@@ -101,43 +132,39 @@ def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
     ]
 
 
-def _run(
-    plan: LoadedPlan,
-    fusion: Fusion,
-    case: Mapping[str, int],
-    inputs: Sequence[Any],
-    wanted: Sequence[Any],
-    variant: int | None,
-    layout: str,
-) -> Verdict:
-    arguments = [value.clone() if _is_overwritten(fusion, index) else value for index, value in enumerate(inputs)]
-    before = [value.clone() if hasattr(value, "clone") else value for value in inputs]
+def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> Outcome:
+    """Run ``plan`` once on poisoned outputs, with the variant of that index, else the executor's choice."""
+    fusion = trial.fusion
+    arguments = trial.arguments()
+    before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
     out = [
-        _poisoned(fusion, output.fid, output.alias, want) for output, want in zip(fusion.outputs, wanted, strict=True)
+        _poisoned(fusion, output.fid, output.alias, want)
+        for output, want in zip(fusion.outputs, trial.wanted, strict=True)
     ]
     with _poisoned_memory():
         results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
     results = results if isinstance(results, tuple) else (results,)
     comparisons = [
         compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
-        for got, want, output in zip(results, wanted, fusion.outputs, strict=True)
+        for got, want, output in zip(results, trial.wanted, fusion.outputs, strict=True)
     ]
     worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
     changed = [
         fusion.value(fid).name
         for index, fid in enumerate(fusion.inputs)
-        if not _is_overwritten(fusion, index) and not _same(before[index], inputs[index])
+        if not _is_overwritten(fusion, index) and not _same(before[index], trial.inputs[index])
     ]
-    return Verdict(
+    verdict = Verdict(
         fusion=fusion.name,
         target=plan.target,
-        case=case,
+        case=trial.case,
         variant=variant,
         layout=layout,
         error=worst.error,
         bound=worst.bound,
         problem=f"input {changed[0]} was overwritten" if changed else "",
     )
+    return Outcome(results=results, comparisons=comparisons, verdict=verdict)
 
 
 def _is_overwritten(fusion: Fusion, index: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,15 +30,18 @@ from fusebuild.bench import (
     write_report,
 )
 from fusebuild.bench.device import Run
+from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli import cli
 from fusebuild.errors import UsageError, VerificationError
+from fusebuild.ir import DType
 from fusebuild.pipeline import compile_recipes
-from fusebuild.recipe import load_recipe
+from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.reference import compare
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target import TARGETS
-from fusebuild.verification import Verdict, verify_case
+from fusebuild.verification import Outcome, Trial, recipe_trial, run_trial
 
 torch = pytest.importorskip("torch")
 
@@ -54,9 +57,20 @@ def a_report(**more: Any) -> Report:
     return Report(device="D", driver="1.2", torch="3", date="2026-01-02", measurements=(measurement,))
 
 
+def errors(output: str, rms: float, eager_rms: float | None) -> OutputErrors:
+    return OutputErrors(output=output, dtype="float", elements=6, rms=rms, largest=2 * rms, eager_rms=eager_rms)
+
+
 def test_a_report_survives_its_file(tmp_path: Path) -> None:
-    write_report(a_report(), tmp_path / "report.json")
-    assert read_report(tmp_path / "report.json") == a_report()
+    report = a_report(eager_error=2e-3, outputs=(errors("y", 3e-4, 2e-4), errors("z", 1e-4, None)))
+    write_report(report, tmp_path / "report.json")
+    assert read_report(tmp_path / "report.json") == report
+
+
+def test_where_no_errors_exceed_eagers_the_table_says_so_and_where_none_were_compared_nothing() -> None:
+    *_, claim = markdown_table(a_report(outputs=(errors("y", 2e-4, 2e-4), errors("z", 1e-4, None)))).splitlines()
+    assert claim == "RMS errors against fp64 are no worse than eager's in 1 of 1 outputs that both give."
+    assert "RMS errors" not in markdown_table(a_report(outputs=(errors("z", 1e-4, None),)))
 
 
 def test_the_table_names_what_was_measured_where_and_when() -> None:
@@ -64,23 +78,29 @@ def test_the_table_names_what_was_measured_where_and_when() -> None:
     assert first.startswith("D, driver 1.2, torch 3, 2026-01-02. ")
     assert header == (
         "| recipe | case | segments | ms | eager ms | compile ms | GB/s | of the copy roof | of an equal copy "
-        "| times compile | call µs | plan bytes / least bytes | DRAM bytes / least bytes | error |"
+        "| times compile | call µs | plan bytes / least bytes | DRAM bytes / least bytes | error "
+        "| RMS error / eager's |"
     )
-    assert row == "| f | M=2 N=3 | 1 | 0.5000 | – | – | 2000 | 0.50 | – | – | – | 1.50 | – | 1.0e-03 |"
+    assert row == "| f | M=2 N=3 | 1 | 0.5000 | – | – | 2000 | 0.50 | – | – | – | 1.50 | – | 1.0e-03 | – |"
 
 
 def test_the_table_shows_everything_that_was_measured_and_why_the_rest_was_not() -> None:
     more = {
         "eager_milliseconds": 2.0, "compile_milliseconds": 0.75, "copy_milliseconds": 0.45, "call_microseconds": 1.25,
         "eager_call_microseconds": 30.0, "dram_bytes_read": 6 * 10**8, "dram_bytes_written": 5 * 10**8,
+        "eager_error": 2e-3, "outputs": (errors("y", 3e-4, 2e-4), errors("z", 1e-4, 4e-4), errors("k", 1.0, None)),
         "missing": {"reference": "no such op", "eager": "E", "compile": "C", "ncu": "ncu is not on PATH"},
     }  # fmt: skip
-    *_, row, empty, first, second, third, fourth = markdown_table(a_report(**more)).splitlines()
+    *_, row, gap, claim, under, worse, blank, first, second, third, fourth = markdown_table(
+        a_report(**more)
+    ).splitlines()
     assert row == (
         "| f | M=2 N=3 | 1 | 0.5000 | 2.0000 | 0.7500 | 2000 | 0.50 | 0.90 | 1.50 | 1.2 / 30.0 / – | 1.50 | 1.10 "
-        "| 1.0e-03 |"
+        "| 1.0e-03 / 2.0e-03 / – | 1.50 |"
     )
-    assert empty == ""
+    assert (gap, under, blank) == ("", "", "")
+    assert claim == "RMS errors against fp64 are no worse than eager's in 1 of 2 outputs that both give:"
+    assert worse == "- f M=2 N=3: the RMS error of y (float) is 3.0e-04, eager's 2.0e-04"
     assert first == "- f M=2 N=3: no torch reference: no such op"
     assert second == "- f M=2 N=3: no eager torch: E"
     assert third == "- f M=2 N=3: no torch.compile: C"
@@ -95,6 +115,11 @@ def test_a_report_of_a_version_that_measured_less_is_read(tmp_path: Path) -> Non
     data["measurements"] = [{name: item[name] for name in known} for item in data["measurements"]]
     (tmp_path / "old.json").write_text(json.dumps(data))
     assert read_report(tmp_path / "old.json") == a_report()
+
+
+def test_the_ratio_of_errors_is_that_of_the_worst_output_that_both_give() -> None:
+    (found,) = a_report(outputs=(errors("a", 1.0, 2.0), errors("b", 3.0, 2.0), errors("c", 9.0, None))).measurements
+    assert found.error_ratio == 1.5
 
 
 def test_least_bytes_counts_each_distinct_element_once() -> None:
@@ -225,6 +250,8 @@ def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path
         name: f"{SCALED.replace('scaled', name)}bench:\n  reference: {reference}\n"
         for name, reference in REFERENCES.items()
     }
+    texts["rounding"] = text_of({"x": "bfloat16[M, N]"}, "y = (x * x + x) * x", {"y": "bfloat16"}, name="rounding",
+                                cases="M: 64, N: 128") + "bench:\n  reference: (x * x + x) * x\n"  # fmt: skip
     texts["sized"] = (
         f"{SCALED.replace('scaled', 'sized')}bench:\n  cases:\n    - {{M: 3, N: 5}}\n    - {{M: 0, N: 5}}\n"
     )
@@ -279,6 +306,46 @@ class TestMeasuring:
     def test_outputs_in_place_are_measured_too(self, artifacts: Path) -> None:
         assert measured(artifacts, "in_place").compile_ratio == 2.0
 
+    def test_errors_of_all_are_against_one_oracle_on_the_same_inputs(
+        self, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Any] = []
+
+        def trial(recipe: Recipe, *given: Any) -> Trial:
+            asked.append(recipe_trial(recipe, *given))
+            return asked[-1]
+
+        monkeypatch.setattr(measure, "recipe_trial", trial)
+        found = measured(artifacts, "rounding")
+        (made,) = asked
+        (x,), (want,) = made.inputs, made.wanted
+        (row,) = found.outputs
+        assert (row.output, row.dtype, row.elements) == ("y", "bfloat16", 64 * 128)
+        exact = (x.double().square() + x.double()) * x.double()
+        assert torch.equal(want, exact)
+        rounded = (x * x + x) * x  # eager rounds each result to bfloat16, ours only the last
+        assert row.rms == rms_error(exact.bfloat16(), exact)
+        assert row.eager_rms == row.compile_rms == rms_error(rounded, exact)
+        assert row.largest == found.error == compare(exact.bfloat16(), exact, DType.BFLOAT16).error
+        assert row.eager_largest == found.eager_error == found.compile_error
+        assert found.eager_error == compare(rounded, exact, DType.BFLOAT16).error
+        assert found.error_ratio is not None
+        assert found.error_ratio < 0.9
+        assert not row.is_worse
+
+    def test_outputs_that_the_reference_does_not_give_have_our_errors_alone(self, artifacts: Path) -> None:
+        first, second = measured(artifacts, "right").outputs
+        assert (first.output, second.output) == ("y", "z")
+        assert (first.rms, first.eager_rms, first.compile_rms) == pytest.approx((0.0, 0.0, 0.0), abs=1e-7)
+        assert (second.eager_rms, second.eager_largest, second.compile_rms) == (None, None, None)
+
+    def test_without_comparison_errors_are_ours(self, artifacts: Path) -> None:
+        found = measured(artifacts, "rounding", FakeDevice([2.0, 1.0, 0.5]), compare=False)
+        (row,) = found.outputs
+        assert 2**-10 < row.rms < 2**-8
+        assert found.error == row.largest > row.rms
+        assert (row.eager_rms, found.eager_error, found.compile_error, found.error_ratio) == (None,) * 4
+
     def test_a_lambda_leaves_torch_out_and_the_report_says_so(self, artifacts: Path) -> None:
         found = measured(artifacts, "reduced", FakeDevice([2.0, 1.0, 0.5]))
         assert found.missing == {"reference": "reduce with a lambda has no torch function"}
@@ -308,9 +375,14 @@ class TestMeasuring:
         assert set(found.missing) == {"eager", "compile"}
         assert found.missing["eager"].startswith("the reference is another y: error ")
 
-    @pytest.mark.parametrize("name", ["drawn", "drawn_right"])
-    def test_random_numbers_of_torch_need_only_be_distributed_alike(self, artifacts: Path, name: str) -> None:
-        assert measured(artifacts, name).missing == {}
+    @pytest.mark.parametrize(("name", "outputs"), [("drawn", "y, kept"), ("drawn_right", "y")])
+    def test_random_numbers_of_torch_need_only_be_distributed_alike(
+        self, artifacts: Path, name: str, outputs: str
+    ) -> None:
+        found = measured(artifacts, name)
+        assert found.missing == {"errors": f"torch draws other random numbers for {outputs}"}
+        assert (found.eager_error, found.compile_error, found.error_ratio) == (None, None, None)
+        assert found.compile_ratio == 2.0
 
     def test_random_numbers_of_another_distribution_are_not_measured(self, artifacts: Path) -> None:
         why = "the reference is another y: it is distributed otherwise"
@@ -350,11 +422,12 @@ class TestMeasuring:
     def test_wrong_results_are_not_timed_and_take_nothing_with_them(
         self, artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def verify(plan: Any, recipe: Any, case: Mapping[str, int], *others: Any) -> Iterator[Verdict]:
-            for verdict in verify_case(plan, recipe, case, *others):
-                yield replace(verdict, error=0.5) if case["M"] == 3 else verdict
+        def run(plan: LoadedPlan, trial: Trial) -> Outcome:
+            outcome = run_trial(plan, trial)
+            wrong = replace(outcome, verdict=replace(outcome.verdict, error=0.5))
+            return wrong if trial.case["M"] == 3 else outcome
 
-        monkeypatch.setattr(measure, "verify_case", verify)
+        monkeypatch.setattr(measure, "run_trial", run)
         device = FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
         report = bench_artifacts([artifacts / "sized.fuse"], device=device)
         assert [each.case for each in report.measurements] == [{"M": 0, "N": 5}]

@@ -15,7 +15,7 @@ from strategies import EXTENTS, exact_inputs, fusions
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.bench.contenders import as_results  # noqa: E402
+from fusebuild.bench.exactness import as_results  # noqa: E402
 from fusebuild.bench.torch_expression import expression_module  # noqa: E402
 from fusebuild.bench.torch_module import divide, reciprocal_root, square_root, torch_module  # noqa: E402
 from fusebuild.bench.torch_random import random_fids, same_distribution  # noqa: E402

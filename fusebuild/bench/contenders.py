@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from fusebuild.bench.copies import equal_copies
 from fusebuild.bench.device import Device, Run
-from fusebuild.errors import FusebuildError, NoReferenceError, VerificationError
+from fusebuild.bench.exactness import Deviation, OutputErrors, as_results, torch_deviations
+from fusebuild.errors import FusebuildError, NoReferenceError
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe
-from fusebuild.reference import bound_for, compare, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan
-from fusebuild.verification import recipe_inputs
+from fusebuild.verification import Trial, recipe_inputs
 
 OURS, EAGER, COMPILE, COPY = "ours", "eager", "compile", "copy"
-LENIENCE = 16
-"""How far a contender's results may be from ours, in bounds of the oracle's comparison: it must compute the same thing,
-but may round every intermediate."""
-
 Inputs = Sequence[Any]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +31,21 @@ class Contender:
     call: Run | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """Torch's way to compute the same, and how exact its results are, as :func:`torch_deviations` says."""
+
+    name: str
+    function: Callable[..., Any]
+    deviations: Sequence[Deviation | None]
+
+
 @dataclass(slots=True, kw_only=True)
 class Field:
     """Everybody who can be measured, and why the others cannot."""
 
-    contenders: list[Contender]
+    rivals: list[Rival] = field(default_factory=list)
+    contenders: list[Contender] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -65,30 +73,74 @@ def _into_own_outputs(plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> Run:
     return lambda: plan(*inputs, out=given)
 
 
-def add_torch(found: Field, plan: LoadedPlan, recipe: Recipe, sets: Sequence[Inputs], device: Device) -> None:
-    """Add eager torch and torch.compile to ``found``, or the reasons why they are not there."""
+def torch_rivals(recipe: Recipe, trial: Trial, device: Device) -> Field:
+    """Eager torch and torch.compile, where they give what ``trial`` wants, or the reasons why they are not there."""
+    found = Field()
     try:
         module = reference_module(recipe)
     except NoReferenceError as error:
         found.missing["reference"] = error.diagnostics[0].message
-        return
+        return found
 
-    def contender(name: str, function: Callable[..., Any]) -> Contender:
-        return _torch_contender(name, function, plan, recipe.fusion, sets, device)
+    def rival(name: str, make: Callable[[], Callable[..., Any]]) -> Rival:
+        function = make()
+        return Rival(name=name, function=function, deviations=torch_deviations(function, trial))
 
     # Plain functions: a module's own call costs microseconds that users can do without.
-    add(found, EAGER, lambda: contender(EAGER, module.forward), device)
-    add(found, COMPILE, lambda: contender(COMPILE, device.compiled(module.forward)), device)
+    makers = {EAGER: lambda: module.forward, COMPILE: lambda: device.compiled(module.forward)}
+    for name, make in makers.items():
+        if (made := attempt(found, name, partial(rival, name, make), device)) is not None:
+            found.rivals.append(made)
+    if drawn := _drawn(trial, found.rivals):
+        found.missing["errors"] = f"torch draws other random numbers for {', '.join(drawn)}"
+    return found
+
+
+def _drawn(trial: Trial, rivals: Sequence[Rival]) -> list[str]:
+    """The outputs that a rival gives and that have no errors because they were drawn."""
+    given = [rival.deviations for rival in rivals]
+    pairs = [pair for deviations in given for pair in zip(trial.fusion.outputs, deviations, strict=False)]
+    return list(dict.fromkeys(output.name for output, deviation in pairs if deviation is None))
+
+
+def output_errors(trial: Trial, ours: Sequence[Deviation], rivals: Sequence[Rival]) -> tuple[OutputErrors, ...]:
+    """A row for each output of ``trial``: our errors, and those of the rivals that give it."""
+    rows = []
+    for place, (output, own) in enumerate(zip(trial.fusion.outputs, ours, strict=True)):
+        fields: dict[str, float] = {"rms": own.rms, "largest": own.largest}
+        for rival in rivals:
+            given = rival.deviations[place] if place < len(rival.deviations) else None
+            if given is not None:
+                fields |= {f"{rival.name}_rms": given.rms, f"{rival.name}_largest": given.largest}
+        dtype = trial.fusion.value(output.fid).dtype.value
+        rows.append(OutputErrors(output=output.name, dtype=dtype, elements=trial.wanted[place].numel(), **fields))
+    return tuple(rows)
+
+
+def torch_contender(rival: Rival, sets: Sequence[Inputs], device: Device) -> Contender:
+    """``rival`` on each set."""
+
+    def call_of(inputs: Inputs) -> Run:
+        return lambda: rival.function(*inputs)
+
+    calls = [call_of(inputs) for inputs in sets]
+    return Contender(name=rival.name, run=device.captured(calls), call=calls[0])
 
 
 def add(found: Field, name: str, make: Callable[[], Contender], device: Device) -> None:
     """Add what ``make`` makes to ``found``, or the reason why it cannot be measured."""
+    if (contender := attempt(found, name, make, device)) is not None:
+        found.contenders.append(contender)
+
+
+def attempt(found: Field, name: str, make: Callable[[], Made], device: Device) -> Made | None:
+    """What ``make`` makes; None, and the reason in ``found``, where it raises."""
     try:
-        found.contenders.append(make())
+        return make()
     except Exception as error:  # whatever torch raises: it did not run, and the report says why
         found.missing[name] = reason(error)
-    if name in found.missing:
-        device.release()  # what it allocated is free only now that nobody holds the error
+    device.release()  # what it allocated is free only now that nobody holds the error
+    return None
 
 
 def equal_copy(least: int, count: int, device: Device) -> Contender:
@@ -105,54 +157,6 @@ def reference_module(recipe: Recipe) -> Any:
     from fusebuild.bench.torch_module import torch_module
 
     return torch_module(recipe.fusion)
-
-
-def _torch_contender(
-    name: str, module: Callable[..., Any], plan: LoadedPlan, fusion: Fusion, sets: Sequence[Inputs], device: Device
-) -> Contender:
-    def call_of(inputs: Inputs) -> Run:
-        return lambda: module(*inputs)
-
-    _require_same_results(module, plan, fusion, sets[0])
-    calls = [call_of(inputs) for inputs in sets]
-    return Contender(name=name, run=device.captured(calls), call=calls[0])
-
-
-def _require_same_results(module: Callable[..., Any], plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> None:
-    """Raise :class:`VerificationError` unless the module's results are our first outputs, in order. What follows from
-    random numbers need only be distributed like ours."""
-    from fusebuild.bench.torch_random import random_fids, same_distribution
-
-    overwritten = {output.alias for output in fusion.outputs}
-
-    def results(run: Callable[..., Any]) -> tuple[Any, ...]:
-        pairs = zip(fusion.inputs, inputs, strict=True)
-        return as_results(run(*[value.clone() if fid in overwritten else value for fid, value in pairs]))
-
-    ours, theirs, drawn = results(plan), results(module), random_fids(fusion)
-    if len(theirs) > len(ours):
-        raise VerificationError(f"the reference has {len(theirs)} results, the fusion {len(ours)} outputs")
-    for output, own, other in zip(fusion.outputs, ours, theirs, strict=False):
-        dtype = fusion.value(output.fid).dtype
-        if other.dtype != torch_dtype(dtype):
-            raise VerificationError(f"the reference gives {other.dtype} for {output.name}, which is {dtype.value}")
-        if other.numel() != own.numel():
-            shapes = f"{tuple(other.shape)} for {output.name}, which is {tuple(own.shape)}"
-            raise VerificationError(f"the reference gives {shapes}")
-        if output.fid in drawn:
-            if not same_distribution(other.reshape(own.shape), own):
-                raise VerificationError(f"the reference is another {output.name}: it is distributed otherwise")
-            continue
-        verdict = compare(other.reshape(own.shape), own, dtype, bound=LENIENCE * bound_for(fusion, output.fid))
-        if not verdict.ok:
-            raise VerificationError(f"the reference is another {output.name}: error {verdict.error:.1e}")
-
-
-def as_results(made: Any) -> tuple[Any, ...]:
-    """The tensors in what a call gave: one, or several, nested or not."""
-    if isinstance(made, tuple | list):
-        return tuple(result for item in made for result in as_results(item))
-    return (made,)
 
 
 def reason(error: Exception) -> str:

@@ -1,11 +1,12 @@
 """Measuring artifacts: kernel time and bytes per second, beside torch and beside copies, in one process.
 
-Method: outputs are checked against the fp64 oracle first, and whatever is compared with must compute the same. Inputs
-and outputs rotate over sets that together exceed three times the L2 cache, so that nothing is warm (64 sets at most:
-the tensors of tiny cases stay in it). For each contender one CUDA graph holds one call a set. The graphs, a copy of the
-same bytes and the large copy that sets the roof are timed in turns with events, each turn behind a large copy that is
-not timed and hides the host's launches. Reported are medians, and the spread
-between the quartiles. Host time is that of calls outside of graphs, which allocate their results.
+Method: outputs are checked against the fp64 oracle first, and whatever is compared with must compute the same; the
+errors of all are kept (:mod:`fusebuild.bench.exactness`). Inputs and outputs rotate over sets that together exceed
+three times the L2 cache, so that nothing is warm (64 sets at most: the tensors of tiny cases stay in it). For each
+contender one CUDA graph holds one call a set. The graphs, a copy of the same bytes and the large copy that sets the
+roof are timed in turns with events, each turn behind a large copy that is not timed and hides the host's launches.
+Reported are medians, and the spread between the quartiles. Host time is that of calls outside of graphs, which allocate
+their results.
 ``least_bytes`` counts each distinct element of every input and output once; ``plan_bytes`` what the plan's segments
 read and write.
 """
@@ -17,12 +18,25 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fusebuild.bench.contenders import COPY, OURS, Field, add, add_torch, equal_copy, input_sets, our_contender
+from fusebuild.bench.contenders import (
+    COPY,
+    OURS,
+    Field,
+    add,
+    equal_copy,
+    input_sets,
+    our_contender,
+    output_errors,
+    torch_contender,
+    torch_rivals,
+)
 from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import CudaDevice, Device, Run
+from fusebuild.bench.exactness import OutputErrors, our_deviations
 from fusebuild.bench.report import Measurement, Report
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import Traffic, TrafficError, measured_traffic
@@ -34,7 +48,7 @@ from fusebuild.plan import as_formula
 from fusebuild.recipe import Recipe
 from fusebuild.recipe_sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.verification import read_recipe, verify_case
+from fusebuild.verification import read_recipe, recipe_trial, run_trial
 
 logger = logging.getLogger(__name__)
 
@@ -120,16 +134,12 @@ def _bench_case(
 ) -> Measurement:
     logger.info("%s %s", path, dict(case))
     plan, fusion = load(path, target=device.target), recipe.fusion
-    verdict = next(verify_case(plan, recipe, case, device.torch_name, options.seed))
-    if not verdict.ok:
-        raise VerificationError(
-            f"{fusion.name} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}".rstrip()
-        )
-    device.release()
+    found, outputs = _judged(plan, recipe, case, options, device)
     least = least_bytes(fusion, case)
     target = plan.plan.target(plan.target)
     assert target is not None
-    timed = _timed(plan, recipe, case, options, device, roof)
+    timed = _timed(plan, recipe, case, options, device, roof, found)
+    del found
     device.release()
     return Measurement(
         fusion=fusion.name,
@@ -138,21 +148,50 @@ def _bench_case(
         least_bytes=least,
         plan_bytes=evaluate(total([as_formula(segment.hbm_bytes) for segment in target.segments]), case),
         gigabytes_per_second=least / timed["milliseconds"] / 1e6,
-        error=verdict.error,
+        error=max((output.largest for output in outputs), default=0.0),
+        eager_error=max((e for output in outputs if (e := output.eager_largest) is not None), default=None),
+        compile_error=max((e for output in outputs if (e := output.compile_largest) is not None), default=None),
+        outputs=outputs,
         **_with_traffic(timed, path, case, options),
     )
 
 
+def _judged(
+    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device
+) -> tuple[Field, tuple[OutputErrors, ...]]:
+    """Who computes the same as ``plan``, and the errors of all of them on the first set of inputs. What the oracle
+    gives is free again afterwards. Raises :class:`VerificationError` where our own results are wrong."""
+    trial = recipe_trial(recipe, case, device.torch_name, options.seed)
+    outcome = run_trial(plan, trial)
+    verdict = outcome.verdict
+    if not verdict.ok:
+        raise VerificationError(
+            f"{verdict.fusion} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}".rstrip()
+        )
+    ours = our_deviations(trial, outcome)
+    del outcome
+    device.release()
+    found = torch_rivals(recipe, trial, device) if options.compare else Field()
+    return found, output_errors(trial, ours, found.rivals)
+
+
 def _timed(
-    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device, roof: Run
+    plan: LoadedPlan,
+    recipe: Recipe,
+    case: Mapping[str, int],
+    options: Options,
+    device: Device,
+    roof: Run,
+    found: Field,
 ) -> dict[str, Any]:
-    """The fields of a :class:`Measurement` that are measured here. Everything allocated is free again afterwards."""
+    """The fields of a :class:`Measurement` that are timed: those of the artifact, of the rivals in ``found``, and of
+    copies. What is allocated for it is free again when ``found`` is."""
     fusion, least = recipe.fusion, least_bytes(recipe.fusion, case)
     count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
     sets = input_sets(recipe, case, count, options.seed, device)
-    found = Field(contenders=[our_contender(plan, fusion, sets, device)])
-    if options.compare:
-        add_torch(found, plan, recipe, sets, device)
+    found.contenders.append(our_contender(plan, fusion, sets, device))
+    for rival in found.rivals:
+        add(found, rival.name, partial(torch_contender, rival, sets, device), device)
     add(found, COPY, lambda: equal_copy(least, count, device), device)
     runs = {contender.name: contender.run for contender in found.contenders}
     times = side_by_side({**runs, _ROOF: roof}, roof, device)

@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from fusebuild.bench.exactness import OutputErrors
 
 ABSENT = "–"
 """What a table shows where nothing was measured."""
@@ -15,11 +18,13 @@ ABSENT = "–"
 class Measurement:
     """One case of one artifact. Times are per call: milliseconds on the device, microseconds on the host, and spreads
     the distance between the quartiles over the median. Rates are GB/s of ``least_bytes``. What was not measured is
-    None; where it should have been, ``missing`` has the reason, under ``reference``, ``eager``, ``compile``, ``copy``
-    or ``ncu``.
+    None; where it should have been, ``missing`` has the reason, under ``reference``, ``eager``, ``compile``, ``copy``,
+    ``errors`` or ``ncu``.
 
     ``reference`` says what eager torch and torch.compile ran: the recipe's expression, or ``fusion``, op by op.
     ``copy_milliseconds`` is a copy that moves ``least_bytes``, half read and half written. ``dram_*`` are ncu's counts.
+    ``error``, ``eager_error`` and ``compile_error`` are the largest of any output that each gives, against the fp64
+    oracle on the same inputs; ``outputs`` has those of each, and RMS errors.
     """
 
     fusion: str
@@ -32,6 +37,9 @@ class Measurement:
     gigabytes_per_second: float
     roof: float
     error: float
+    eager_error: float | None = None
+    compile_error: float | None = None
+    outputs: tuple[OutputErrors, ...] = ()
     reference: str = ""
     eager_milliseconds: float | None = None
     eager_spread: float | None = None
@@ -60,6 +68,11 @@ class Measurement:
     def compile_ratio(self) -> float | None:
         """How many times as fast as torch.compile."""
         return None if self.compile_milliseconds is None else self.compile_milliseconds / self.milliseconds
+
+    @property
+    def error_ratio(self) -> float | None:
+        """The RMS error over eager's, of the output where that is most."""
+        return max((ratio for output in self.outputs if (ratio := output.ratio) is not None), default=None)
 
     @property
     def dram_ratio(self) -> float | None:
@@ -100,25 +113,32 @@ def write_report(report: Report, path: Path) -> None:
 def read_report(path: Path) -> Report:
     """The report that :func:`write_report` wrote, by this version or by one that measured less."""
     data = json.loads(path.read_text())
-    measurements = tuple(Measurement(**item) for item in data.pop("measurements"))
+    measurements = tuple(_measurement(item) for item in data.pop("measurements"))
     return Report(measurements=measurements, wrong=tuple(data.pop("wrong", ())), **data)
 
 
+def _measurement(item: dict[str, Any]) -> Measurement:
+    outputs = tuple(OutputErrors(**output) for output in item.pop("outputs", ()))
+    return Measurement(outputs=outputs, **item)
+
+
 _SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
-            "copy": "equal copy", "ncu": "DRAM bytes"}  # fmt: skip
+            "copy": "equal copy", "errors": "errors of eager", "ncu": "DRAM bytes"}  # fmt: skip
 _HEAD = (
     "recipe", "case", "segments", "ms", "eager ms", "compile ms", "GB/s", "of the copy roof", "of an equal copy",
-    "times compile", "call µs", "plan bytes / least bytes", "DRAM bytes / least bytes", "error",
+    "times compile", "call µs", "plan bytes / least bytes", "DRAM bytes / least bytes", "error", "RMS error / eager's",
 )  # fmt: skip
 
 
 def markdown_table(report: Report) -> str:
-    """The table that the README shows, and below it what could not be measured and why."""
+    """The table that the README shows, and below it whose errors exceed eager's, and what could not be measured and
+    why."""
     lines = [
         f"{report.origin}. "
         "Kernel time by CUDA events over graph replays, L2-cold; GB/s counts the least bytes; the roof is a 1 GiB "
         "device copy in the same run, an equal copy moves the same bytes. Eager torch and torch.compile run the "
-        "recipe's reference, else the fusion op by op. Call: host time, ours / eager / compiled.",
+        "recipe's reference, else the fusion op by op. Call: host time, ours / eager / compiled. "
+        "Error: the largest against fp64, ours / eager / compiled.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|---|---|{'---:|' * (len(_HEAD) - 2)}",
@@ -129,11 +149,29 @@ def markdown_table(report: Report) -> str:
         for each in report.measurements
         for what, why in each.missing.items()
     ]
-    return "\n".join([*lines, *([""] if reasons else []), *reasons]) + "\n"
+    parts = ["\n".join(part) for part in (lines, _exactness(report), reasons) if part]
+    return "\n\n".join(parts) + "\n"
+
+
+def _exactness(report: Report) -> list[str]:
+    """How our RMS errors compare with eager's, and each output that is worse; nothing where none was compared."""
+    compared = [(each, output) for each in report.measurements for output in each.outputs if output.ratio is not None]
+    if not compared:
+        return []
+    worse = [
+        f"- {each.fusion} {each.label}: the RMS error of {output.output} ({output.dtype}) is {output.rms:.1e}, "
+        f"eager's {_shown(output.eager_rms, '.1e')}"
+        for each, output in compared
+        if output.is_worse
+    ]
+    count = f"{len(compared) - len(worse)} of {len(compared)}"
+    claim = f"RMS errors against fp64 are no worse than eager's in {count} outputs that both give"
+    return [f"{claim}:", "", *worse] if worse else [f"{claim}."]
 
 
 def _row(each: Measurement) -> list[str]:
     calls = (each.call_microseconds, each.eager_call_microseconds, each.compile_call_microseconds)
+    errors = (each.error, each.eager_error, each.compile_error)
     return [
         each.fusion,
         each.label,
@@ -148,7 +186,8 @@ def _row(each: Measurement) -> list[str]:
         ABSENT if calls == (None,) * 3 else " / ".join(_shown(call, ".1f") for call in calls),
         f"{each.plan_bytes / max(each.least_bytes, 1):.2f}",
         _shown(each.dram_ratio, ".2f"),
-        f"{each.error:.1e}",
+        f"{each.error:.1e}" if errors[1:] == (None, None) else " / ".join(_shown(error, ".1e") for error in errors),
+        _shown(each.error_ratio, ".2f"),
     ]
 
 

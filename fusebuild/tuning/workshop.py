@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fusebuild.artifact import write_artifact
-from fusebuild.bench.contenders import LENIENCE, as_results, input_sets, our_contender
+from fusebuild.bench.contenders import input_sets, our_contender
 from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run
+from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import MOST_SETS, least_bytes
 from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
 from fusebuild.elf import loaded_sections
