@@ -4,6 +4,7 @@ which choices are refused."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from small_recipes import whole
@@ -20,6 +21,7 @@ from fusebuild.schedule.resident import (
     ResidentHeuristics,
     shared_by_rows,
 )
+from fusebuild.schedule.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.target import TARGETS, Target
 
 SM_90 = TARGETS["sm_90"]
@@ -159,6 +161,14 @@ def test_clusters_that_surely_fit() -> None:
     for (cluster, blocks), most in measured.items():
         assert most - 2 <= SM_90.clusters(cluster, blocks) <= most
     assert (SM_90.clusters(1, 3), TARGETS["host"].clusters(8, 1)) == (3 * 132, 1)
+
+
+def test_partial_results_have_as_much_room_as_the_device_header_gives_them() -> None:
+    header = (Path(__file__).parent.parent / "templates/include/fusebuild/cluster.cuh").read_text()
+    (size,) = re.findall(r"kClusterBufferBytes = (\d+) \* 1024;", header)
+    assert int(size) * 1024 == CLUSTER_BUFFER_BYTES
+    assert [fits_exchange(warps) for warps in (1, 1024, 1025)] == [True, True, False]
+    assert [fits_exchange(warps, parts=3) for warps in (341, 342)] == [True, False]
 
 
 class TestShared:

@@ -58,6 +58,7 @@ from fusebuild.schedule.rows import (
     check_reductions,
     check_rows,
     check_running,
+    fits_exchange,
     kept_axes,
     levels,
     next_power_of_two,
@@ -90,7 +91,6 @@ OTHER_REGISTERS = 16
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
-
 CLUSTER_ROW_BYTES = 96 * 1024
 """Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
 
@@ -103,10 +103,6 @@ CLUSTER_THREAD_BYTES = 128
 
 RESERVED_BYTES = 2048
 """Shared memory that a block's reductions take beside a row."""
-
-CLUSTER_BUFFER_BYTES = 8 * 1024
-"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
-
 
 SHORT_ROW = 1024
 """Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
@@ -416,7 +412,8 @@ class _Planner:
         """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""
         chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
         warps = choice.cluster * choice.threads_per_row // WARP
-        return choice.cluster * choice.threads_per_row * chunks * vec >= size and _exchanges(self.task, warps)
+        held = choice.cluster * choice.threads_per_row * chunks * vec
+        return held >= size and fits_exchange(warps, _most_parts(self.task))
 
     def _check_cluster(self, choice: ClusterChoice, *, size: int, vec: int, most: int) -> None:
         check_rows(choice, self.target, most_rows=1)
@@ -572,11 +569,10 @@ def _long_row(task: Task, columns: Formula, sizes: Mapping[str, int], beyond: in
     return next((size for size in found if size > beyond), None)
 
 
-def _exchanges(task: Task, warps: int) -> bool:
-    """Whether the partial results of each reduction, one of each of a cluster's warps, have room where they meet. A
-    value takes 8 bytes at most, as does each part of a lambda's state."""
-    parts = [len(expr.outputs) if expr.combine else 1 for expr in map(task.fusion.exprs.__getitem__, reductions(task))]
-    return 8 * max(parts) * warps <= CLUSTER_BUFFER_BYTES
+def _most_parts(task: Task) -> int:
+    """The most parts that a partial result has: as many as a lambda's state."""
+    exprs = [task.fusion.exprs[index] for index in reductions(task)]
+    return max(len(expr.outputs) if expr.combine else 1 for expr in exprs)
 
 
 def _chunks(size: int, vec: int, threads: RowThreads, *, most: int, tight: bool = False) -> int:

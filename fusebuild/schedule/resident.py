@@ -27,10 +27,12 @@ from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import reductions, vector_fids
 from fusebuild.schedule.rows import (
     MAX_THREADS,
+    PARTIAL_BYTES,
     WARP,
     RowChoice,
     RowThreads,
     check_rows,
+    fits_exchange,
     kept_axes,
     next_power_of_two,
     reduced_axes,
@@ -74,12 +76,6 @@ faster take more of them."""
 
 RESERVED_BYTES = 2048
 """Shared memory that a block takes beside what stays and what its reductions exchange, the system's part of it too."""
-
-PARTIAL_BYTES = 8
-"""Bytes of a partial result at most."""
-
-CLUSTER_BUFFER_BYTES = 8 * 1024
-"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +196,8 @@ class LongRows:
         return min(self.target.registers // (registers * per_row), by_threads, self.target.shared_bytes // shared)
 
     def exchanges(self, per_row: int, cluster: int) -> bool:
-        """Whether the partial results of each reduction, one of each warp of a cluster, have room where they meet."""
-        return cluster == 1 or PARTIAL_BYTES * cluster * per_row // WARP <= CLUSTER_BUFFER_BYTES
+        """Whether the warps of a cluster, if there is one, can exchange the partial results of each reduction."""
+        return cluster == 1 or fits_exchange(cluster * per_row // WARP)
 
     def shares(self) -> Iterator[Share]:
         """What blocks may have: of rows without edges, which are very long, two or one of the largest on a

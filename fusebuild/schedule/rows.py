@@ -30,6 +30,10 @@ THREADS_FOR_TWO_BLOCKS = 512
 idle it."""
 STATE_REGISTERS = 32
 """What the states of lambdas may take of a thread's 128 registers, where it keeps one for each of its columns."""
+PARTIAL_BYTES = 8
+"""Bytes of a partial result, or of one part of a lambda's, at most."""
+CLUSTER_BUFFER_BYTES = 8 * 1024
+"""What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,12 @@ def row_threads(columns: int, vec: int, vectors_per_thread: int, most: int = MAX
     wanted = next_power_of_two(max(1, -(-columns // (vec * vectors_per_thread))))
     per_row = min(most, max(FEWEST_THREADS, wanted))
     return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
+
+
+def fits_exchange(warps: int, parts: int = 1) -> bool:
+    """Whether partial results of one reduction, so many ``parts`` from each of a cluster's ``warps``, have room where
+    they meet."""
+    return PARTIAL_BYTES * parts * warps <= CLUSTER_BUFFER_BYTES
 
 
 def vector_of_states(task: Task, vec: int) -> int:
