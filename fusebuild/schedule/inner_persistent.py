@@ -429,7 +429,7 @@ class _Planner:
         where the recipe tells of no such rows, or where there is no room for them. Costly values are kept elsewhere."""
         least: Formula = ("le", RESIDENT_ROW_BYTES, product([self._bytes_per_element, self.columns]))
         rows = self._long_rows(vec, RESIDENT_ROW_BYTES - 1, has_edges=False)
-        if rows is None or not rows.resident_bytes or self.kept:
+        if rows is None or not rows.resident or self.kept:
             return ()
         return self._by_rows("resident", rows, (*guard, least))
 
@@ -456,6 +456,8 @@ class _Planner:
             size=size,
             has_edges=has_edges,
             vec=vec,
+            cached=self.cached,
+            resident=shared,
             vector_bytes=vector_bytes,
             resident_bytes=vec * sum(self.task.fusion.value(fid).dtype.bytes for fid in shared),
             tensor_bytes=_vector_bytes(self.task, vector_fids(self.domain, len(self.domain.axes) - 1), vec),
@@ -464,8 +466,7 @@ class _Planner:
 
     def _by_rows(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         way = f"{name}_vec{rows.vec}_int32"
-        resident = shared_by_rows(self.task, self.domain, has_edges=rows.has_edges) or ()
-        decided = decide_rows(way, rows, self.tuned, cached=self.cached, resident=resident)
+        decided = decide_rows(way, rows, self.tuned)
         if decided is None:
             return ()
         heuristics, choice = decided

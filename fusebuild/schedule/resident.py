@@ -146,14 +146,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongRows:
-    """Rows of ``size`` elements on ``target``, with edges or without. Of what is kept of each row, a vector of ``vec``
-    elements takes ``vector_bytes``, of what stays ``resident_bytes``, of all tensors ``tensor_bytes``. So many
-    ``reductions`` exchange partial results."""
+    """Rows of ``size`` elements on ``target``, with edges or without. Of the inputs ``cached``, which are kept of each
+    row, a vector of ``vec`` elements takes ``vector_bytes``, of those ``resident``, which stay, ``resident_bytes``, of
+    all tensors ``tensor_bytes``. So many ``reductions`` exchange partial results."""
 
     target: Target
     size: int
     has_edges: bool
     vec: int
+    cached: tuple[int, ...]
+    resident: tuple[int, ...]
     vector_bytes: int
     resident_bytes: int
     tensor_bytes: int
@@ -187,7 +189,7 @@ class LongRows:
 
     def blocks(self, per_row: int, cluster: int) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        chunks, walks_alone = self.chunks(per_row, cluster), self.resident_bytes > 0 and cluster == 1
+        chunks, walks_alone = self.chunks(per_row, cluster), bool(self.resident) and cluster == 1
         if chunks * self.vector_bytes > THREAD_BYTES or (walks_alone and chunks > WALKING_CHUNKS):
             return 0
         registers = -(-self.registers(per_row, cluster) // 8) * 8
@@ -235,10 +237,8 @@ def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[
     return shared if is_aligned or not has_edges else None
 
 
-def decide_rows(
-    way: str, rows: LongRows, tuned: Tuned, *, cached: tuple[int, ...], resident: tuple[int, ...]
-) -> tuple[ResidentHeuristics, EdgedChoice] | None:
-    """How blocks take ``rows``, and walk them where inputs are ``resident``; None where they have no room for them.
+def decide_rows(way: str, rows: LongRows, tuned: Tuned) -> tuple[ResidentHeuristics, EdgedChoice] | None:
+    """How blocks take ``rows``, and walk them where something stays; None where they have no room for them.
     Raises :class:`KnobError` for a ``tuned`` choice that no kernel can be made with."""
     share = min(rows.shares(), key=Share.preference, default=None)
     if share is None:
@@ -246,7 +246,7 @@ def decide_rows(
     proposal = EdgedChoice(
         threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
     )
-    if resident:
+    if rows.resident:
         proposal = ResidentChoice(
             **proposal.knobs, walkers=rows.walkers(share), ahead=not rows.has_edges and share.blocks == 1
         )
@@ -256,8 +256,8 @@ def decide_rows(
         cluster=choice.cluster,
         chunks=rows.chunks(choice.threads_per_row, choice.cluster),
         walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
-        cached=cached,
-        resident=resident,
+        cached=rows.cached,
+        resident=rows.resident,
         ahead=isinstance(choice, ResidentChoice) and choice.ahead,
         has_edges=rows.has_edges,
     )
