@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -138,6 +138,14 @@ def levels(task: Task) -> dict[int, int]:
         own += op_of(expr).kind is Kind.REDUCTION
         level.update((fid, own) for fid in expr.outputs)
     return level
+
+
+def by_level(task: Task, indices: Iterable[int]) -> dict[int, list[int]]:
+    """The reductions at ``indices`` by their level, the first level first."""
+    level, found = levels(task), dict[int, list[int]]()
+    for index in indices:
+        found.setdefault(level[task.fusion.exprs[index].outputs[0]], []).append(index)
+    return dict(sorted(found.items()))
 
 
 def own_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:

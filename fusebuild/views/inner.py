@@ -11,7 +11,7 @@ from fusebuild.ir import DType, Expr
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
-from fusebuild.schedule.rows import WARP, kept_axes, levels, reduced_axes
+from fusebuild.schedule.rows import WARP, by_level, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.batches import Batches, batches, place, position_of
 from fusebuild.views.kernel_view import (
@@ -76,12 +76,10 @@ def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) ->
     )
 
 
-def row_setup(
-    rows: Rows, outputs: Sequence[int], level: dict[int, int], fetched: Container[int] = ()
-) -> tuple[Lines, Lines]:
+def row_setup(rows: Rows, outputs: Sequence[int], fetched: Container[int] = ()) -> tuple[Lines, Lines]:
     """``(coordinates and statistics of the row, base addresses and where vectors begin)`` before the first sweep; the
     ``fetched`` inputs have no base."""
-    body = rows.body
+    body, level = rows.body, levels(rows.body.task)
     touched = [*rows.reads, *outputs]
     needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
     loads = [fid for fid in rows.reads if not rows.has_columns(fid)]
@@ -233,10 +231,10 @@ def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     )
 
 
-def row_epilogue(rows: Rows, done: Iterable[int], level: dict[int, int], at: int) -> Lines:
+def row_epilogue(rows: Rows, done: Iterable[int], at: int) -> Lines:
     """Values of the row that follow from the reductions of level ``at``."""
     still, _ = rows.body.split(rows.exprs, rows.column.axes)
-    finished = set(done)
+    finished, level = set(done), levels(rows.body.task)
     return tuple(
         rows.body.statement(expr, lambda axis: rows.body.coordinate(rows.row, axis))
         for expr in still
@@ -257,11 +255,10 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, PersistentHeuristics)
     outputs = spec.task.outputs
     indices = reductions(spec.task)
-    level = levels(spec.task)
     rows = rows_of(spec, folded(spec.task, indices), outputs)
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    setup, bases = row_setup(rows, outputs, level)
+    setup, bases = row_setup(rows, outputs)
     loader = _Loader(rows=rows, heuristics=heuristics)
     known = rows.of_rows
     kept, first = Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
@@ -301,13 +298,11 @@ def row_levels(
     that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
     ``is_full`` is as for :func:`row_batches`."""
     body, known, task = rows.body, rows.of_rows, rows.body.task
-    indices, level = reductions(task), levels(task)
     sweeps: list[Sweep] = []
-    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
-        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
+    for at, own in by_level(task, reductions(task)).items():
         gathered = row_batches(rows, own, is_full=is_full)
         sweep = kept.around(rows, gathered.targets(), known, loads)
-        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), level, at))
+        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
         only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
@@ -417,8 +412,8 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     is_split = heuristics.splits > 1
     outputs = () if is_split else spec.task.outputs
     rows = rows_of(spec, results, outputs)
-    body, level = rows.body, levels(spec.task)
-    setup, bases = row_setup(rows, outputs, level)
+    body = rows.body
+    setup, bases = row_setup(rows, outputs)
     known = rows.of_rows
     gathered = row_batches(rows, indices)
     targets = gathered.targets()
@@ -435,7 +430,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
             stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
         )
     else:
-        lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, level, 1))
+        lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
     only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")

@@ -8,7 +8,7 @@ from fusebuild.body import Body, Group
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
-from fusebuild.schedule.rows import WARP, levels
+from fusebuild.schedule.rows import WARP, by_level
 from fusebuild.views.batches import Batches
 from fusebuild.views.inner import (
     Rows,
@@ -65,7 +65,6 @@ class _Walk:
         assert isinstance(parts, InnerOuterParts)
         self.parts = parts
         self.outputs = parts.written_by_rows(spec.task)
-        self.level = levels(spec.task)
         body = Body(spec)
         targets = [*folded(spec.task, parts.along), *combined(body, parts.accumulated), *self.outputs]
         reads = body.reads(targets)
@@ -94,14 +93,14 @@ class _Walk:
 
     def sweeps(self) -> tuple[Sweep, ...]:
         """One walk over the rows at hand for each level of reductions along them, then one for what needs them all."""
-        body, rows, exprs = self.rows.body, self.rows, self.rows.body.fusion.exprs
+        body, rows = self.rows.body, self.rows
         wide = [fid for fid in self.outputs if rows.has_columns(fid)]
         narrow = [fid for fid in self.outputs if fid not in wide]
-        last = max((self.level[exprs[index].outputs[0]] for index in self.parts.along), default=0)
+        all_along, all_down = (by_level(body.task, own) for own in (self.parts.along, self.parts.accumulated))
+        last = max(all_along, default=0)
         sweeps = []
         for at in range(last + 1):
-            along = [index for index in self.parts.along if self.level[exprs[index].outputs[0]] == at + 1]
-            down = [index for index in self.parts.accumulated if self.level[exprs[index].outputs[0]] == at + 1]
+            along, down = all_along.get(at + 1, []), all_down.get(at + 1, [])
             stored = wide if at == last else []
             gathered = row_batches(rows, along, keeps=False)
             targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fusebuild.body import Body, Group
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.resident import ResidentHeuristics
-from fusebuild.schedule.rows import levels
+from fusebuild.schedule.rows import by_level
 from fusebuild.views.inner import Rows, row_element, row_epilogue, row_results, row_setup, row_sweep, rows_of
 from fusebuild.views.kernel_view import (
     KernelView,
@@ -39,15 +39,11 @@ PLACE = "c * kThreadsPerRow"
 def inner_resident(spec: KernelSpec) -> KernelView:
     walk = _walk(spec)
     rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
-    level = levels(spec.task)
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    indices = reductions(spec.task)
-    parts: list[tuple[Sweep, Lines]] = []
-    for at in range(1, max(level[body.fusion.exprs[index].outputs[0]] for index in indices) + 1):
-        own = [index for index in indices if level[body.fusion.exprs[index].outputs[0]] == at]
-        parts.append(walk.reducing(own, row_epilogue(rows, folded(spec.task, own), level, at)))
+    by_levels = by_level(spec.task, reductions(spec.task)).items()
+    parts = [walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at)) for at, own in by_levels]
     parts.append(walk.storing(wide))
-    setup, bases = row_setup(rows, outputs, level, walk.there)
+    setup, bases = row_setup(rows, outputs, walk.there)
     return make_view(
         spec, body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),

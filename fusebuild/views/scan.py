@@ -9,7 +9,6 @@ from fusebuild.body import Body
 from fusebuild.ir import Expr
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.kernel import KernelSpec
-from fusebuild.schedule.rows import levels
 from fusebuild.schedule.scan import ScanHeuristics, ordered
 from fusebuild.views.inner import (
     Rows,
@@ -63,8 +62,8 @@ def scan(spec: KernelSpec) -> KernelView:
     assert isinstance(spec.heuristics, ScanHeuristics)
     parts = _Parts(Body(spec))
     rows = rows_of(spec, parts.components, spec.task.outputs)
-    body, level = rows.body, levels(spec.task)
-    setup, bases = row_setup(rows, spec.task.outputs, level)
+    body = rows.body
+    setup, bases = row_setup(rows, spec.task.outputs)
     known = rows.of_rows
     before = _Walk(rows, parts.components, known)
     after = _Walk(rows, parts.wide, [*known, *parts.scanned])
@@ -95,7 +94,7 @@ def scan(spec: KernelSpec) -> KernelView:
     second = replace(stores, element=(*results, *after.element(), *stores.element))
     ends = tuple(line for folding in foldings(body, parts.totals) for line in folding.results(folding.accumulator))
     epilogue = Sweep(
-        results=(*ends, *row_epilogue(rows, parts.made, level, 1)) if parts.narrow else (),
+        results=(*ends, *row_epilogue(rows, parts.made, 1)) if parts.narrow else (),
         stores=row_results(rows, parts.narrow),
     )
     return make_view(

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fusebuild.ir import DType
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
-from fusebuild.schedule.rows import WARP, levels
+from fusebuild.schedule.rows import WARP
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.schedule.tiled import TiledHeuristics
 from fusebuild.views.inner import Kept, Rows, row_element, row_levels, row_results, row_setup, rows_of
@@ -32,7 +32,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     wide = [fid for fid in outputs if rows.has_columns(fid)]
     plain = _sweeps(rows, wide, _Tiles(rows, heuristics))
     tiles = _Tiles(rows, heuristics, _widened(rows, plain), _looked_up(rows, plain))
-    setup, bases = row_setup(rows, outputs, levels(spec.task), tiles.on_chip)
+    setup, bases = row_setup(rows, outputs, tiles.on_chip)
     kept = Kept(body, heuristics.kept)
     return make_view(
         spec, body, rows.exprs,
