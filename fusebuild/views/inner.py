@@ -14,6 +14,7 @@ from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import WARP, by_level, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.batches import Batches, batches, place, position_of
+from fusebuild.views.dynamic_shared import arrays_in_shared, arrays_of
 from fusebuild.views.kernel_view import (
     KernelView,
     Lines,
@@ -362,7 +363,7 @@ class _Loader:
             return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
             return ()
-        return in_shared(body, cached, "c")
+        return arrays_in_shared(arrays_of(body, cached, "c", "columns"))
 
     def coordinates(self) -> Lines:
         """Where a vector of the row is, for the loads of the whole row."""
@@ -390,18 +391,6 @@ class _Loader:
     def from_memory(self, fid: int, *, packed: bool = False) -> str:
         """The call that fetches the current vector of input ``fid`` from global memory."""
         return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
-
-
-def in_shared(body: Body, fids: Sequence[int], name: str) -> Lines:
-    """Declarations of a row of each of ``fids`` in shared memory, one after the other: the widest come first, so that
-    each is aligned."""
-    lines, end, before = list[str](), "", ""
-    for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
-        c_type = body.c_type(fid)
-        cast = end if c_type == before else f"reinterpret_cast<{c_type}*>({end})"
-        lines.append(f"{c_type}* {name}{fid} = {cast if end else f'fb::dynamic_shared<{c_type}>()'};")
-        end, before = f"{name}{fid} + columns", c_type
-    return tuple(lines)
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:

@@ -10,10 +10,10 @@ from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import WARP, by_level
 from fusebuild.views.batches import Batches
+from fusebuild.views.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
 from fusebuild.views.inner import (
     Rows,
     global_loads,
-    in_shared,
     row_base,
     row_batches,
     row_results,
@@ -283,11 +283,11 @@ class _Walk:
         """Where accumulators are in shared memory, or rows on their way."""
         body = self.rows.body
         if self._is_staged:
-            return staged_arrays(body, self.heuristics.fetched)
+            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), "thread")
         if self.heuristics.storage != "shared":
             return ()
         results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
-        return in_shared(body, results, "b")
+        return arrays_in_shared(arrays_of(body, results, "b", "columns"))
 
     def _reduce(self, own: Sequence[Folding]) -> str:
         if self.heuristics.threads.rows == 1 or not own:
@@ -311,16 +311,6 @@ class _Walk:
         if between:
             part, own = f"{body.step(part, between)} + outer % {size}", f"outer / {size}"
         return body.step(f"{body.step(part, kept)} + {own}", self.parts.columns)
-
-
-def staged_arrays(body: Body, fids: Sequence[int]) -> Lines:
-    """Declarations of a thread's places in shared memory for vectors of each of ``fids``, those of a stage together."""
-    lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
-    for fid in sorted(fids, key=lambda fid: -body.value(fid).dtype.bytes):
-        packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
-        lines.append(f"{packed}* const s{fid} = reinterpret_cast<{packed}*>({end}) + thread;")
-        end = f"s{fid} - thread + kStages * kPlaces"
-    return tuple(lines)
 
 
 def _is_row(body: Body, fid: int, parts: InnerOuterParts) -> bool:

@@ -16,6 +16,7 @@ from fusebuild.body import Body, Group
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.resident import ResidentHeuristics
 from fusebuild.schedule.rows import by_level
+from fusebuild.views.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.views.inner import Rows, row_element, row_epilogue, row_results, row_setup, row_sweep, rows_of
 from fusebuild.views.kernel_view import (
     KernelView,
@@ -131,23 +132,16 @@ class _Walk:
         fids = self.heuristics.resident
         load = "fb::pack(fb::load_elements<kVec>({}))" if self.heuristics.has_edges else "fb::load_packed<kVec>({})"
         return Lifetime(
-            arrays=(*self._places(), *(self._edges("e", fids) if self.heuristics.has_edges else ())),
+            arrays=(*self._places(fids), *(self._edges("e", fids) if self.heuristics.has_edges else ())),
             steady=Sweep(
                 loads=tuple(f"h{fid}[{PLACE}] = {load.format(f'T{fid} + {VECTOR}')};" for fid in fids),
                 element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
             ),
         )
 
-    def _places(self) -> Lines:
-        """Declarations of a thread's places in shared memory for what stays, the widest first: so each is aligned."""
-        body = self.rows.body
-        lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
-        lane = "lane" if self.heuristics.cluster > 1 else "thread"
-        for fid in sorted(self.heuristics.resident, key=lambda fid: -body.value(fid).dtype.bytes):
-            packed = f"fb::Packed<{body.c_type(fid)}, kVec>"
-            lines.append(f"{packed}* const h{fid} = reinterpret_cast<{packed}*>({end}) + {lane};")
-            end = f"h{fid} - {lane} + kChunks * kThreadsPerRow"
-        return tuple(lines)
+    def _places(self, fids: Sequence[int]) -> Lines:
+        thread = "lane" if self.heuristics.cluster > 1 else "thread"
+        return places_in_shared(arrays_of(self.rows.body, fids, "h", "kChunks * kThreadsPerRow"), thread)
 
     def arrays(self, vectors: str, elements: str) -> Lines:
         """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""

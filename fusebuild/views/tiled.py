@@ -16,6 +16,7 @@ from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.rows import WARP
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.schedule.tiled import TiledHeuristics
+from fusebuild.views.dynamic_shared import SharedArray, arrays_in_shared, arrays_of, cast_to, widest_first
 from fusebuild.views.inner import Kept, Rows, row_element, row_levels, row_results, row_setup, rows_of
 from fusebuild.views.kernel_view import KernelView, Lines, Sweep, join, make_view
 from fusebuild.views.lambdas import folded
@@ -98,29 +99,27 @@ class _Tiles:
     def on_chip(self) -> tuple[int, ...]:
         return (*self._inputs, *self._outputs, *self._resident)
 
-    def _type(self, fid: int) -> str:
+    def _dtype(self, fid: int) -> DType:
         """The type of an input for threads."""
-        return FLOAT if fid in self._widened else self._body.c_type(fid)
+        return DType.FLOAT if fid in self._widened else self._body.value(fid).dtype
+
+    def _type(self, fid: int) -> str:
+        return C_TYPES[self._dtype(fid)]
 
     def declarations(self) -> Lines:
         """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
         tiles = [fid for fid in (*self._inputs, *self._outputs) if fid not in self._place]
-        sizes = {fid: self._body.value(fid).dtype.bytes for fid in (*tiles, *self._resident)}
-        of_threads = {fid: DType.FLOAT.bytes if fid in self._widened else sizes[fid] for fid in self._resident}
-        tiles.sort(key=lambda fid: -sizes[fid])
-        columns = sorted(self._resident, key=lambda fid: -of_threads[fid])
-        of_tiles = [(f"tile{fid}", "places", self._body.c_type(fid)) for fid in tiles]
-        of_columns = [(f"columns{fid}", f"columns + {WARP}", self._type(fid)) for fid in columns]
-        lines, end, before = list[str](), "", ""
-        for name, size, c_type in (*of_tiles, *of_columns):
-            cast = end if c_type == before else f"reinterpret_cast<{c_type}*>({end})"
-            lines.append(f"{c_type}* {name} = {cast if end else f'fb::dynamic_shared<{c_type}>()'};")
-            end, before = f"{name} + {size}", c_type
-        for fid, place in self._place.items():
-            c_type, tile = self._body.c_type(fid), f"tile{place}"
-            same = c_type == self._body.c_type(place)
-            lines.append(f"{c_type}* tile{fid} = {tile if same else f'reinterpret_cast<{c_type}*>({tile})'};")
-        return tuple(lines)
+        columns = [
+            SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._dtype(fid))
+            for fid in self._resident
+        ]
+        own = arrays_in_shared((*arrays_of(self._body, tiles, "tile", "places"), *widest_first(columns)))
+        return (*own, *(self._in_place(fid, place) for fid, place in self._place.items()))
+
+    def _in_place(self, fid: int, place: int) -> str:
+        """The declaration of the tile of output ``fid``, which lies where that of input ``place`` does."""
+        c_type, tile = self._body.c_type(fid), f"tile{place}"
+        return f"{c_type}* tile{fid} = {tile if c_type == self._body.c_type(place) else cast_to(c_type, tile)};"
 
     def copies(self) -> Lines:
         """Calls that bring in what the block reads."""
@@ -155,7 +154,7 @@ class _Tiles:
 
     def _skew(self, fid: int) -> int:
         """The places between what two threads have of a resident input: one where that makes their runs odd."""
-        is_word = self._type(fid) in (FLOAT, C_TYPES[DType.INT32])
+        is_word = self._dtype(fid) in (DType.FLOAT, DType.INT32)
         return int(is_word and self.heuristics.per_word > 1)
 
     def arrays(self) -> Lines:

@@ -1,0 +1,59 @@
+"""What kernels have in dynamic shared memory: one declaration after another, each where the one before it ends.
+
+What is widest comes first, so that each is aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fusebuild.body import Body
+from fusebuild.ir import DType
+from fusebuild.schedule.kernel import C_TYPES
+from fusebuild.views.kernel_view import Lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedArray:
+    """So many ``elements``, a C expression, of ``dtype``, or so many vectors of them."""
+
+    name: str
+    elements: str
+    dtype: DType
+
+
+def widest_first(arrays: Iterable[SharedArray]) -> tuple[SharedArray, ...]:
+    return tuple(sorted(arrays, key=lambda array: -array.dtype.bytes))
+
+
+def arrays_of(body: Body, fids: Iterable[int], name: str, elements: str) -> tuple[SharedArray, ...]:
+    """An array for each of ``fids``, called ``name`` and its fid: the widest first."""
+    return widest_first(SharedArray(name=f"{name}{f}", elements=elements, dtype=body.value(f).dtype) for f in fids)
+
+
+def arrays_in_shared(arrays: Iterable[SharedArray]) -> Lines:
+    """Declarations of ``arrays``."""
+    lines, end, before = list[str](), "", ""
+    for array in arrays:
+        c_type = C_TYPES[array.dtype]
+        begin = (end if c_type == before else cast_to(c_type, end)) if end else f"fb::dynamic_shared<{c_type}>()"
+        lines.append(f"{c_type}* {array.name} = {begin};")
+        end, before = f"{array.name} + {array.elements}", c_type
+    return tuple(lines)
+
+
+def places_in_shared(arrays: Iterable[SharedArray], thread: str) -> Lines:
+    """Declarations of where in ``arrays``, whose elements are vectors, a thread's own places begin: at the number
+    ``thread``, a C expression."""
+    lines, end = list[str](), "fb::dynamic_shared<unsigned char>()"
+    for array in arrays:
+        packed = f"fb::Packed<{C_TYPES[array.dtype]}, kVec>"
+        lines.append(f"{packed}* const {array.name} = {cast_to(packed, end)} + {thread};")
+        end = f"{array.name} - {thread} + {array.elements}"
+    return tuple(lines)
+
+
+def cast_to(c_type: str, address: str) -> str:
+    """``address`` as one of ``c_type``."""
+    return f"reinterpret_cast<{c_type}*>({address})"
