@@ -94,13 +94,18 @@ class Statements:
 
     def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         op, result = op_of(expr), self.value(expr.outputs[0])
-        if expr.op in ("cast", "full"):
-            return self.operand(expr.inputs[0], result.dtype)
         if expr.op == "exp" and self._is_below_largest(expr.inputs[0]):
             return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
-        dtypes = op.operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
-        operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
-        return op.text(operands, dtypes[-1])
+        taken = self.taken(expr)
+        operands = [self.operand(fid, dtype) for fid, dtype in taken]
+        return operands[0] if expr.op in ("cast", "full") else op.text(operands, taken[-1][1])
+
+    def taken(self, expr: Expr) -> tuple[tuple[int, DType], ...]:
+        """The operands of the pointwise ``expr``, and as which dtypes its statement takes them."""
+        if expr.op in ("cast", "full"):
+            return ((expr.inputs[0], self.value(expr.outputs[0]).dtype),)
+        dtypes = op_of(expr).operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
+        return tuple(zip(expr.inputs, dtypes, strict=True))
 
     def _is_below_largest(self, fid: int) -> bool:
         """Whether ``fid`` is what a value is above the largest one of its kind, or above the logarithm of the sum of

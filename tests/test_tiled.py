@@ -15,6 +15,7 @@ from fusebuild.formula import Formula, evaluate  # noqa: E402
 from fusebuild.ir import Task  # noqa: E402
 from fusebuild.pipeline import compile_recipes  # noqa: E402
 from fusebuild.plan import FormulaArg  # noqa: E402
+from fusebuild.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler  # noqa: E402
 from fusebuild.schedule.kernel import VariantSpec  # noqa: E402
@@ -94,6 +95,29 @@ def test_an_output_takes_the_place_of_an_input_as_wide() -> None:
         heuristics = variant.launches[0].kernel.heuristics
         assert isinstance(heuristics, TiledHeuristics)
         assert bool(heuristics.in_place) == is_in_place
+
+
+@pytest.mark.parametrize(
+    ("body", "w", "x"),
+    [
+        ("y = (x - m) * w", "float", "float"),
+        ("y = (x - m) * cast(w, float)", "float", "float"),
+        ("y = (cast(x, double) - m) * cast(w, float)", "float", "__half"),
+        ("y = (x - m) * cast(w, double)", "__half", "float"),
+        ("y = (x - m) * w + cast(w, double)", "__half", "float"),
+    ],
+)
+def test_threads_have_floats_of_what_they_take_as_floats_alone(body: str, w: str, x: str) -> None:
+    task = whole({"x": "half[M, N]", "w": "half[N]"}, f"m = max(x, dims=[1], keepdim=True)\n{body}", {"y": "half"})
+    variant = tiled(task)
+    assert variant is not None
+    origin = Origin(recipe="test.yaml", segment=0, fid_map={}, scheduler="inner_persistent", variant=variant.name)
+    text = render(variant.launches[0].kernel, origin).text
+    assert f"{w}* columns1 = " in text
+    assert f"const fb::Vec<{w}, kVec> v1 = " in text
+    assert f"const {w} t1 = v1[k];" in text
+    assert "__half* tile0 = " in text
+    assert f"const {x} t0 = v0[k];" in text
 
 
 def test_a_choice_that_no_block_has_memory_for_is_an_error() -> None:

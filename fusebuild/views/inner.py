@@ -9,7 +9,7 @@ from functools import partial
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
-from fusebuild.schedule.kernel import KernelSpec, reductions
+from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import WARP, by_level, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
@@ -38,13 +38,15 @@ ELEMENT = "v{0}[k]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A row kernel's two groups of axes and what has to be in place before its first sweep."""
+    """A row kernel's two groups of axes and what has to be in place before its first sweep. Inputs ``widened`` are
+    floats where threads have vectors of them."""
 
     body: Body
     row: Group
     column: Group
     reads: tuple[int, ...]
     exprs: tuple[Expr, ...]
+    widened: frozenset[int] = frozenset()
 
     @property
     def inner(self) -> int:
@@ -53,6 +55,10 @@ class Rows:
     def is_column(self, fid: int) -> bool:
         """True for values that change along the row."""
         return bool(self.body.axes_of(fid) & {*self.column.axes})
+
+    def dtype_of(self, fid: int) -> DType:
+        """The type of an input's elements in threads' vectors."""
+        return DType.FLOAT if fid in self.widened else self.body.value(fid).dtype
 
     @property
     def of_rows(self) -> list[int]:
@@ -114,7 +120,7 @@ def row_sweep(
     available = [*available, *(expr.outputs[0] for expr in placed)]
     made = [*targets, *placed.values()]
     exprs = [expr for expr in body.closure(made, available) if rows.is_column(expr.outputs[0])]
-    reads = [fid for fid in body.reads(made, available) if rows.has_columns(fid)]
+    reads = column_reads(rows, made, available)
     vectors = [fid for fid in reads if is_vector(body, fid)]
     moving = [fid for fid in reads if rows.inner in body.domain.accesses[fid].axes]
     hoisted, inside = body.split(exprs, [rows.inner])
@@ -123,7 +129,7 @@ def row_sweep(
     needed |= body.needs_coordinates([fid for fid in targets if fid in body.domain.accesses], rows.column)
     needed |= {rows.inner} if placed else set()
     elements = (
-        *(f"const {body.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
+        *(f"const {C_TYPES[rows.dtype_of(fid)]} t{fid} = {element.format(fid)};" for fid in vectors),
         *(row_element_load(rows, fid) for fid in moving if fid not in vectors),
         *(_is_placed(body, expr) for expr in placed),
         *(body.statement(expr, coordinate) for expr in inside),
@@ -177,10 +183,15 @@ def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], where: st
     return join(Sweep(), *parts)
 
 
+def column_reads(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> list[int]:
+    """The inputs that change along the row from which ``targets`` are computed, where ``known`` is."""
+    return [fid for fid in rows.body.reads(targets, known) if rows.has_columns(fid)]
+
+
 def _only_element(rows: Rows, folding: Folding, value: int, position: int, known: Sequence[int], where: str) -> Sweep:
     body, (total,) = rows.body, folding.expr.outputs
     wanted, at = body.operand(position, DType.INT64), Group(name=f"at{total}", axes=rows.column.axes)
-    reads = [fid for fid in body.reads([value], known) if rows.has_columns(fid)]
+    reads = column_reads(rows, [value], known)
     exprs = [expr for expr in body.closure([value], known) if rows.is_column(expr.outputs[0])]
     coordinate = element_coordinate(body, [rows.row, at], rows.inner, 1)
     return Sweep(

@@ -143,6 +143,11 @@ class Folding:
             return self.body.operand(self.expr.inputs[0], self.dtypes[0])
         return self._state(self.components)
 
+    @property
+    def taken(self) -> tuple[tuple[int, DType], ...]:
+        """The operands that are combined, and as which dtypes."""
+        return tuple(zip(self.components, self.dtypes[: len(self.components)], strict=True))
+
     def _state(self, fids: Iterable[int]) -> str:
         parts = [self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True)]
         return f"{{{', '.join(parts)}}}"

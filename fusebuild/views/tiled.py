@@ -7,21 +7,29 @@ floats are **widened** where a thread, or for columns the block, reads them firs
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fusebuild.ir import DType
+from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.rows import WARP
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.schedule.tiled import TiledHeuristics
 from fusebuild.views.dynamic_shared import SharedArray, arrays_in_shared, arrays_of, cast_to, widest_first
-from fusebuild.views.inner import Kept, Rows, row_element, row_levels, row_results, row_setup, rows_of
-from fusebuild.views.kernel_view import KernelView, Lines, Sweep, join, make_view
-from fusebuild.views.lambdas import folded
-
-FLOAT = C_TYPES[DType.FLOAT]
+from fusebuild.views.inner import (
+    Kept,
+    Rows,
+    column_reads,
+    row_batches,
+    row_element,
+    row_levels,
+    row_results,
+    row_setup,
+    rows_of,
+)
+from fusebuild.views.kernel_view import KernelView, Lines, Sweep, is_vector, join, make_view
+from fusebuild.views.lambdas import folded, foldings
 
 
 def inner_tiled(spec: KernelSpec) -> KernelView:
@@ -29,15 +37,14 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, TiledHeuristics)
     outputs = spec.task.outputs
     rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
+    rows = replace(rows, widened=_widened(rows))
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    plain = _sweeps(rows, wide, _Tiles(rows, heuristics))
-    tiles = _Tiles(rows, heuristics, _widened(rows, plain), _looked_up(rows, plain))
+    tiles, kept = _Tiles(rows, heuristics), Kept(body, heuristics.kept)
     setup, bases = row_setup(rows, outputs, tiles.on_chip)
-    kept = Kept(body, heuristics.kept)
     return make_view(
         spec, body, rows.exprs,
-        setup=setup, bases=(*bases, *tiles.rows()), sweeps=_sweeps(rows, wide, tiles),
+        setup=setup, bases=(*bases, *tiles.rows()), sweeps=_sweeps(rows, wide, tiles, kept),
         epilogue=Sweep(
             stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
             arrays=(*tiles.arrays(), *kept.arrays()),
@@ -48,47 +55,51 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _sweeps(rows: Rows, wide: Sequence[int], tiles: _Tiles) -> tuple[Sweep, ...]:
+def _sweeps(rows: Rows, wide: Sequence[int], tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
     """One walk over the row for each level of reductions, and one for the outputs ``wide``."""
-    kept = Kept(rows.body, tiles.heuristics.kept)
     loads = tiles.loader()
     sweeps = row_levels(rows, kept, loads, _reduction, is_full=True, reader="lane == 0")
     if wide:
         sweeps.append(join(kept.around(rows, wide, rows.of_rows, loads), tiles.element_stores(wide)))
-    return tuple(replace(sweep, element=tiles.typed(sweep.element)) for sweep in sweeps)
+    return tuple(sweeps)
 
 
 def _reduction(arguments: str) -> str:
     return f"fb::reduce_threads(threads, {arguments});"
 
 
-def _widened(rows: Rows, sweeps: Iterable[Sweep]) -> tuple[int, ...]:
-    """The inputs of the columns that ``sweeps`` only ever cast to float."""
-    lines = [line for sweep in sweeps for line in (*sweep.vector, *sweep.element, *sweep.accumulate, *sweep.merged)]
-    found = []
-    for fid in rows.reads:
-        named, cast = re.compile(rf"\bt{fid}\b"), f"fb::cast<{FLOAT}>(t{fid})"
-        others = [line.split("//")[0].replace(cast, "") for line in lines if f" t{fid} = v{fid}[k];" not in line]
-        if rows.body.value(fid).dtype.is_reduced_precision and not any(named.search(line) for line in others):
-            found.append(fid)
-    return tuple(found)
+def _widened(rows: Rows) -> frozenset[int]:
+    """The inputs of the columns that threads read by vectors alone and take as floats alone."""
+    looked_up = _looked_up(rows)
+    narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
+    vectors = [fid for fid in narrow if rows.has_columns(fid) and is_vector(rows.body, fid)]
+    return frozenset(fid for fid in vectors if _taken_as(rows, fid) == {DType.FLOAT})
 
 
-def _looked_up(rows: Rows, sweeps: Iterable[Sweep]) -> tuple[int, ...]:
-    """The inputs of which ``sweeps`` read the only element that counts, wherever it is."""
-    lines = [line for sweep in sweeps for line in sweep.accumulators]
-    return tuple(fid for fid in rows.reads if any(re.search(rf"\br{fid}\[at", line) for line in lines))
+def _taken_as(rows: Rows, fid: int) -> set[DType]:
+    """The dtypes as which exprs take input ``fid``, or as which it leaves."""
+    body, combining = rows.body, foldings(rows.body, reductions(rows.body.task))
+    reading = [expr for expr in rows.exprs if fid in body.roots([expr], ()) and op_of(expr).kind is not Kind.REDUCTION]
+    taken = [
+        *(each for folding in combining for each in folding.taken),
+        *(each for expr in reading for each in body.taken(expr)),
+        *((output, body.value(output).dtype) for output in body.task.outputs),
+    ]
+    return {dtype for operand, dtype in taken if body.root(operand) == fid}
+
+
+def _looked_up(rows: Rows) -> set[int]:
+    """The inputs of which threads read the only element that counts, wherever it is."""
+    only = row_batches(rows, reductions(rows.body.task), is_full=True).only
+    return {fid for value, _ in only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
 class _Tiles:
-    """What a block has in shared memory, and how its threads' sweeps read and write it; inputs ``widened`` are floats
-    for threads."""
+    """What a block has in shared memory, and how its threads' sweeps read and write it."""
 
-    def __init__(
-        self, rows: Rows, heuristics: TiledHeuristics, widened: Sequence[int] = (), looked_up: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, rows: Rows, heuristics: TiledHeuristics) -> None:
         self.heuristics = heuristics
-        self._rows, self._body, self._widened = rows, rows.body, widened
+        self._rows, self._body, looked_up = rows, rows.body, _looked_up(rows)
         outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
         self._inputs = tuple(fid for fid in flat if fid in rows.reads)
         self._outputs = tuple(fid for fid in flat if fid in outputs)
@@ -99,18 +110,15 @@ class _Tiles:
     def on_chip(self) -> tuple[int, ...]:
         return (*self._inputs, *self._outputs, *self._resident)
 
-    def _dtype(self, fid: int) -> DType:
-        """The type of an input for threads."""
-        return DType.FLOAT if fid in self._widened else self._body.value(fid).dtype
-
     def _type(self, fid: int) -> str:
-        return C_TYPES[self._dtype(fid)]
+        """The type of an input for threads."""
+        return C_TYPES[self._rows.dtype_of(fid)]
 
     def declarations(self) -> Lines:
         """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
         tiles = [fid for fid in (*self._inputs, *self._outputs) if fid not in self._place]
         columns = [
-            SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._dtype(fid))
+            SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._rows.dtype_of(fid))
             for fid in self._resident
         ]
         own = arrays_in_shared((*arrays_of(self._body, tiles, "tile", "places"), *widest_first(columns)))
@@ -154,7 +162,7 @@ class _Tiles:
 
     def _skew(self, fid: int) -> int:
         """The places between what two threads have of a resident input: one where that makes their runs odd."""
-        is_word = self._dtype(fid) in (DType.FLOAT, DType.INT32)
+        is_word = self._rows.dtype_of(fid) in (DType.FLOAT, DType.INT32)
         return int(is_word and self.heuristics.per_word > 1)
 
     def arrays(self) -> Lines:
@@ -195,8 +203,3 @@ class _Tiles:
             ),
             stores=tuple(f"fb::store_present(r{fid} + col, o{fid}, present);" for fid in tiled),
         )
-
-    def typed(self, lines: Lines) -> Lines:
-        """``lines`` of one element, in which widened inputs have the type that threads hold."""
-        wide = {f"const {self._body.c_type(fid)} t{fid} = v{fid}[k];": fid for fid in self._widened}
-        return tuple(f"const {FLOAT} t{wide[line]} = v{wide[line]}[k];" if line in wide else line for line in lines)
