@@ -198,14 +198,14 @@ class InnerPersistentScheduler:
         resident, cluster = planner.resident(vec, vector), planner.cluster(vec, vector)
         variants = [*planner.few_rows(vec, vector), *resident, *cluster]
         if vec > 1 and planner.size > SHORT_ROW:
-            variants.append(replace(planner, size=SHORT_ROW).registers(vec, vector, way="short"))
+            variants.append(replace(planner, size=SHORT_ROW).registers(vec, vector, name="short"))
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
             tiled = planner.tiled(vec)
             variants += tiled.variants()
             if not tiled.takes_all:
-                variants += planner.edged(vec, guard) or (planner.registers(vec, guard, way="shifted"),)
+                variants += planner.edged(vec, guard) or (planner.registers(vec, guard, name="shifted", shifted=True),)
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -286,11 +286,16 @@ class _Planner:
     sizes: Mapping[str, int]
     tuned: Tuned
 
-    def registers(self, vec: int, guard: tuple[Formula, ...], *, way: str = "registers") -> VariantSpec:
-        """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``way`` begins the variant's
-        name. ``shifted`` vectors begin up to ``vec - 1`` columns before the row; a row that needs them is odd, and then
-        no thread has registers for more."""
-        shifted, way = way == "shifted", f"{way}_vec{vec}_int32"
+    @property
+    def rows(self) -> Formula:
+        return axis_product(self.domain, kept_axes(self.domain))
+
+    def registers(
+        self, vec: int, guard: tuple[Formula, ...], *, name: str = "registers", shifted: bool = False
+    ) -> VariantSpec:
+        """The row in registers: at most ``REGISTER_BYTES`` of cached inputs per thread. ``shifted`` vectors begin up to
+        ``vec - 1`` columns before the row; a row that needs them is odd, and then no thread has registers for more."""
+        way = f"{name}_vec{vec}_int32"
         before = vec - 1 if shifted else 0
         most = self._most_chunks(vec)
         lay = partial(_chunks, self.size + before, vec, most=most, tight=shifted and self.size % vec != 0)
@@ -312,7 +317,7 @@ class _Planner:
         loaded before the first reduction; there is no such variant where that is done anyway."""
         ahead = column_inputs(self.task, self.domain)
         most = FEW_ROWS_BYTES // _vector_bytes(self.task, ahead, vec) if ahead else 0
-        rows = axis_product(self.domain, kept_axes(self.domain))
+        rows = self.rows
         if vec == 1 or {*ahead} == {*self.cached} or not most or rows == 1:
             return ()
         way = f"few_rows_vec{vec}_int32"
@@ -542,10 +547,9 @@ class _Planner:
             shifted=shifted,
             min_blocks=choice.min_blocks,
         )
-        rows = axis_product(self.domain, kept_axes(self.domain))
         launch = LaunchSpec(
             kernel=kernel,
-            grid=(heuristics.grid(rows), 1, 1),
+            grid=(heuristics.grid(self.rows), 1, 1),
             block=(heuristics.threads.block, 1, 1),
             shared_bytes=shared_bytes,
         )
