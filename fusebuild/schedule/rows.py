@@ -50,6 +50,11 @@ class RowThreads:
     def block(self) -> int:
         return self.per_row * self.rows
 
+    @property
+    def in_one_warp(self) -> bool:
+        """Whether the threads of a row need no barrier to meet."""
+        return self.per_row <= WARP
+
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
         return ceil_div(rows, self.rows)

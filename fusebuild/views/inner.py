@@ -11,7 +11,7 @@ from fusebuild.ir import DType, Expr
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
-from fusebuild.schedule.rows import WARP, by_level, kept_axes, levels, reduced_axes
+from fusebuild.schedule.rows import RowThreads, by_level, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.batches import Batches, batches, place, position_of
 from fusebuild.views.dynamic_shared import arrays_in_shared, arrays_of
@@ -331,10 +331,20 @@ def _updates(gathered: Batches, is_first: str = "") -> Sweep:
 
 def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
     """The call that combines the ``arguments`` over the threads of a row."""
-    if heuristics.storage == "cluster":
-        return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
-    phase = "phase, " if heuristics.threads.per_row > WARP else ""
+    in_cluster = heuristics.storage == "cluster"
+    return reduction_in_cluster(arguments) if in_cluster else reduction_in_block(heuristics.threads, arguments)
+
+
+def reduction_in_block(threads: RowThreads, arguments: str) -> str:
+    """The call that combines the ``arguments`` over the threads of a row; where those meet at barriers, a phase saves
+    one of two."""
+    phase = "" if threads.in_one_warp else "phase, "
     return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{arguments});"
+
+
+def reduction_in_cluster(arguments: str) -> str:
+    """The same over those of a cluster."""
+    return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
 
 
 class Kept:

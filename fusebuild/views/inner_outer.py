@@ -8,12 +8,13 @@ from fusebuild.body import Body, Group
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
-from fusebuild.schedule.rows import WARP, by_level
+from fusebuild.schedule.rows import by_level
 from fusebuild.views.batches import Batches
 from fusebuild.views.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
 from fusebuild.views.inner import (
     Rows,
     global_loads,
+    reduction_in_block,
     row_base,
     row_batches,
     row_results,
@@ -159,12 +160,12 @@ class _Walk:
         """The reductions along the rows at hand that one sweep makes."""
         if not gathered.indices:
             return Sweep()
-        body, phase = self.rows.body, "phase, " if self.heuristics.threads.per_row > WARP else ""
+        body, arguments = self.rows.body, accumulators(self.rows.body, gathered.indices)
         own, singly = foldings(body, gathered.indices), foldings(body, gathered.singly)
         one_by_one = Sweep(
             accumulators=tuple(folding.column_declaration("kRows") for folding in own),
             accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in singly),
-            reduce=f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{accumulators(body, gathered.indices)});",
+            reduce=reduction_in_block(self.heuristics.threads, arguments),
         )
         return join(one_by_one, gathered.along_rows("[u]"))
 

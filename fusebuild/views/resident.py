@@ -17,7 +17,16 @@ from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.resident import ResidentHeuristics
 from fusebuild.schedule.rows import by_level
 from fusebuild.views.dynamic_shared import arrays_of, places_in_shared
-from fusebuild.views.inner import Rows, row_element, row_epilogue, row_results, row_setup, row_sweep, rows_of
+from fusebuild.views.inner import (
+    Rows,
+    reduction_in_cluster,
+    row_element,
+    row_epilogue,
+    row_results,
+    row_setup,
+    row_sweep,
+    rows_of,
+)
 from fusebuild.views.kernel_view import (
     KernelView,
     Lifetime,
@@ -85,7 +94,7 @@ class _Walk:
         arguments = accumulators(body, indices)
         call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
         if self.heuristics.cluster > 1:
-            call = f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
+            call = reduction_in_cluster(arguments)
         sweep, edge = self._sweep(combined(body, indices))
         sweep = join(sweep, replace(own, results=(*own.results, *results)), Sweep(reduce=call))
         return sweep, (*edge, *own.accumulate)
