@@ -51,6 +51,11 @@ outputs:
 """Two segments, one kernel each and target."""
 
 
+NORM_INPUTS = {"x": "bfloat16[M, N]", "w": "half[N]", "b": "float[N]"}
+NORM = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m) * w + b"
+"""Each row less its largest element, exponentiated, with weights of other dtypes."""
+
+
 def text_of(
     inputs: Mapping[str, str],
     body: str,

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_artifacts import require_toolchain
 
-from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
 from fusebuild.reference import random_inputs
 from fusebuild.runtime.loader import load
 from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
 from fusebuild.verification import Limits, largest_tensor, read_recipe, verify_artifact
 
 torch = pytest.importorskip("torch")
@@ -50,17 +49,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "numerics"
 
 
-def _require_toolchain(name: str) -> None:
-    try:
-        find_toolchain([TARGETS[name]])
-    except ToolchainError as error:
-        pytest.skip(f"no toolchain for {name}: {error}")
-
-
 @pytest.fixture(scope="session")
 def artifacts(shared: Path) -> Path:
     """All recipes for ``host``, compiled in one build."""
-    _require_toolchain("host")
+    require_toolchain("host")
     compile_recipes([*RECIPES, *FUSIONS], [TARGETS["host"]], shared / "host")
     return shared / "host"
 
@@ -214,7 +206,7 @@ def test_cross_entropy_is_that_of_torch_and_ignores_what_it_is_told_to(classes: 
 
 
 def test_no_sanitizer_finds_anything(shared: Path) -> None:
-    _require_toolchain("host-asan")
+    require_toolchain("host-asan")
     out = shared / "host-asan"
     compile_recipes(SANITIZED, [TARGETS["host-asan"]], out)
     library = subprocess.run(

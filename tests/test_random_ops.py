@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_artifacts import compile_for_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipes import primitive, recipe_of, text_of
@@ -14,7 +15,7 @@ from small_recipes import primitive, recipe_of, text_of
 from fusebuild.builder import FusionBuilder
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.definition.text import RecipeText
-from fusebuild.errors import RecipeError, ToolchainError
+from fusebuild.errors import RecipeError
 from fusebuild.ir import DType
 from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.random_ops import philox4x32_10
@@ -22,7 +23,6 @@ from fusebuild.reference import evaluate, evaluate_fp64, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
 from fusebuild.type_rules import TypeRuleError
 
 torch = pytest.importorskip("torch")
@@ -298,19 +298,13 @@ SCHEDULES = {
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedPlan]:
     """One artifact for each of :data:`SCHEDULES`."""
-    try:
-        find_toolchain([TARGETS["host"]])
-    except ToolchainError as error:
-        pytest.skip(f"no toolchain: {error}")
-    folder, paths = tmp_path_factory.mktemp("random"), list[Path]()
+    texts = dict[str, str]()
     for name, (body, dtype) in SCHEDULES.items():
         inputs = {"x": "float[A, B, C]", **({"t": "float[C, A, B]"} if name == "turned" else {})}
-        text = text_of(inputs, body, {"y": dtype}, name=name, scalars={"seed": "int64", "offset": "int64"},
-                       cases="A: 4, B: 16, C: 64")  # fmt: skip
-        paths.append(folder / f"{name}.yaml")
-        paths[-1].write_text(text)
-    compile_recipes(paths, [TARGETS["host"]], folder / "build")
-    return {name: load(folder / "build" / f"{name}.fuse", target="host") for name in SCHEDULES}
+        texts[name] = text_of(inputs, body, {"y": dtype}, name=name, scalars={"seed": "int64", "offset": "int64"},
+                              cases="A: 4, B: 16, C: 64")  # fmt: skip
+    folder = compile_for_host(tmp_path_factory.mktemp("random"), texts)
+    return {name: load(folder / f"{name}.fuse", target="host") for name in SCHEDULES}
 
 
 integers = st.integers(-(2**63), 2**63 - 1)

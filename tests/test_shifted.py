@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_recipes import recipe_of, text_of, whole
+from small_recipes import NORM, NORM_INPUTS, text_of, whole
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.errors import ToolchainError  # noqa: E402
+from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
+
 from fusebuild.ir import Task  # noqa: E402
-from fusebuild.pipeline import compile_recipes  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.schedule import SCHEDULERS  # noqa: E402
 from fusebuild.schedule.inner_persistent import PersistentHeuristics  # noqa: E402
 from fusebuild.schedule.kernel import VariantSpec, axis_domain  # noqa: E402
 from fusebuild.schedule.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
 from fusebuild.target import TARGETS  # noqa: E402
-from fusebuild.toolchain import find_toolchain  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
 BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
@@ -101,30 +100,13 @@ def test_what_is_read_by_elements_outweighs_few_flat_tensors() -> None:
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        find_toolchain([TARGETS["host"]])
-    except ToolchainError as error:
-        pytest.skip(f"no toolchain for host: {error}")
-    folder = tmp_path_factory.mktemp("shifted")
-    norm = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m) * w + b"
-    inputs = {"x": "bfloat16[M, N]", "w": "half[N]", "b": "float[N]"}
     texts = {
-        "norm": text_of(inputs, norm, {"y": "bfloat16"}, name="norm", cases="M: 4, N: 1001"),
-        "biased": text_of(inputs, "y = x * w + b", {"y": "bfloat16"}, name="biased", cases="M: 4, N: 1001"),
-        "weighted": text_of(inputs, "y = sum(x * w + b, dims=[1])", {"y": "float"}, name="weighted"),
+        "norm": text_of(NORM_INPUTS, NORM, {"y": "bfloat16"}, name="norm", cases="M: 4, N: 1001"),
+        "biased": text_of(NORM_INPUTS, "y = x * w + b", {"y": "bfloat16"}, name="biased", cases="M: 4, N: 1001"),
+        "weighted": text_of(NORM_INPUTS, "y = sum(x * w + b, dims=[1])", {"y": "float"}, name="weighted"),
         "large": text_of({"x": "int64[M, N]"}, "y = max(x, dims=[1])", {"y": "int64"}, name="large"),
     }
-    for name, text in texts.items():
-        recipe_of(text)
-        (folder / f"{name}.yaml").write_text(text)
-    compile_recipes([folder / f"{name}.yaml" for name in texts], [TARGETS["host"]], folder)
-    return folder
-
-
-def chosen(plan: object, *inputs: torch.Tensor) -> str:
-    """The name of the variant that a call takes."""
-    own = plan.plan.target("host").segments[0].variants  # type: ignore[attr-defined]
-    return own[min(plan.variants_for(*inputs)[0])].name  # type: ignore[attr-defined]
+    return compile_for_host(tmp_path_factory.mktemp("shifted"), texts)
 
 
 def shifted_by(elements: int, value: torch.Tensor) -> torch.Tensor:
@@ -132,17 +114,11 @@ def shifted_by(elements: int, value: torch.Tensor) -> torch.Tensor:
     return torch.cat([value.new_zeros(elements), value.flatten()])[elements:].view(value.shape)
 
 
-def operands(rows: int, columns: int) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(columns)
-    x = torch.randn(rows, columns, generator=generator).bfloat16()
-    return [x, torch.randn(columns, generator=generator).half(), torch.randn(columns, generator=generator)]
-
-
 @pytest.mark.parametrize("name", ["norm", "biased", "weighted"])
 def test_weights_may_begin_anywhere(artifacts: Path, name: str) -> None:
     plan = load(artifacts / f"{name}.fuse", target="host")
     for columns in (5, 8, 9, 64, 1001):
-        x, w, b = operands(5, columns)
+        x, w, b = norm_operands(5, columns)
         for moved_w, moved_b in ((shifted_by(1, w), b), (shifted_by(3, w), shifted_by(5, b))):
             assert chosen(plan, x, moved_w, moved_b) == f"{'tiled' if name == 'norm' else 'shifted'}_vec8_int32"
             assert torch.equal(plan(x, moved_w, moved_b), plan(x, w, b))
@@ -151,7 +127,7 @@ def test_weights_may_begin_anywhere(artifacts: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["norm", "biased", "weighted"])
 def test_a_flat_tensor_that_begins_elsewhere_takes_the_last_variant(artifacts: Path, name: str) -> None:
     plan = load(artifacts / f"{name}.fuse", target="host")
-    x, w, b = operands(3, 101)
+    x, w, b = norm_operands(3, 101)
     assert "scalar_int64" in chosen(plan, shifted_by(1, x), w, b)
     torch.testing.assert_close(plan(shifted_by(1, x), w, b), plan(x, w, b))
 
@@ -169,10 +145,4 @@ def test_rows_beside_do_not_leak_into_a_reduction(artifacts: Path) -> None:
 @pytest.mark.parametrize("columns", [1, 7, 9, 1001])
 def test_rows_beside_are_not_written(artifacts: Path, name: str, columns: int) -> None:
     plan = load(artifacts / f"{name}.fuse", target="host")
-    x, w, b = operands(6, columns)
-    memory = torch.full((8 * columns + 64,), 7.0).bfloat16()
-    start = 64 // 2
-    out = memory[start : start + 6 * columns].view(6, columns)
-    assert torch.equal(plan(x, w, b, out=out), plan(x, w, b))
-    assert bool((memory[:start] == 7).all())
-    assert bool((memory[start + 6 * columns :] == 7).all())
+    check_that_rows_beside_stay(plan, *norm_operands(6, columns))

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from small_recipes import recipe_of, text_of, whole
+from small_recipes import NORM, NORM_INPUTS, text_of, whole
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.errors import KnobError, ToolchainError  # noqa: E402
+from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
+
+from fusebuild.errors import KnobError  # noqa: E402
 from fusebuild.formula import Formula, evaluate  # noqa: E402
 from fusebuild.ir import Task  # noqa: E402
-from fusebuild.pipeline import compile_recipes  # noqa: E402
 from fusebuild.plan import FormulaArg  # noqa: E402
 from fusebuild.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
@@ -21,15 +22,12 @@ from fusebuild.schedule.inner_persistent import InnerPersistentScheduler  # noqa
 from fusebuild.schedule.kernel import VariantSpec  # noqa: E402
 from fusebuild.schedule.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
 from fusebuild.target import TARGETS  # noqa: E402
-from fusebuild.toolchain import find_toolchain  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
-NORM = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m) * w + b"
-INPUTS = {"x": "bfloat16[M, N]", "w": "half[N]", "b": "float[N]"}
 
 
 def norm(x: str = "bfloat16[M, N]", y: str = "bfloat16", extents: str = "") -> Task:
-    return whole({**INPUTS, "x": x}, NORM, {"y": y}, extents=extents)
+    return whole({**NORM_INPUTS, "x": x}, NORM, {"y": y}, extents=extents)
 
 
 def tiled(task: Task, tuned: Mapping[str, Mapping[str, int]] | None = None) -> VariantSpec | None:
@@ -131,33 +129,13 @@ def test_a_choice_that_no_block_has_memory_for_is_an_error() -> None:
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        find_toolchain([TARGETS["host"]])
-    except ToolchainError as error:
-        pytest.skip(f"no toolchain for host: {error}")
-    folder = tmp_path_factory.mktemp("tiled")
     draw = "r = rand_like(x, 3, 1)\nm = max(x, dims=[1], keepdim=True)\ny = where(r > 0.5, x - m, 0.0)"
     texts = {
-        "norm": text_of(INPUTS, NORM, {"y": "bfloat16"}, name="norm", cases="M: 4, N: 1001"),
-        "widened": text_of(INPUTS, NORM, {"y": "float"}, name="widened", cases="M: 4, N: 1001"),
+        "norm": text_of(NORM_INPUTS, NORM, {"y": "bfloat16"}, name="norm", cases="M: 4, N: 1001"),
+        "widened": text_of(NORM_INPUTS, NORM, {"y": "float"}, name="widened", cases="M: 4, N: 1001"),
         "drawn": text_of({"x": "float[M, N]"}, draw, {"y": "float"}, name="drawn", cases="M: 4, N: 1001"),
     }
-    for name, text in texts.items():
-        recipe_of(text)
-        (folder / f"{name}.yaml").write_text(text)
-    compile_recipes([folder / f"{name}.yaml" for name in texts], [TARGETS["host"]], folder)
-    return folder
-
-
-def taken(plan: object, name: str) -> int:
-    own = plan.plan.target("host").segments[0].variants  # type: ignore[attr-defined]
-    return next(index for index, variant in enumerate(own) if variant.name.startswith(name))
-
-
-def operands(rows: int, columns: int) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(columns)
-    x = torch.randn(rows, columns, generator=generator).bfloat16()
-    return [x, torch.randn(columns, generator=generator).half(), torch.randn(columns, generator=generator)]
+    return compile_for_host(tmp_path_factory.mktemp("tiled"), texts)
 
 
 def expected(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -170,8 +148,8 @@ def expected(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, columns: int) -> None:
     plan = load(artifacts / f"{name}.fuse", target="host")
     for rows in (1, 5, 130, 277):
-        inputs = operands(rows, columns)
-        assert min(plan.variants_for(*inputs)[0]) == taken(plan, "tiled_")
+        inputs = norm_operands(rows, columns)
+        assert chosen(plan, *inputs) == "tiled_vec8_int32"
         y = plan(*inputs)
         error = 1e-6 if name == "widened" else 8e-3
         torch.testing.assert_close(y.double(), expected(*inputs), rtol=error, atol=error)
@@ -180,12 +158,7 @@ def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, c
 @pytest.mark.parametrize("columns", [1, 7, 9, 127, 1001])
 def test_rows_beside_are_not_written(artifacts: Path, columns: int) -> None:
     plan = load(artifacts / "norm.fuse", target="host")
-    inputs = operands(131, columns)
-    memory = torch.full((133 * columns + 64,), 7.0).bfloat16()
-    out = memory[32 : 32 + 131 * columns].view(131, columns)
-    assert torch.equal(plan(*inputs, out=out), plan(*inputs))
-    assert bool((memory[:32] == 7).all())
-    assert bool((memory[32 + 131 * columns :] == 7).all())
+    check_that_rows_beside_stay(plan, *norm_operands(131, columns))
 
 
 def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
@@ -194,6 +167,6 @@ def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
         flat = torch.randn(9 * columns + 1, generator=torch.Generator().manual_seed(columns))
         x, elsewhere = flat[: 9 * columns].view(9, columns), flat.new_zeros(9 * columns + 1)[1:].view(9, columns)
         elsewhere.copy_(x)
-        assert min(plan.variants_for(x)[0]) == taken(plan, "tiled_")
-        assert min(plan.variants_for(elsewhere)[0]) == taken(plan, "reread_scalar")
+        assert chosen(plan, x) == "tiled_vec4_int32"
+        assert chosen(plan, elsewhere) == "reread_scalar_int64"
         assert torch.equal(plan(x), plan(elsewhere))
