@@ -89,7 +89,7 @@ TARGETS: dict[str, Target] = {
         _host(
             "host-asan",
             "-O1",
-            "-g",
+            "-g1",
             "-fno-omit-frame-pointer",
             "-fsanitize=address,undefined",
             "-fno-sanitize-recover=all",

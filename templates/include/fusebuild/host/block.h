@@ -4,15 +4,14 @@
 // goes on with the threads that have not started. So a kernel without barriers needs one fiber, and one with
 // barriers as many as threads wait at once. The blocks of a cluster take turns, each until all its threads
 // wait. Threads run in a fixed order; a kernel that gives other results in another order has a race.
+//
+// All of this is compiled once more with every kernel, and the standard containers took longer than kernels
+// do, so there are none of them here.
 
 #pragma once
 
-#include <algorithm>
 #include <cstdarg>
-#include <deque>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "fusebuild/access.cuh"
 #include "fusebuild/host/fiber.h"
@@ -62,15 +61,72 @@ struct WarpOperation {
 
 class Cluster;
 
-// What a thread copies to shared memory without waiting for it.
-struct Copies {
+// Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
+constexpr int kPoison = 0xff;
+
+// As many values as it is made with, for as long as it is there.
+template <typename T>
+class Array {
+ public:
+  explicit Array(int64_t count) : values_(new T[static_cast<size_t>(count)]) {}
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() { delete[] values_; }
+
+  T& operator[](int index) { return values_[index]; }
+  const T& operator[](int index) const { return values_[index]; }
+  T* data() { return values_; }
+
+ private:
+  T* const values_;
+};
+
+// What a thread copies to shared memory without waiting for it, in groups that it ends.
+class Copies {
+ public:
+  Copies() = default;
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+  ~Copies() { forget(); }
+
+  // As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type.
+  void add(void* place, const void* address, size_t size) {
+    Copy* copy = new Copy{nullptr, ended_groups_, place, size, {}};
+    memcpy(copy->bytes, address, size);
+    memset(place, kPoison, size);
+    (first_ == nullptr ? first_ : last_->next) = copy;
+    last_ = copy;
+  }
+
+  void end_group() { ++ended_groups_; }
+
+  // Does what is in ended groups, but for the last `later` of them.
+  void finish(int64_t later) {
+    while (first_ != nullptr && first_->group < ended_groups_ - later) {
+      memcpy(first_->place, first_->bytes, first_->size);
+      drop_first();
+    }
+  }
+
+  void forget() {
+    while (first_ != nullptr) drop_first();
+    ended_groups_ = 0;
+  }
+
+ private:
   struct Copy {
+    Copy* next;
+    int64_t group;
     void* place;
     size_t size;
     unsigned char bytes[16];
   };
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups;
+
+  void drop_first() { delete std::exchange(first_, first_->next); }
+
+  Copy* first_ = nullptr;  // the oldest
+  Copy* last_ = nullptr;   // where there is a first
+  int64_t ended_groups_ = 0;
 };
 
 // Lies in the shared memory of its block, and is nonsense until it is prepared.
@@ -91,15 +147,15 @@ class Block {
         size_(size),
         threads_(size.x * size.y * size.z),
         shared_bytes_(shared_bytes),
-        dynamic_shared_(new unsigned char[static_cast<size_t>(shared_bytes)]),
+        dynamic_shared_(shared_bytes),
         stacks_(stacks),
         cluster_(cluster),
         rank_(rank),
-        fibers_(new Fiber[static_cast<size_t>(threads_)]),
-        states_(new State[static_cast<size_t>(threads_)]),
-        barriers_(new int64_t[static_cast<size_t>(threads_)]),
-        copies_(new Copies[static_cast<size_t>(threads_)]),
-        warps_(new Warp[static_cast<size_t>((threads_ + kWarpThreads - 1) / kWarpThreads)]) {
+        fibers_(threads_),
+        states_(threads_),
+        barriers_(threads_),
+        copies_(threads_),
+        warps_((threads_ + kWarpThreads - 1) / kWarpThreads) {
     for (int thread = 0; thread < threads_; ++thread) {
       fibers_[thread].index = thread;
       ++warps_[thread / kWarpThreads].lanes;
@@ -125,9 +181,7 @@ class Block {
   void expect_transfers(TransferBarrier& barrier, int bytes);
   void count_transfer(TransferBarrier& barrier, int bytes);
   void wait_transfers(TransferBarrier& barrier, int parity);
-  void copy_async(void* place, const void* address, size_t size);
-  void end_copies();
-  void wait_copies(size_t later);
+  Copies& copies() { return copies_[current_->thread]; }
   void sync_warp() { meet_warp(WarpOperation{State::kSyncWarp, Shuffle::kXor, kWarpThreads, 0}); }
 
   // The running thread's place in its warp.
@@ -173,18 +227,17 @@ class Block {
   const Point size_;
   const int threads_;
   const int64_t shared_bytes_;
-  const std::unique_ptr<unsigned char[]> dynamic_shared_;
+  Array<unsigned char> dynamic_shared_;
   StackPool& stacks_;
   Cluster& cluster_;
   const int rank_;
   Point index_;
 
-  const std::unique_ptr<Fiber[]> fibers_;
-  const std::unique_ptr<State[]> states_;  // of each thread
-  const std::unique_ptr<int64_t[]>
-      barriers_;                            // of its cluster that each thread has arrived at, not waited for
-  const std::unique_ptr<Copies[]> copies_;  // of each thread
-  const std::unique_ptr<Warp[]> warps_;
+  Array<Fiber> fibers_;
+  Array<State> states_;      // of each thread
+  Array<int64_t> barriers_;  // of its cluster that each thread has arrived at, not waited for
+  Array<Copies> copies_;     // of each thread
+  Array<Warp> warps_;
   FiberList ready_, waiting_, waiting_for_cluster_, waiting_for_transfers_, free_;
   Fiber* current_ = nullptr;
   StackRecord scheduler_;
@@ -194,22 +247,21 @@ class Block {
 
 inline thread_local Block* current_block = nullptr;
 
-// Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
-constexpr int kPoison = 0xff;
-
 inline void Block::start(Point index) {
   index_ = index;
-  memset(dynamic_shared_.get(), kPoison, static_cast<size_t>(shared_bytes_));
+  memset(dynamic_shared_.data(), kPoison, static_cast<size_t>(shared_bytes_));
   started_ = returned_ = 0;
-  std::fill_n(barriers_.get(), threads_, kNoBarrier);
-  std::fill_n(copies_.get(), threads_, Copies());
   free_ = FiberList();
-  for (int fiber = 0; fiber < threads_; ++fiber) free_.push(&fibers_[fiber]);
+  for (int thread = 0; thread < threads_; ++thread) {
+    barriers_[thread] = kNoBarrier;
+    copies_[thread].forget();
+    free_.push(&fibers_[thread]);
+  }
 }
 
 inline bool Block::advance() {
   position.block = index_;
-  position.dynamic_shared = dynamic_shared_.get();
+  position.dynamic_shared = dynamic_shared_.data();
   position.rank = rank_;
   current_block = this;
   for (bool advanced = false;; advanced = true) {
@@ -274,36 +326,20 @@ inline void Block::sync_block() {
   ready_.take(waiting_);
 }
 
-// As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type.
-inline void Block::copy_async(void* place, const void* address, size_t size) {
-  Copies::Copy copy{place, size, {}};
-  memcpy(copy.bytes, address, size);
-  memset(place, kPoison, size);
-  copies_[current_->thread].open.push_back(copy);
-}
-
-inline void Block::end_copies() {
-  Copies& copies = copies_[current_->thread];
-  copies.groups.push_back(std::exchange(copies.open, {}));
-}
-
-inline void Block::wait_copies(size_t later) {
-  std::deque<std::vector<Copies::Copy>>& groups = copies_[current_->thread].groups;
-  for (; groups.size() > later; groups.pop_front())
-    for (const Copies::Copy& copy : groups.front()) memcpy(copy.place, copy.bytes, copy.size);
-}
-
 // The blocks that run together. Each may reach into the shared memory of its peers, and all meet at barriers.
 class Cluster {
  public:
   // `stacks` has a pool for each block.
-  Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool* stacks, int blocks)
-      : threads_(blocks * size.x * size.y * size.z) {
-    for (int rank = 0; rank < blocks; ++rank)
-      blocks_.emplace_back(kernel, size, shared_bytes, stacks[rank], *this, rank);
+  Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool* stacks, int count)
+      : count_(count), threads_(count * size.x * size.y * size.z) {
+    for (int rank = 0; rank < count_; ++rank)
+      blocks_[rank] = new Block(kernel, size, shared_bytes, stacks[rank], *this, rank);
   }
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
+  ~Cluster() {
+    for (int rank = 0; rank < count_; ++rank) delete blocks_[rank];
+  }
 
   // Runs the blocks at `first` and beside it along x.
   void run(Point first);
@@ -312,11 +348,12 @@ class Cluster {
   int64_t arrive();
 
   int64_t completed_barriers() const { return completed_barriers_; }
-  int blocks() const { return static_cast<int>(blocks_.size()); }
-  Block& block(int rank) { return blocks_[static_cast<size_t>(rank)]; }
+  int blocks() const { return count_; }
+  Block& block(int rank) { return *blocks_[rank]; }
 
  private:
-  std::deque<Block> blocks_;
+  Block* blocks_[kMaxClusterBlocks];
+  const int count_;
   const int threads_;
   int arrived_ = 0;
   int64_t completed_barriers_ = 0;
@@ -326,17 +363,18 @@ inline void Cluster::run(Point first) {
   ++position.generation;
   arrived_ = 0;
   completed_barriers_ = 0;
-  for (Block& block : blocks_) {
-    block.start(first);
+  for (int rank = 0; rank < count_; ++rank) {
+    block(rank).start(first);
     ++first.x;
   }
   for (bool advanced = true; advanced;) {
     advanced = false;
-    for (Block& block : blocks_) advanced |= block.advance();
+    for (int rank = 0; rank < count_; ++rank) advanced |= block(rank).advance();
   }
-  if (std::all_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.has_returned(); }))
-    return;
-  for (const Block& block : blocks_) block.describe_diverged();
+  int returned = 0;
+  for (int rank = 0; rank < count_; ++rank) returned += block(rank).has_returned();
+  if (returned == count_) return;
+  for (int rank = 0; rank < count_; ++rank) block(rank).describe_diverged();
   std::abort();
 }
 
@@ -345,7 +383,7 @@ inline int64_t Cluster::arrive() {
   if (++arrived_ == threads_) {
     arrived_ = 0;
     ++completed_barriers_;
-    for (Block& block : blocks_) block.release_from_cluster();
+    for (int rank = 0; rank < count_; ++rank) block(rank).release_from_cluster();
   }
   return barrier;
 }

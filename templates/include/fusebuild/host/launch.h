@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <tuple>
 #include <utility>
 
 #include "fusebuild/host/block.h"
@@ -88,24 +87,24 @@ T read_argument(const void* address) {
 }
 
 template <typename... Parameters, size_t... kIndices>
-std::tuple<Parameters...> read_arguments(void** args, std::index_sequence<kIndices...>) {
-  return std::tuple<Parameters...>{read_argument<Parameters>(args[kIndices])...};
+void call(void (*function)(Parameters...), [[maybe_unused]] void** args, std::index_sequence<kIndices...>) {
+  function(read_argument<Parameters>(args[kIndices])...);
 }
 
 template <int kCluster, typename... Parameters>
 int32_t launch(const char* name, void (*function)(Parameters...), const int64_t* grid, const int32_t* block,
-               int64_t shared_bytes, [[maybe_unused]] void** args) {
+               int64_t shared_bytes, void** args) {
   static_assert(kCluster >= 1 && kCluster <= kMaxClusterBlocks, "blocks per cluster: at most 8");
   struct Call {
     void (*function)(Parameters...);
-    std::tuple<Parameters...> arguments;
+    void** args;
   };
-  const Call call{function, read_arguments<Parameters...>(args, std::index_sequence_for<Parameters...>{})};
-  const auto run = [](const void* packed) {
-    const Call& unpacked = *static_cast<const Call*>(packed);
-    std::apply(unpacked.function, unpacked.arguments);
+  const Call packed{function, args};
+  const auto run = [](const void* address) {
+    const Call& unpacked = *static_cast<const Call*>(address);
+    call(unpacked.function, unpacked.args, std::index_sequence_for<Parameters...>{});
   };
-  return run_grid(Kernel{name, run, &call}, kCluster, grid, block, shared_bytes);
+  return run_grid(Kernel{name, run, &packed}, kCluster, grid, block, shared_bytes);
 }
 
 }  // namespace fusebuild::host

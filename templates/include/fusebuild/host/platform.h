@@ -136,12 +136,12 @@ template <typename Word>
 FUSEBUILD_DEVICE void copy_word_async(Word* place, const Word* address) {
   check_aligned(address, "asynchronous load");
   check_aligned(place, "asynchronous store");
-  host::current_block->copy_async(place, address, sizeof(Word));
+  host::current_block->copies().add(place, address, sizeof(Word));
 }
-FUSEBUILD_DEVICE void end_copies() { host::current_block->end_copies(); }
+FUSEBUILD_DEVICE void end_copies() { host::current_block->copies().end_group(); }
 template <int kLater>
 FUSEBUILD_DEVICE void wait_copies() {
-  host::current_block->wait_copies(kLater);
+  host::current_block->copies().finish(kLater);
 }
 
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
