@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from host_artifacts import require_toolchain
+from sanitized import SANITIZED
 
 from fusebuild.pipeline import compile_recipes
 from fusebuild.reference import random_inputs
@@ -27,18 +28,6 @@ torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
-SANITIZED = [
-    *(ROOT / "recipes" / f"{name}.yaml"
-      for name in ("adaln_backward", "argmax", "batchnorm_train", "batchnorm_train_nchw", "column_sum",
-                   "cross_entropy_grad", "layernorm", "layernorm_backward", "mlp", "reduction_pointwise_epilogue",
-                   "rope", "scale_bias_relu", "softmax", "sum_squares", "transpose_add")),
-    *(ROOT / "tests" / "fusions" / f"{name}.yaml"
-      for name in ("batches_cluster", "batches_inner", "batches_outer", "batches_persistent", "batches_split",
-                   "both_ways", "broadcast_patterns", "cluster_levels", "cluster_softmax", "edged_rows", "index_edges",
-                   "index_in_place", "indexing", "indexing_rows", "inner_outer_shared", "layouts", "marks",
-                   "moments_split", "ordered_ranks", "permutations", "persistent_flags", "persistent_levels",
-                   "persistent_strided", "random_numbers", "resident_rows", "rows_walked", "views")),
-]  # fmt: skip
 LIMIT = 300_000
 
 
@@ -214,7 +203,7 @@ def test_no_sanitizer_finds_anything(shared: Path) -> None:
     ).stdout.strip()
     done = subprocess.run(
         [sys.executable, "-m", "fusebuild.cli", "verify", str(out), "--target", "host-asan",
-         "--max-elements", "60000", "--json"],
+         "--max-elements", str(LIMIT), "--json"],
         env=os.environ | {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"},
         capture_output=True, text=True, timeout=600,
     )  # fmt: skip

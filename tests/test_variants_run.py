@@ -1,16 +1,19 @@
 """Whatever a scheduler makes runs on the CPU: each of its templates, by each kind of variant, in some case of some
-fusion that ``test_numerics.py`` compares with the oracle."""
+fusion that ``test_numerics.py`` compares with the oracle; and all of that under the sanitizers too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from sanitized import SANITIZED
 from small_recipes import RECIPES, ROOT
 
 from fusebuild.formula import Formula, evaluate
-from fusebuild.pipeline import plan_recipe
+from fusebuild.pipeline import PlannedRecipe, plan_recipe
 from fusebuild.plan import PlanSegment, Variant, as_formula
 from fusebuild.recipe import load_recipe
 from fusebuild.schedule import SCHEDULERS
@@ -27,6 +30,8 @@ SIZED = re.compile(
     r"(?=registers|staged|cluster|resident|edged|shared|tiled|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
+ACCESS = re.compile(r"fb::((?:load|store|copy|wait|reduce|scan|states|meet|partition|inside|view)\w*)")
+"""Functions of the device header by which kernels reach memory, and each other."""
 
 Kind = tuple[str, str]
 """A scheduler, and its templates with the name of a variant whose numbers are left out."""
@@ -49,25 +54,72 @@ def holds(guard: Formula, sizes: Mapping[str, int]) -> bool:
     return (isinstance(guard, tuple) and guard[0] == "aligned") or bool(evaluate(guard, sizes))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is made for any target, what of it some small case runs on the CPU, and what of that the sanitizers see."""
+
+    made: set[Kind] = field(default_factory=set)
+    run: set[Kind] = field(default_factory=set)
+    sanitized: set[Kind] = field(default_factory=set)
+
+
+Found = Iterator[tuple[PlanSegment, Variant]]
+
+
+def made_by(planned: PlannedRecipe) -> Found:
+    """Variants for all targets."""
+    return (
+        (segment, variant)
+        for target in planned.plan.targets
+        for segment in target.segments
+        for variant in segment.variants
+    )
+
+
+def run_by(planned: PlannedRecipe) -> Found:
+    """Variants for the host that some small case fits."""
+    fusion = planned.recipe.fusion
+    cases = [case for case in fusion.cases if largest_tensor(fusion, case) <= LIMIT]
+    for segment in next(target for target in planned.plan.targets if target.target == "host").segments:
+        for variant in segment.variants:
+            guards = [as_formula(guard) for guard in variant.guard]
+            if any(all(holds(each, case) for each in guards) for case in cases):
+                yield segment, variant
+
+
+def kinds_in(found: Found) -> set[Kind]:
+    """With ``sized`` beside the scheduler where a size is named."""
+    kinds = set()
+    for segment, variant in found:
+        kinds |= {kind_of(segment, variant)} | ({(segment.scheduler, "sized")} if is_sized(variant) else set())
+    return kinds
+
+
+def accesses_in(planned: PlannedRecipe) -> set[Kind]:
+    """Templates of small cases on the CPU, each with the functions by which its kernels reach memory and each other."""
+    kernels = {launch.kernel for _, variant in run_by(planned) for launch in variant.launches}
+    return {
+        (name.rsplit("_", 1)[0], function)
+        for name in kernels
+        for function in ACCESS.findall(planned.kernels["host"][name].text)
+    }
+
+
 @pytest.fixture(scope="module")
-def kinds() -> tuple[set[Kind], set[Kind]]:
-    """What is made for any target, and what of it some small case runs on the CPU; with ``sized`` beside the scheduler
-    where a size is named."""
-    made, run = set[Kind](), set[Kind]()
-    for path in (*RECIPES, *FUSIONS):
-        recipe = load_recipe(path)
-        planned = plan_recipe(recipe, [TARGETS[name] for name in TARGET_NAMES])
-        cases = [case for case in recipe.fusion.cases if largest_tensor(recipe.fusion, case) <= LIMIT]
-        for target in planned.plan.targets:
-            for segment in target.segments:
-                for variant in segment.variants:
-                    found = {kind_of(segment, variant)}
-                    found |= {(segment.scheduler, "sized")} if is_sized(variant) else set()
-                    made |= found
-                    guards = [as_formula(guard) for guard in variant.guard]
-                    if target.target == "host" and any(all(holds(each, case) for each in guards) for case in cases):
-                        run |= found
-    return made, run
+def planned() -> dict[Path, PlannedRecipe]:
+    targets = [TARGETS[name] for name in TARGET_NAMES]
+    return {path: plan_recipe(load_recipe(path), targets) for path in (*RECIPES, *FUSIONS)}
+
+
+@pytest.fixture(scope="module")
+def kinds(planned: dict[Path, PlannedRecipe]) -> Seen:
+    seen = Seen()
+    for path, each in planned.items():
+        run = kinds_in(run_by(each))
+        seen.made.update(kinds_in(made_by(each)))
+        seen.run.update(run)
+        seen.sanitized.update(run if path in SANITIZED else ())
+    return seen
 
 
 def test_names_say_the_kind() -> None:
@@ -82,13 +134,24 @@ def test_names_say_the_kind() -> None:
     assert of("scalar_int64_split16") == "scalar_int64_splitN"
 
 
-def test_every_kind_of_variant_runs_on_the_cpu(kinds: tuple[set[Kind], set[Kind]]) -> None:
-    made, run = kinds
-    assert made - run == set()
+def test_every_kind_of_variant_runs_on_the_cpu(kinds: Seen) -> None:
+    assert kinds.made - kinds.run == set()
 
 
-def test_every_scheduler_and_every_way_is_among_them(kinds: tuple[set[Kind], set[Kind]]) -> None:
-    _, run = kinds
+def test_every_kind_of_variant_runs_under_the_sanitizers(kinds: Seen) -> None:
+    assert kinds.run - kinds.sanitized == set()
+
+
+def test_every_way_to_reach_memory_runs_under_the_sanitizers(planned: dict[Path, PlannedRecipe]) -> None:
+    everywhere = set[Kind]().union(*(accesses_in(each) for each in planned.values()))
+    assert {"load", "load_up_to", "store_inside", "copy_async", "reduce_row", "scan_block"} <= {
+        function for _, function in everywhere
+    }
+    assert everywhere - set[Kind]().union(*(accesses_in(planned[path]) for path in SANITIZED)) == set()
+
+
+def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
+    run = kinds.run
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in SCHEDULERS} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
     ways = ("few_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32", "registers_vec1_int32",
