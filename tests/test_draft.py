@@ -33,7 +33,7 @@ def check_sound(draft: Draft) -> None:
     for index, name in draft.home.items():
         assert index in draft.parts[name].exprs
     for name, part in draft.parts.items():
-        assert part.reads == draft.reads_of(part.exprs)
+        assert part.reads == draft.problem.reads_of(part.exprs)
         for fid in part.reads:
             owner = draft.owner(fid)
             assert owner is None or (fid in draft.parts[owner].writes and draft.place(owner) < draft.place(name))

@@ -38,6 +38,32 @@ class Problem:
     acceptance: Acceptance
     costs: CostModel
     _prices: dict[tuple[frozenset[int], frozenset[int]], float] = field(default_factory=dict)
+    _reads: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    _closures: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = field(default_factory=dict)
+
+    def reads_of(self, exprs: frozenset[int]) -> frozenset[int]:
+        """The tensors that a task of ``exprs`` reads."""
+        if exprs not in self._reads:
+            fusion = self.dependencies.fusion
+            made = {fid for index in exprs for fid in fusion.exprs[index].outputs}
+            read = {fid for index in exprs for fid in fusion.exprs[index].inputs}
+            self._reads[exprs] = frozenset(fid for fid in read - made if fusion.value(fid).is_tensor)
+        return self._reads[exprs]
+
+    def closure(self, fids: frozenset[int], held: frozenset[int]) -> frozenset[int]:
+        """The exprs of ``held`` that ``fids`` are computed from."""
+        key = fids, held
+        if key not in self._closures:
+            fusion = self.dependencies.fusion
+            needed: set[int] = set()
+            waiting = list(fids)
+            while waiting:
+                index = fusion.definition(waiting.pop())
+                if index in held and index not in needed:
+                    needed.add(index)
+                    waiting += fusion.exprs[index].inputs
+            self._closures[key] = frozenset(needed)
+        return self._closures[key]
 
     def price(self, exprs: frozenset[int], reads: frozenset[int], writes: frozenset[int]) -> float:
         """Predicted seconds of one task; :data:`REJECTED` where no scheduler takes it."""
@@ -87,6 +113,7 @@ class Draft:
 
     def __init__(self, problem: Problem, held: Mapping[int, frozenset[int]], home: Mapping[int, int]) -> None:
         self.problem, self.home = problem, dict(home)
+        self._wanted = self._find_wanted()
         self.parts: dict[int, Part] = {}
         self._readers: dict[int, set[int]] = {}
         self.holders: dict[int, set[int]] = {}
@@ -94,7 +121,7 @@ class Draft:
         for name, exprs in held.items():
             for index in exprs:
                 self.holders.setdefault(index, set()).add(name)
-            for fid in self.reads_of(exprs):
+            for fid in problem.reads_of(exprs):
                 self._readers.setdefault(fid, set()).add(name)
         fusion = problem.dependencies.fusion
         self.writers: dict[int, int] = {}
@@ -106,7 +133,7 @@ class Draft:
         for name, exprs in held.items():
             made = (fid for index in exprs if home[index] == name for fid in fusion.exprs[index].outputs)
             writes = frozenset(fid for fid in made if self.is_wanted(fid) or self.readers(fid) - {name})
-            reads = self.reads_of(exprs)
+            reads = problem.reads_of(exprs)
             self.parts[name] = Part(exprs, reads, writes, problem.price(exprs, reads, writes))
         order = self._order()
         self.has_cycle = len(order) < len(self.parts)
@@ -219,30 +246,17 @@ class Draft:
         """The exprs whose results overwrite one of ``reads``."""
         return {self.writers[fid] for fid in reads if fid in self.writers}
 
-    def reads_of(self, exprs: frozenset[int]) -> frozenset[int]:
-        """The tensors that a task of ``exprs`` reads."""
-        fusion = self.problem.dependencies.fusion
-        made = {fid for index in exprs for fid in fusion.exprs[index].outputs}
-        read = {fid for index in exprs for fid in fusion.exprs[index].inputs}
-        return frozenset(fid for fid in read - made if fusion.value(fid).is_tensor)
-
-    def closure(self, fids: Iterable[int], held: frozenset[int]) -> set[int]:
-        """The exprs of ``held`` that ``fids`` are computed from."""
-        fusion = self.problem.dependencies.fusion
-        needed: set[int] = set()
-        waiting = list(fids)
-        while waiting:
-            index = fusion.definition(waiting.pop())
-            if index in held and index not in needed:
-                needed.add(index)
-                waiting += fusion.exprs[index].inputs
-        return needed
-
     def is_wanted(self, fid: int) -> bool:
-        """True for what someone outside the scope reads or gets."""
-        dependencies = self.problem.dependencies
-        return dependencies.fusion.is_output(fid) or any(
-            use in dependencies.readers and use not in self.home for use in dependencies.fusion.uses(fid)
+        """True for what an expr of the scope makes and someone outside reads or gets."""
+        return fid in self._wanted
+
+    def _find_wanted(self) -> frozenset[int]:
+        fusion, tensors = self.problem.dependencies.fusion, self.problem.dependencies.readers
+        return frozenset(
+            fid
+            for index in self.home
+            for fid in fusion.exprs[index].outputs
+            if fusion.is_output(fid) or any(use in tensors and use not in self.home for use in fusion.uses(fid))
         )
 
     def _reorder(self, low: int, high: int) -> None:
@@ -283,7 +297,7 @@ class Change:
             self._pending.discard(name)
             held = self._exprs.get(name, self._draft.parts[name].exprs)
             self._writes[name] = self._written(name, held)
-            needed = frozenset(self._draft.closure(self._writes[name], held))
+            needed = self._draft.problem.closure(self._writes[name], held)
             if needed != held or name not in self._exprs:
                 self._set_exprs(name, needed)
                 self._pending.discard(name)
@@ -395,7 +409,7 @@ class Change:
     def _set_exprs(self, name: int, new: frozenset[int]) -> None:
         """Let ``name`` hold ``new``; whoever writes what it no longer, or newly, reads is looked at again."""
         old = self._reads.get(name, self._draft.parts[name].reads)
-        self._exprs[name], self._reads[name] = new, self._draft.reads_of(new)
+        self._exprs[name], self._reads[name] = new, self._draft.problem.reads_of(new)
         self._pending.add(name)
         for fid in sorted(old ^ self._reads[name]):
             readers = self._readers.setdefault(fid, set(self._draft.readers(fid)))

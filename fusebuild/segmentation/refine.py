@@ -131,13 +131,13 @@ def _merge_around(draft: Draft, name: int, other: int) -> Proposal | None:
     if not between:
         return None
     union = draft.parts[name].exprs | draft.parts[other].exprs
-    waiting = [fid for fid in draft.reads_of(union) if draft.owner(fid) in between]
+    waiting = [fid for fid in draft.problem.reads_of(union) if draft.owner(fid) in between]
     while waiting:
         index = draft.problem.dependencies.fusion.definition(waiting.pop())
         if index is None or not is_recomputable(draft, index):
             return None
         union |= {index}
-        waiting = [fid for fid in draft.reads_of(union) if draft.owner(fid) in between]
+        waiting = [fid for fid in draft.problem.reads_of(union) if draft.owner(fid) in between]
     if not draft.problem.may_share(union):
         return None
     homes = {index: name for index in draft.parts[other].exprs if draft.home[index] == other}
@@ -226,7 +226,7 @@ def _strands(draft: Draft, name: int) -> list[tuple[frozenset[int], frozenset[in
     held = draft.parts[name].exprs
     strands: list[tuple[set[int], set[int]]] = []
     for fid in sorted(draft.parts[name].writes):
-        closure = draft.closure([fid], held)
+        closure = set(draft.problem.closure(frozenset([fid]), held))
         kept = {index for index in closure if not is_recomputable(draft, index)}
         joined = [strand for strand in strands if strand[1] & kept]
         strands = [strand for strand in strands if not strand[1] & kept]
