@@ -47,8 +47,10 @@ def test_everybody_is_measured_on_a_small_case(artifacts: Path, name: str) -> No
     small = cases[min(1, len(cases) - 1)]
     options = Options(cases=(small,) if small else ())
     (found,) = bench_artifacts([artifacts / f"{name}.fuse"], options).measurements
-    assert found.missing == {}
+    drawn = {"errors"} if name == "dropout_add_rmsnorm" else set()  # torch draws other numbers there
+    assert set(found.missing) == drawn
     assert is_whole(found)
+    assert (found.eager_error is None) == (found.compile_error is None) == (found.error_ratio is None) == bool(drawn)
     assert found.roof > 0
 
 
