@@ -18,10 +18,10 @@ FLAT = {"x": "bfloat16[M, N]"}
 PLACED = {"x": "bfloat16[M, N]", "at": "int64[M, 1]"}
 
 
-def first_kernel(text: str, name: str = "test.yaml") -> str:
-    """The first kernel of the widest variant that the recipe ``text`` has on sm_90."""
+def first_kernel(text: str, name: str = "test.yaml", variant: int = 0) -> str:
+    """The first kernel of the widest variant that the recipe ``text`` has on sm_90, or of another ``variant``."""
     drafts = plan_recipe(recipe_of(text, name), [TARGETS["sm_90"]])
-    launch = drafts.plan.targets[0].segments[0].variants[0].launches[0]
+    launch = drafts.plan.targets[0].segments[0].variants[variant].launches[0]
     return drafts.kernels["sm_90"][launch.kernel].text
 
 
@@ -105,6 +105,39 @@ class TestExponentials:
     def test_so_are_those_that_begin_elsewhere(self) -> None:
         lambdas = (ROOT / "recipes" / "logsumexp.yaml").read_text().replace("value: -.inf", "value: -1.0e30")
         assert "add_exponentials" not in first_kernel(lambdas, "logsumexp.yaml")
+
+
+class TestLongSums:
+    def test_a_thread_adds_a_vector_at_a_time_and_keeps_what_it_loses(self) -> None:
+        text = kernel_of(FLAT, "xf = cast(x, float)\ny = sum(xf * xf, dims=[0, 1])", {"y": "float"})
+        assert "  fb::LongSum w3;\n" in text
+        assert "      e3[k] = t2;\n    }\n    w3.add(e3);\n" in text
+        assert "  float a3 = w3.total();\n  fb::reduce_row<" in text
+
+    def test_elements_beside_a_row_are_zero(self) -> None:
+        text = first_kernel(text_of(FLAT, "y = sum(x, dims=[1])", {"y": "float"}, cases="M: 8, N: 1001"), variant=1)
+        assert "variant shifted_vec8_int32" in text
+        assert "      fb::Vec<float, kVec> e1 = fb::splat<kVec>(0.0f);\n" in text
+        assert "        if (fb::is_inside(inside, k)) e1[k] = fb::cast<float>(t0);\n" in text
+
+    def test_without_vectors_it_adds_elements(self) -> None:
+        text = first_kernel(text_of(FLAT, "y = sum(x, dims=[1])", {"y": "float"}, cases="M: 8, N: 1001"), variant=-1)
+        assert "kVec = 1;" in text
+        assert "      w1.add(fb::Vec<float, 1>{fb::cast<float>(t0)});\n" in text
+
+    @pytest.mark.parametrize(
+        ("body", "dtype"),
+        [
+            ("y = sum(cast(x, double), dims=[1])", "double"),
+            ("y = sum(cast(x, int64), dims=[1])", "int64"),
+            ("y = max(x, dims=[1])", "bfloat16"),
+            ("y = prod(x, dims=[1])", "float"),
+            ("y = sum(x, dims=[0])", "float"),
+            ("y = x / sum(x, dims=[1], keepdim=True)", "float"),
+        ],
+    )
+    def test_other_reductions_and_short_sums_are_plain(self, body: str, dtype: str) -> None:
+        assert "LongSum" not in kernel_of(FLAT, body, {"y": dtype})
 
 
 class TestFirstOfTheBest:

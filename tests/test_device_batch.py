@@ -1,4 +1,5 @@
-"""Batches of elements in the device header: (max, sum of exp), the first of the largest, elements at positions."""
+"""Batches of elements in the device header: (max, sum of exp), the first of the largest, long sums, elements at
+positions."""
 
 from __future__ import annotations
 
@@ -70,6 +71,40 @@ def test_of_nothing_there_is_no_best() -> None:
     values, indices = torch.zeros(3), torch.zeros(3, dtype=torch.int64)
     library("batch").run("best_Max_float_8", (3,), (1,), torch.empty(0), values, indices, 0, 0)
     assert (values.tolist(), indices.tolist()) == ([-INF] * 3, [-5] * 3)
+
+
+def sums_of(x: torch.Tensor, width: int) -> torch.Tensor:
+    out = torch.full((len(x),), -7.0)
+    library("batch").run(f"sum_{width}", (len(x),), (1,), x.contiguous(), out, x.shape[1])
+    return out
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_sum_of_many_squares_is_as_exact_as_its_batches(width: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 200_000, generator=generator).bfloat16().float().square()
+    wanted = x.double().sum(1)
+    errors = ((sums_of(x, width).double() - wanted) / wanted).abs()
+    assert errors.max() < 2.0**-24 + 1e-8  # the last rounding
+    one_by_one = torch.zeros(4)
+    for column in x.t():
+        one_by_one += column
+    assert ((one_by_one.double() - wanted) / wanted).abs().min() > 1e-5
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_what_a_large_number_swallows_comes_back(width: int) -> None:
+    x = torch.zeros(3, 640)
+    x[0, 0], x[0, 8:640:8], x[0, -8] = 2.0**24, 1.0, -(2.0**24)
+    x[1, ::8], x[1, 320] = 1.0, 2.0**26
+    assert sums_of(x, width).tolist() == [78.0, 2.0**26 + 80.0, 0.0]
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_sums_are_infinite_or_no_number_as_ever(width: int) -> None:
+    x = torch.ones(5, 100)
+    x[0, 50], x[1, 50], x[2, 50], x[3, 3:60:50], x[4] = INF, -INF, NAN, torch.tensor([INF, -INF]), LARGEST
+    assert same_values(sums_of(x, width), torch.tensor([INF, -INF, NAN, NAN, INF]))
 
 
 def test_places_are_found_by_positions_of_any_size() -> None:

@@ -166,13 +166,17 @@ def row_start(rows: Rows) -> Callable[[int], str]:
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, 1)
 
 
-def row_batches(rows: Rows, indices: Sequence[int], *, keeps: bool = True, is_full: bool = False) -> Batches:
+def row_batches(
+    rows: Rows, indices: Sequence[int], *, keeps: bool = True, is_full: bool = False, is_long: bool = False
+) -> Batches:
     """How the reductions at ``indices`` take the vectors of rows. Where registers are full of a row, no vector is kept
-    beside it."""
+    beside it. ``is_long`` is as for :func:`batches`."""
     start, neighbours = row_start(rows), "kVec"
     if is_full:
         start, neighbours = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
-    return batches(rows.body, indices, rows.inner, start, neighbours=neighbours, keeps=keeps, looks_up=keeps)
+    return batches(
+        rows.body, indices, rows.inner, start, neighbours=neighbours, keeps=keeps, looks_up=keeps, is_long=is_long
+    )
 
 
 def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], where: str) -> Sweep:
@@ -425,7 +429,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     body = rows.body
     setup, bases = row_setup(rows, outputs)
     known = rows.of_rows
-    gathered = row_batches(rows, indices)
+    gathered = row_batches(rows, indices, is_long=True)
     targets = gathered.targets()
     sweep = (
         _loaded_ahead(rows, targets, known)

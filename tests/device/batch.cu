@@ -69,6 +69,25 @@ BEST(Max, int32_t, 8)
 BEST(Min, int64_t, 2)
 BEST(Max, bool, 8)
 
+// The sum of a row.
+template <int N>
+FUSEBUILD_DEVICE void sum_of_row(const float* in, float* out, int64_t columns) {
+  LongSum sum;
+  for (int64_t col = 0; col < columns; col += N)
+    sum.add(batch_of<float, N>(in + block_x() * columns, col, columns, 0.0f));
+  out[block_x()] = sum.total();
+}
+
+#define SUM(N)                                                                      \
+  FUSEBUILD_KERNEL(1, 1)                                                            \
+  sum_##N(const float* __restrict__ in, float* __restrict__ out, int64_t columns) { \
+    sum_of_row<N>(in, out, columns);                                                \
+  }                                                                                 \
+  FUSEBUILD_ENTRY(sum_##N)
+
+SUM(1)
+SUM(8)
+
 // Which of eight neighbours is at a position, counted in 32 bits and in 64.
 FUSEBUILD_KERNEL(1, 1)
 places(const int64_t* __restrict__ positions, const int64_t* __restrict__ firsts, int32_t* __restrict__ out) {

@@ -105,6 +105,25 @@ FUSEBUILD_DEVICE States<Op, kColumns> states(const FirstBest<Best, T, N, Index> 
   return result;
 }
 
+// --- A sum of very many
+
+// What a thread keeps while it sums batches: the sum, and all that its additions lost by rounding, which is
+// as exact as it is small.
+struct LongSum {
+  float sum = 0.0f, lost = 0.0f;
+
+  template <int N>
+  FUSEBUILD_DEVICE void add(const Vec<float, N>& batch) {
+    const float own = combine_all<Sum>(batch), before = sum;
+    sum = before + own;
+    const float added = sum - before;
+    lost += (before - (sum - added)) + (own - added);
+  }
+
+  // What is lost to a sum that is infinite is no number.
+  FUSEBUILD_DEVICE float total() const { return isfinite(lost) ? sum + lost : sum; }
+};
+
 // --- The element at a position
 
 // Which of the N neighbours from `first` on has the position `position`; -1 when none has.
