@@ -11,7 +11,7 @@ constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_a98e31df81433693(
+reduction_inner_1c3783c459441a20(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
@@ -23,7 +23,7 @@ reduction_inner_a98e31df81433693(
   constexpr Index shift = 0;
   const Index readable = fb::readable_of<kVec>(columns, columns);
 
-  float a3 = fb::Sum::identity<float>();
+  fb::LongSum w3;
   for (Index first = (Index(split) * (kUnroll * kThreadsPerRow) + lane) * kVec - shift; first < columns;
       first += kSplits * kUnroll * kThreadsPerRow * kVec) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
@@ -39,19 +39,22 @@ reduction_inner_a98e31df81433693(
       if (col >= columns) break;
       const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e3 = fb::splat<kVec>(0.0f);
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
         const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
         const float t2 = t1 * t1;  // sum_squares.yaml:7
-        if (fb::is_inside(inside, k)) a3 = fb::Sum::combine(a3, t2);
+        if (fb::is_inside(inside, k)) e3[k] = t2;
       }
+      w3.add(e3);
     }
   }
+  float a3 = w3.total();
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a3));
   if (lane != 0) return;
 
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_a98e31df81433693)
+FUSEBUILD_ENTRY(reduction_inner_1c3783c459441a20)

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kSplits = 528;  // blocks that take a row's vectors in turns; reduction_finish combines them in order
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_6fbb8d846d05b11b(
+reduction_inner_bfeac651426ee6e5(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P3,  // partial results of y
     int64_t n0) {  // M*N
@@ -20,23 +20,26 @@ reduction_inner_6fbb8d846d05b11b(
   const int split = fb::block_y();
   const __nv_bfloat16* r0 = T0;
 
-  float a3 = fb::Sum::identity<float>();
+  fb::LongSum w3;
   FUSEBUILD_UNROLL_BY(4)
   for (Index col = (Index(split) * kThreadsPerRow + lane) * kVec; col < columns;
       col += kSplits * kThreadsPerRow * kVec) {
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
+    fb::Vec<float, kVec> e3;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
       const float t1 = fb::cast<float>(t0);  // xf, sum_squares.yaml:6
       const float t2 = t1 * t1;  // sum_squares.yaml:7
-      a3 = fb::Sum::combine(a3, t2);
+      e3[k] = t2;
     }
+    w3.add(e3);
   }
+  float a3 = w3.total();
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::Sum>(a3));
   if (lane != 0) return;
 
   P3[split] = a3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_6fbb8d846d05b11b)
+FUSEBUILD_ENTRY(reduction_inner_bfeac651426ee6e5)
