@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -59,6 +59,15 @@ class Rows:
     def dtype_of(self, fid: int) -> DType:
         """The type of an input's elements in threads' vectors."""
         return DType.FLOAT if fid in self.widened else self.body.value(fid).dtype
+
+    def vector(self, fid: int, source: str) -> str:
+        """The line that takes the current vector of input ``fid`` from the ``source``."""
+        return f"const fb::Vec<{C_TYPES[self.dtype_of(fid)]}, kVec> v{fid} = {source};"
+
+    @property
+    def extents(self) -> dict[str, str]:
+        """The sizes that templates name."""
+        return {"rows": self.body.size(self.row.axes), "columns": self.body.size(self.column.axes)}
 
     @property
     def of_rows(self) -> list[int]:
@@ -179,10 +188,10 @@ def row_batches(
     )
 
 
-def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], where: str) -> Sweep:
+def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], reader: str) -> Sweep:
     """Sums of which one element alone differs from zero: it is fetched before the row is walked and added after that,
-    by the thread for which ``where``, a format of the position, is true."""
-    parts = (_only_element(rows, folding, *gathered.only[folding.index], known, where)
+    by the thread for which ``reader`` is true, where the row has the position."""
+    parts = (_only_element(rows, folding, *gathered.only[folding.index], known, reader)
              for folding in foldings(rows.body, gathered.only))  # fmt: skip
     return join(Sweep(), *parts)
 
@@ -192,7 +201,7 @@ def column_reads(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> li
     return [fid for fid in rows.body.reads(targets, known) if rows.has_columns(fid)]
 
 
-def _only_element(rows: Rows, folding: Folding, value: int, position: int, known: Sequence[int], where: str) -> Sweep:
+def _only_element(rows: Rows, folding: Folding, value: int, position: int, known: Sequence[int], reader: str) -> Sweep:
     body, (total,) = rows.body, folding.expr.outputs
     wanted, at = body.operand(position, DType.INT64), Group(name=f"at{total}", axes=rows.column.axes)
     reads = column_reads(rows, [value], known)
@@ -200,7 +209,7 @@ def _only_element(rows: Rows, folding: Folding, value: int, position: int, known
     coordinate = element_coordinate(body, [rows.row, at], rows.inner, 1)
     return Sweep(
         accumulators=(
-            f"const bool has{total} = {where.format(wanted)};",
+            f"const bool has{total} = {reader} && {wanted} >= 0 && {wanted} < columns;",
             f"const Index {at.name} = has{total} ? {wanted} : 0;",
             *(f"const {body.c_type(fid)} q{total}_{fid} = has{total} ? r{fid}[{body.offset(fid, [at])}] : "
               f"{literal_text(0, body.value(fid).dtype)};" for fid in reads),
@@ -237,13 +246,20 @@ def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     """Stores of outputs that change along the row."""
     body, shifted = rows.body, rows.body.spec.shifted
     wide = [fid for fid in outputs if (fid in flat_fids(body.domain) if shifted else is_vector(body, fid))]
-    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
-    strided = tuple(f"{row_element(rows, fid)} = {value[fid]};" for fid in outputs if fid not in wide)
     store = "fb::store_inside({}, {}, inside);" if shifted else "fb::store({}, {});"
+    address = {fid: f"r{fid} + {body.offset(fid, [rows.column])}" for fid in wide}
+    return stores_of(rows, outputs, {fid: store.format(address[fid], f"o{fid}") for fid in wide})
+
+
+def stores_of(rows: Rows, outputs: Sequence[int], vectors: Mapping[int, str]) -> Sweep:
+    """Stores of ``outputs``, one element after another but for those that have a store of ``vectors``."""
+    body = rows.body
+    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+    single = tuple(f"{row_element(rows, fid)} = {value[fid]};" for fid in outputs if fid not in vectors)
     return Sweep(
-        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in wide),
-        element=(*(f"o{fid}[k] = {value[fid]};" for fid in wide), *if_inside(body, strided)),
-        stores=tuple(store.format(f"r{fid} + {body.offset(fid, [rows.column])}", f"o{fid}") for fid in wide),
+        vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in vectors),
+        element=(*(f"o{fid}[k] = {value[fid]};" for fid in vectors), *if_inside(body, single)),
+        stores=tuple(vectors.values()),
     )
 
 
@@ -297,7 +313,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
             stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
             loads=loader.first(),
         ),
-        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+        extents=rows.extents,
     )  # fmt: skip
 
 
@@ -320,7 +336,7 @@ def row_levels(
         sweep = kept.around(rows, gathered.targets(), known, loads)
         results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
-        only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")
+        only = only_elements(rows, gathered, known, reader)
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
         sweeps.append(join(sweep, parts, _updates(gathered), only, reduce))
     return sweeps
@@ -403,15 +419,15 @@ class _Loader:
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
-        declaration = f"const fb::Vec<{self.rows_of.body.c_type(fid)}, kVec> v{fid}"
+        rows = self.rows_of
         if fid not in self._heuristics.cached:
-            return (f"{declaration} = {self.from_memory(fid)};",)
+            return (rows.vector(fid, self.from_memory(fid)),)
         if self._heuristics.in_registers:
-            return (f"{declaration} = fb::unpack(c{fid}[c]);",)
+            return (rows.vector(fid, f"fb::unpack(c{fid}[c])"),)
         if fid in self._in_shared:
-            return (f"{declaration} = fb::load_shared<kVec>(c{fid} + col);",)
+            return (rows.vector(fid, f"fb::load_shared<kVec>(c{fid} + col)"),)
         self._in_shared.add(fid)
-        return (f"{declaration} = {self.from_memory(fid)};", f"fb::store_shared(c{fid} + col, v{fid});")
+        return (rows.vector(fid, self.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
 
     def from_memory(self, fid: int, *, packed: bool = False) -> str:
         """The call that fetches the current vector of input ``fid`` from global memory."""
@@ -447,11 +463,10 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, 1))
         epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
-    only = only_elements(rows, gathered, known, f"{reader} && {{0}} >= 0 && {{0}} < columns")
+    only = only_elements(rows, gathered, known, reader)
     sweep = join(running, sweep, _updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue,
-        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
     )  # fmt: skip
 
 
@@ -461,11 +476,10 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
     body, ahead = rows.body, dict[int, str]()
 
     def take(fid: int) -> Lines:
-        declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
         if fid not in flat_fids(body.domain):
-            return (f"{declaration} = {row_vector(body, fid, rows.column)};",)
+            return (rows.vector(fid, row_vector(body, fid, rows.column)),)
         ahead[fid] = f"p{fid}[u] = {row_vector(body, fid, rows.column, packed=True)};"
-        return (f"{declaration} = fb::unpack(p{fid}[u]);",)
+        return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
 
     sweep = row_sweep(rows, targets, known, take, ELEMENT)
     return replace(
@@ -478,7 +492,6 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
 
 def global_loads(rows: Rows) -> Callable[[int], Lines]:
     def lines(fid: int) -> Lines:
-        declaration = f"const fb::Vec<{rows.body.c_type(fid)}, kVec> v{fid}"
-        return (f"{declaration} = {row_vector(rows.body, fid, rows.column)};",)
+        return (rows.vector(fid, row_vector(rows.body, fid, rows.column)),)
 
     return lines

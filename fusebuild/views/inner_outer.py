@@ -189,10 +189,10 @@ class _Walk:
     def _loads(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
         if fid in self.heuristics.packed:
-            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack(h{fid}[c]);",)
+            return (self.rows.vector(fid, f"fb::unpack(h{fid}[c])"),)
         if fid in self.heuristics.fetched:
             place = f"s{fid}[{STAGED}]" if self._is_staged else f"c{fid}[u][c]"
-            return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = fb::unpack({place});",)
+            return (self.rows.vector(fid, f"fb::unpack({place})"),)
         return global_loads(self.rows)(fid)
 
     @property

@@ -62,7 +62,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
             stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
             arrays=walk.arrays("c", "e") if walk.heuristics.ahead else (),
         ),
-        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+        extents=rows.extents,
     )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ class _Walk:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.heuristics.resident:
             source = f"fb::unpack(h{fid}[{PLACE}])"
-        return (f"const fb::Vec<{self.rows.body.c_type(fid)}, kVec> v{fid} = {source};",)
+        return (self.rows.vector(fid, source),)
 
     def _element(self, fid: int) -> Lines:
         if fid in self.there:

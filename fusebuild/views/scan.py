@@ -99,7 +99,7 @@ def scan(spec: KernelSpec) -> KernelView:
     )
     return make_view(
         spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(first, second), epilogue=epilogue,
-        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+        extents=rows.extents,
     )  # fmt: skip
 
 

@@ -22,11 +22,11 @@ from fusebuild.views.inner import (
     Rows,
     column_reads,
     row_batches,
-    row_element,
     row_levels,
     row_results,
     row_setup,
     rows_of,
+    stores_of,
 )
 from fusebuild.views.kernel_view import KernelView, Lines, Sweep, is_vector, join, make_view
 from fusebuild.views.lambdas import folded, foldings
@@ -51,7 +51,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
             coordinates=tiles.declarations(),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
-        extents={"rows": body.size(rows.row.axes), "columns": body.size(rows.column.axes)},
+        extents=rows.extents,
     )  # fmt: skip
 
 
@@ -175,10 +175,10 @@ class _Tiles:
         held = set[int]()
 
         def lines(fid: int) -> Lines:
-            declaration = f"const fb::Vec<{self._type(fid)}, kVec> v{fid}"
             if fid in held:
-                return (f"{declaration} = c{fid}[c];",)
-            load = f"{declaration} = fb::load_present<{self._type(fid)}, kVec>(r{fid} + {self._column(fid)}, present);"
+                return (self._rows.vector(fid, f"c{fid}[c]"),)
+            source = f"fb::load_present<{self._type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
+            load = self._rows.vector(fid, source)
             if fid not in self.heuristics.cached:
                 return (load,)
             held.add(fid)
@@ -191,15 +191,6 @@ class _Tiles:
 
     def element_stores(self, outputs: Sequence[int]) -> Sweep:
         """Each element to its place in its tile, or in memory where the output has none."""
-        body = self._body
-        value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
-        tiled = [fid for fid in outputs if fid in self._outputs]
-        others = [fid for fid in outputs if fid not in tiled]
-        return Sweep(
-            vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in tiled),
-            element=(
-                *(f"o{fid}[k] = {value[fid]};" for fid in tiled),
-                *(f"{row_element(self._rows, fid)} = {value[fid]};" for fid in others),
-            ),
-            stores=tuple(f"fb::store_present(r{fid} + col, o{fid}, present);" for fid in tiled),
-        )
+        tiled = (fid for fid in outputs if fid in self._outputs)
+        vectors = {fid: f"fb::store_present(r{fid} + col, o{fid}, present);" for fid in tiled}
+        return stores_of(self._rows, outputs, vectors)
