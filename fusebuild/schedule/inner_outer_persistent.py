@@ -50,7 +50,15 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
-from fusebuild.schedule.rows import FEWEST_THREADS, MAX_THREADS, WARP, RowThreads, next_power_of_two
+from fusebuild.schedule.rows import (
+    FEWEST_THREADS,
+    MAX_THREADS,
+    RESERVED_BYTES,
+    WARP,
+    RowThreads,
+    next_power_of_two,
+    rows_beside,
+)
 from fusebuild.target import Target
 
 MOST_AT_ONCE = 4
@@ -71,8 +79,6 @@ ENOUGH_THREADS = 384
 """Threads on a multiprocessor whose warps hide each other's waits."""
 FEW_CHUNKS = 3
 """Vectors of a row beyond which a thread has too much to do between two barriers."""
-RESERVED_BYTES = 2048
-"""Shared memory that a block's reductions along rows take."""
 MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
 MEMORY_THREADS = 512
@@ -103,8 +109,7 @@ class InnerOuterChoice(Choice):
         have more to do at once need more of them."""
         changed = super(InnerOuterChoice, self).stepped(knob, value)
         if knob == "threads_per_row":
-            rows = max(1, self.threads.block // value) if value <= WARP else 1
-            changed = replace(changed, rows_per_block=rows)
+            changed = replace(changed, rows_per_block=rows_beside(value, self.threads.block))
         if knob in ("threads_per_row", "rows_per_block"):
             blocks = fewer_blocks(self.min_blocks, self.threads.block, changed.threads.block)
             changed = replace(changed, min_blocks=blocks)
@@ -282,7 +287,7 @@ class _Planner:
         require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
         require_power_of_two(choice, "rows_per_block", 1, MAX_THREADS)
         block = choice.threads.block
-        most_rows = FINISH_THREADS // choice.threads_per_row if choice.threads_per_row <= WARP else 1
+        most_rows = rows_beside(choice.threads_per_row, FINISH_THREADS)
         rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
         require_at_most(choice, "rows_per_block", most_rows, rows)
         require_block("threads_per_row", block)
@@ -304,7 +309,7 @@ class _Planner:
 
     def _shape(self, vectors: int, vec: int, per_row: int, at_once: int, stages: int, unpacks: bool) -> _Shape:
         chunks = -(-vectors // per_row)
-        threads = RowThreads(per_row=per_row, rows=max(1, BLOCK_THREADS[0] // per_row) if per_row <= WARP else 1)
+        threads = RowThreads(per_row=per_row, rows=rows_beside(per_row, BLOCK_THREADS[0]))
         registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once, stages, unpacks)
         blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
         staged = self._staged_bytes(threads, chunks, vec, at_once, stages)

@@ -50,6 +50,7 @@ from fusebuild.schedule.resident import (
 )
 from fusebuild.schedule.rows import (
     MAX_THREADS,
+    RESERVED_BYTES,
     WARP,
     RowChoice,
     RowThreads,
@@ -59,6 +60,7 @@ from fusebuild.schedule.rows import (
     check_rows,
     check_running,
     fits_exchange,
+    has_lambdas,
     kept_axes,
     levels,
     next_power_of_two,
@@ -100,9 +102,6 @@ share a multiprocessor, and one row's reductions do not idle it."""
 
 CLUSTER_THREAD_BYTES = 128
 """Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
-
-RESERVED_BYTES = 2048
-"""Shared memory that a block's reductions take beside a row."""
 
 SHORT_ROW = 1024
 """Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
@@ -335,9 +334,7 @@ class _Planner:
         """Vectors of a row that a thread may have registers for."""
         if not self.cached:
             return max(1, 16 // vec)
-        # What combines with a lambda has more than one number to keep, and temporaries.
-        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
-        available = REGISTER_BYTES // 2 if has_lambdas else REGISTER_BYTES
+        available = REGISTER_BYTES // 2 if has_lambdas(self.task) else REGISTER_BYTES
         return max(1, available // _vector_bytes(self.task, self.cached, vec))
 
     def _propose_registers(
@@ -349,12 +346,7 @@ class _Planner:
             fewer = row_threads(size, vec, -(-wanted // 2))
             if kept := self._lasts(fewer, chunks_of(fewer) * vec):
                 threads = fewer
-        return RegisterChoice(
-            threads_per_row=threads.per_row,
-            rows_per_block=threads.rows,
-            min_blocks=blocks_wanted(threads),
-            keeps=kept,
-        )
+        return RegisterChoice(**_row_choice(threads).knobs, keeps=kept)
 
     def _check_registers(
         self, choice: RegisterChoice, *, vec: int, before: int, chunks_of: Callable[[RowThreads], int]
@@ -405,13 +397,8 @@ class _Planner:
         cluster = min(self.target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
         share = -(-size // cluster)
         threads = row_threads(share, vec, max(1, CLUSTER_THREAD_BYTES // vector_bytes))
-        return ClusterChoice(
-            threads_per_row=threads.per_row,
-            rows_per_block=threads.rows,
-            min_blocks=blocks_wanted(threads),
-            keeps=bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec),
-            cluster=cluster,
-        )
+        keeps = bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec)
+        return ClusterChoice(**_row_choice(threads).knobs, keeps=keeps, cluster=cluster)
 
     def _holds(self, choice: ClusterChoice, size: int, vec: int, most: int) -> bool:
         """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""

@@ -63,6 +63,7 @@ from fusebuild.schedule.rows import (
     check_reductions,
     check_rows,
     check_running,
+    has_lambdas,
     kept_axes,
     levels,
     next_power_of_two,
@@ -326,7 +327,7 @@ class _Planner:
 
 def most_column_threads(task: Task) -> int:
     """Threads of a block whose partial results of columns have room where they meet: states of lambdas take more."""
-    return COLUMN_THREADS if any(task.fusion.exprs[index].combine for index in task.exprs) else MAX_THREADS
+    return COLUMN_THREADS if has_lambdas(task) else MAX_THREADS
 
 
 def _splits(target: Target, blocks: int, most: int, room: int | None = None) -> int:

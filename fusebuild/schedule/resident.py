@@ -24,7 +24,7 @@ from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.schedule.choice import Tuned, decide, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.kernel import reductions, vector_fids
+from fusebuild.schedule.kernel import vector_fids
 from fusebuild.schedule.rows import (
     MAX_THREADS,
     PARTIAL_BYTES,
@@ -33,6 +33,7 @@ from fusebuild.schedule.rows import (
     RowThreads,
     check_rows,
     fits_exchange,
+    has_lambdas,
     kept_axes,
     next_power_of_two,
     reduced_axes,
@@ -228,8 +229,7 @@ def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[
     """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
     inner, kept = len(domain.axes) - 1, {*kept_axes(domain)}
     outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
-    combines = any(task.fusion.exprs[index].combine for index in reductions(task))
-    if reduced_axes(domain) != (inner,) or not kept or not outputs or combines or domain.sources:
+    if reduced_axes(domain) != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
         return None
     vectors = [fid for fid in vector_fids(domain, inner) if inner in domain.accesses[fid].axes]
     shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})

@@ -25,6 +25,8 @@ WARP = 32
 MAX_THREADS = 1024
 FEWEST_THREADS = 8
 """Threads of a row, at least."""
+LEAST_BLOCK = 128
+"""Threads of a block, at least, where short rows share it."""
 THREADS_FOR_TWO_BLOCKS = 512
 """Threads of a block up to which a multiprocessor shall have the registers of two: one block's barrier then does not
 idle it."""
@@ -32,6 +34,8 @@ STATE_REGISTERS = 32
 """What the states of lambdas may take of a thread's 128 registers, where it keeps one for each of its columns."""
 PARTIAL_BYTES = 8
 """Bytes of a partial result, or of one part of a lambda's, at most."""
+RESERVED_BYTES = 2048
+"""Shared memory that a block's reductions along rows take."""
 CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 
@@ -60,6 +64,11 @@ class RowThreads:
         return ceil_div(rows, self.rows)
 
 
+def rows_beside(per_row: int, block: int) -> int:
+    """The rows of ``per_row`` threads that share a block of so many threads: one where it is longer than a warp."""
+    return max(1, block // per_row) if per_row <= WARP else 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChoice(Choice):
     """``threads_per_row`` walk a row, and a block has ``rows_per_block`` of them; a multiprocessor shall have the
@@ -78,7 +87,7 @@ class RowChoice(Choice):
         changed = replace(self, **{knob: value})
         block = self.threads.block
         if knob == "threads_per_row":
-            changed = replace(changed, rows_per_block=max(1, block // value) if value <= WARP else 1)
+            changed = replace(changed, rows_per_block=rows_beside(value, block))
         if knob == "min_blocks":
             return changed
         return replace(changed, min_blocks=fewer_blocks(self.min_blocks, block, changed.threads.block))
@@ -104,10 +113,10 @@ def next_power_of_two(number: int) -> int:
 
 def row_threads(columns: int, vec: int, vectors_per_thread: int, most: int = MAX_THREADS) -> RowThreads:
     """Threads so that each has about ``vectors_per_thread`` vectors of a row of ``columns`` elements, at most ``most``
-    of them; blocks of at least 128 threads."""
+    of them."""
     wanted = next_power_of_two(max(1, -(-columns // (vec * vectors_per_thread))))
     per_row = min(most, max(FEWEST_THREADS, wanted))
-    return RowThreads(per_row=per_row, rows=max(1, 128 // per_row) if per_row <= WARP else 1)
+    return RowThreads(per_row=per_row, rows=rows_beside(per_row, LEAST_BLOCK))
 
 
 def fits_exchange(warps: int, parts: int = 1) -> bool:
@@ -124,6 +133,11 @@ def vector_of_states(task: Task, vec: int) -> int:
     while vec > 1 and registers * vec > STATE_REGISTERS:
         vec //= 2
     return vec
+
+
+def has_lambdas(task: Task) -> bool:
+    """Whether something combines with a lambda: what is kept of it has parts, and to combine it takes temporaries."""
+    return any(task.fusion.exprs[index].combine for index in task.exprs)
 
 
 def kept_axes(domain: AxisDomain) -> tuple[int, ...]:

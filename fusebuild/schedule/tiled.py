@@ -40,7 +40,7 @@ from fusebuild.schedule.kernel import (
     kernel_parameters,
     vector_fids,
 )
-from fusebuild.schedule.rows import WARP, kept_axes, reduced_axes
+from fusebuild.schedule.rows import MAX_THREADS, WARP, kept_axes, reduced_axes
 from fusebuild.schedule.shifted import flat_fids, shifted_guards
 from fusebuild.target import Target
 
@@ -285,7 +285,7 @@ class TiledPlanner:
         return self._tile_bytes(threads // WARP, WARP * self._most(held))
 
     def _check(self, choice: TiledChoice) -> None:
-        require_power_of_two(choice, "threads", WARP, 1024)
+        require_power_of_two(choice, "threads", WARP, MAX_THREADS)
         require_power_of_two(choice, "held", 1, 64)
         require_block("threads", choice.threads)
         require_blocks(choice, "min_blocks", choice.threads, self.target.threads_per_multiprocessor)
