@@ -101,7 +101,7 @@ def blocks_wanted(threads: RowThreads) -> int:
 def check_rows(choice: RowChoice, target: Target, *, most_rows: int = MAX_THREADS) -> None:
     """Raise :class:`KnobError` unless blocks can be like this. ``most_rows`` share one."""
     require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
-    most = most_rows if choice.threads_per_row <= WARP else 1
+    most = most_rows if choice.threads.in_one_warp else 1
     require_at_most(choice, "rows_per_block", most, f"rows of {choice.threads_per_row} threads share no block here")
     require_block("rows_per_block", choice.threads.block)
     require_blocks(choice, "min_blocks", choice.threads.block, target.threads_per_multiprocessor)
