@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fusebuild.ir import Fusion, Task
 from fusebuild.passes import run_passes
-from fusebuild.recipe import Recipe, parse_recipe
+from fusebuild.pipeline import PlannedRecipe, plan_recipe
+from fusebuild.recipe import Recipe, load_recipe, parse_recipe
+from fusebuild.target import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
@@ -80,6 +83,12 @@ def text_of(
 
 def recipe_of(text: str, path: str = "test.yaml") -> Recipe:
     return parse_recipe(text, path)
+
+
+@functools.cache
+def planned_file(path: Path, target: str = "sm_90") -> PlannedRecipe:
+    """The recipe at ``path``, planned for one target: once in a process, however many tests look at it."""
+    return plan_recipe(load_recipe(path), [TARGETS[target]])
 
 
 def primitive(text: str) -> Fusion:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_recipes import RECIPES, ROOT, whole
+from small_recipes import RECIPES, ROOT, planned_file, whole
 
 from fusebuild.footprint import read_bytes
 from fusebuild.formula import evaluate, symbols
-from fusebuild.passes import run_passes
-from fusebuild.recipe import load_recipe
 from fusebuild.schedule.kernel import DEFAULT_EXTENT
-from fusebuild.segmentation import segment
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.cover import hbm_bytes
 from fusebuild.target import TARGETS
@@ -55,7 +52,7 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
 def test_a_cut_costs_the_bytes_that_the_plan_says(path: Path) -> None:
-    segmented = segment(run_passes(load_recipe(path).fusion), TARGETS["sm_90"])
+    segmented = planned_file(path).segmented["sm_90"]
     costs = CostModel(segmented.fusion, TARGETS["sm_90"])
     sizes = dict(segmented.fusion.cases[0]) if segmented.fusion.cases else {}
     for each in segmented.segments:

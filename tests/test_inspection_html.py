@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from small_recipes import PAIR, ROOT, TINY, recipe_of, text_of
+from small_recipes import PAIR, ROOT, TINY, planned_file, recipe_of, text_of
 
 from fusebuild.cli import cli
 from fusebuild.errors import UsageError
 from fusebuild.inspection import Inspection, bytes_text
 from fusebuild.inspection_html import render_page, shortened
-from fusebuild.pipeline import plan_recipe
+from fusebuild.pipeline import PlannedRecipe, plan_recipe
 from fusebuild.recipe import Recipe, load_recipe
 from fusebuild.target import TARGETS
 
@@ -45,13 +45,21 @@ def stack(blocks: int) -> str:
     return text_of(inputs, "\n".join(lines), outputs | {"y": "float"}, name="stack", cases="M: 8192, N: 4096")
 
 
-def inspection_of(recipe: Recipe) -> Inspection:
-    plan = plan_recipe(recipe, [TARGETS["sm_90"]]).plan
-    return Inspection(plan=plan, target="sm_90", sizes=recipe.fusion.cases[0] if recipe.fusion.cases else None)
+def inspection_of(planned: PlannedRecipe) -> Inspection:
+    cases = planned.recipe.fusion.cases
+    return Inspection(plan=planned.plan, target="sm_90", sizes=cases[0] if cases else None)
 
 
 def page_of(recipe: Recipe) -> str:
-    return render_page(inspection_of(recipe), recipe.fusion)
+    return page_of_planned(planned_of(recipe))
+
+
+def page_of_planned(planned: PlannedRecipe) -> str:
+    return render_page(inspection_of(planned), planned.recipe.fusion)
+
+
+def planned_of(recipe: Recipe) -> PlannedRecipe:
+    return plan_recipe(recipe, [TARGETS["sm_90"]])
 
 
 class Parsed(HTMLParser):
@@ -93,7 +101,7 @@ class Parsed(HTMLParser):
 @pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
 class TestEveryRecipe:
     def test_the_page_is_well_formed_and_needs_nothing_else(self, path: Path) -> None:
-        parsed = Parsed(page_of(load_recipe(path)))
+        parsed = Parsed(page_of_planned(planned_file(path)))
         assert parsed.problems == []
         ids = parsed.values("id")
         assert len(ids) == len(set(ids))
@@ -103,9 +111,9 @@ class TestEveryRecipe:
         assert "undefined" not in parsed.text
 
     def test_everything_in_the_report_is_on_the_page(self, path: Path) -> None:
-        recipe = load_recipe(path)
-        report = inspection_of(recipe).as_json()
-        parsed = Parsed(page_of(recipe))
+        planned = planned_file(path)
+        report = inspection_of(planned).as_json()
+        parsed = Parsed(page_of_planned(planned))
         text = parsed.text
         for segment in report["segments"]:
             assert {f"segment-{segment['id']}"} <= {*parsed.values("id")} & {*parsed.values("data-for")}
@@ -152,7 +160,7 @@ class TestContent:
 
     def test_what_is_computed_again_is_named(self) -> None:
         recipe = recipe_of(stack(2))
-        segments = inspection_of(recipe).segments
+        segments = inspection_of(planned_of(recipe)).segments
         again = {fid for each in segments for fid in each.rematerialized}
         assert again
         text = Parsed(page_of(recipe)).text
@@ -182,7 +190,7 @@ EVIL = "</style></script><script>alert(1)</script>\"'&"
 
 def test_names_and_docs_are_text() -> None:
     recipe = recipe_of(PAIR)
-    inspection = inspection_of(recipe)
+    inspection = inspection_of(planned_of(recipe))
     plan = inspection.plan
     plan = msgspec.structs.replace(
         plan,

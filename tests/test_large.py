@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from small_recipes import RECIPES, ROOT, recipe_of, text_of
+from small_recipes import RECIPES, ROOT, planned_file, recipe_of, text_of
 
 from fusebuild.formula import evaluate
 from fusebuild.pipeline import PlannedRecipe, plan_recipe
 from fusebuild.plan import Variant, as_formula
-from fusebuild.recipe import load_recipe
 from fusebuild.target import TARGETS
 
 SM_90 = TARGETS["sm_90"]
@@ -25,7 +24,7 @@ BEYOND = 2**31 + 2**16
 
 
 def planned_of(name: str) -> PlannedRecipe:
-    return plan_recipe(load_recipe(ROOT / "recipes" / f"{name}.yaml"), [SM_90])
+    return planned_file(ROOT / "recipes" / f"{name}.yaml")
 
 
 def taken(variants: tuple[Variant, ...], sizes: Mapping[str, int]) -> Variant:
@@ -83,7 +82,7 @@ def test_a_literal_stride_is_multiplied_in_64_bits() -> None:
 @pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
 def test_no_split_or_coordinate_meets_a_number_in_32_bits(path: Path) -> None:
     """Where a number stands first in a product of sizes, ``int * 2 * n1`` would be made from the left, in 32 bits."""
-    planned = plan_recipe(load_recipe(path), [SM_90])
+    planned = planned_file(path)
     for kernel in planned.kernels["sm_90"].values():
         code = re.sub(r"//.*", "", kernel.text)
         assert not re.search(r"\b(split|group|lane|col|i\d+) \* \d+ \* n\d", code)

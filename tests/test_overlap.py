@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import runtime_plans as plans
 from msgspec.structs import replace
-from small_recipes import RECIPES, ROOT, recipe_of, text_of
+from small_recipes import RECIPES, ROOT, planned_file, recipe_of, text_of
 
 from fusebuild.pipeline import plan_recipe
 from fusebuild.plan import ExtentArg, Launch, PlanOutput, PlanSegment, TargetPlan, TensorArg
 from fusebuild.plan_check import validate_plan
-from fusebuild.recipe import load_recipe
 from fusebuild.schedule.overlap import Neighbours, neighbours
 from fusebuild.target import TARGETS
 
@@ -54,7 +53,7 @@ def overwritten(outputs: tuple[PlanOutput, ...], fids: tuple[int, ...]) -> set[i
 @pytest.mark.parametrize("path", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
 class TestEveryPlan:
     def test_all_launches_overlap_but_the_first_and_those_after_a_library(self, path: Path) -> None:
-        target: TargetPlan = plan_recipe(load_recipe(path), [SM_90]).plan.targets[0]
+        target: TargetPlan = planned_file(path).plan.targets[0]
         follows = False
         for segment in target.segments:
             for variant in segment.variants:
@@ -63,7 +62,7 @@ class TestEveryPlan:
             follows = segment.scheduler != "library" and (follows or bool(launches(segment)))
 
     def test_what_kernels_before_write_is_not_read_as_constant(self, path: Path) -> None:
-        planned = plan_recipe(load_recipe(path), [SM_90])
+        planned = planned_file(path)
         written = set[int]()
         for segment in planned.plan.targets[0].segments:
             for launch in launches(segment):
@@ -98,7 +97,7 @@ def test_a_launch_may_overlap_the_segment_before_it() -> None:
 
 
 def test_a_launch_may_not_overlap_a_call_of_a_library() -> None:
-    plan = plan_recipe(load_recipe(ROOT / "recipes" / "mlp.yaml"), [SM_90]).plan
+    plan = planned_file(ROOT / "recipes" / "mlp.yaml").plan
     product, activation, *others = plan.targets[0].segments
     first = activation.variants[0]
     early = replace(first, launches=tuple(replace(launch, overlaps=True) for launch in first.launches))

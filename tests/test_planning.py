@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import Golden
-from small_recipes import RECIPES, SUM_THEN_ADD, recipe_of, text_of
+from small_recipes import RECIPES, SUM_THEN_ADD, planned_file, recipe_of, text_of
 
 from fusebuild.formula import evaluate
 from fusebuild.pipeline import PlannedRecipe, plan_recipe
@@ -38,7 +38,7 @@ def plan_text(text: str) -> PlannedRecipe:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 class TestRecipes:
     def test_golden(self, path: Path, golden: Golden) -> None:
-        golden(GOLDEN / f"{path.stem}.json", encode(plan_recipe(load_recipe(path), [SM_90]).plan).decode())
+        golden(GOLDEN / f"{path.stem}.json", encode(planned_file(path).plan).decode())
 
     def test_plans_are_whole_and_survive_json(self, path: Path) -> None:
         plan = plan_recipe(load_recipe(path), list(TARGETS.values())).plan
@@ -46,7 +46,7 @@ class TestRecipes:
         assert validate_plan(decode(encode(plan))) is None
 
     def test_every_launch_has_its_kernel_and_as_many_arguments_as_parameters(self, path: Path) -> None:
-        planned = plan_recipe(load_recipe(path), [SM_90])
+        planned = planned_file(path)
         kernels = planned.kernels["sm_90"]
         launched = set()
         for each in planned.plan.targets[0].segments:

@@ -11,10 +11,9 @@ from pathlib import Path
 import jinja2
 import pytest
 from conftest import Golden
-from small_recipes import RECIPES, ROOT, SUM_THEN_ADD, recipe_of, text_of
+from small_recipes import RECIPES, ROOT, SUM_THEN_ADD, planned_file, recipe_of, text_of
 
-from fusebuild.pipeline import plan_recipe
-from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.pipeline import PlannedRecipe, plan_recipe
 from fusebuild.render import Kernel, describe, environment, strip_comments, template_digests
 from fusebuild.schedule.inner_persistent import PersistentHeuristics
 from fusebuild.schedule.rows import RowThreads
@@ -75,8 +74,7 @@ class Launched:
     kernel: Kernel
 
 
-def launched(recipe: Recipe) -> Iterator[Launched]:
-    planned = plan_recipe(recipe, [SM_90])
+def launched(planned: PlannedRecipe) -> Iterator[Launched]:
     for segment in planned.plan.targets[0].segments:
         for variant in segment.variants:
             for number, launch in enumerate(variant.launches):
@@ -86,7 +84,7 @@ def launched(recipe: Recipe) -> Iterator[Launched]:
 
 
 def kernels(text: str, path: str = "test.yaml") -> dict[str, Kernel]:
-    return {each.stem: each.kernel for each in launched(recipe_of(text, path))}
+    return {each.stem: each.kernel for each in launched(plan_recipe(recipe_of(text, path), [SM_90]))}
 
 
 def names(text: str, path: str = "test.yaml") -> dict[str, str]:
@@ -95,7 +93,7 @@ def names(text: str, path: str = "test.yaml") -> dict[str, str]:
 
 @pytest.mark.parametrize("recipe", SHOWN)
 def test_golden(recipe: str, golden: Golden) -> None:
-    found = {each.stem: each.kernel for each in launched(load_recipe(ROOT / "recipes" / f"{recipe}.yaml"))}
+    found = {each.stem: each.kernel for each in launched(planned_file(ROOT / "recipes" / f"{recipe}.yaml"))}
     for variant in SHOWN[recipe]:
         stems = [stem for stem in found if stem in (f"0_{variant}", f"0_{variant}_finish")]
         assert stems
@@ -105,7 +103,7 @@ def test_golden(recipe: str, golden: Golden) -> None:
 
 @pytest.mark.parametrize("fusion", SHOWN_FUSIONS)
 def test_golden_of_a_fusion_made_for_tests(fusion: str, golden: Golden) -> None:
-    found = {each.stem: each.kernel for each in launched(load_recipe(FUSIONS / f"{fusion}.yaml"))}
+    found = {each.stem: each.kernel for each in launched(planned_file(FUSIONS / f"{fusion}.yaml"))}
     for stem in SHOWN_FUSIONS[fusion]:
         golden(GOLDEN / fusion / f"{stem}.cu", found[stem].text)
 
@@ -113,7 +111,8 @@ def test_golden_of_a_fusion_made_for_tests(fusion: str, golden: Golden) -> None:
 @pytest.mark.parametrize("name", INDEXED)
 def test_golden_index_reads(name: str, golden: Golden) -> None:
     inputs, body, outputs = INDEXED[name]
-    first = next(launched(recipe_of(text_of(inputs, body, outputs, name=name), f"{name}.yaml")))
+    recipe = recipe_of(text_of(inputs, body, outputs, name=name), f"{name}.yaml")
+    first = next(launched(plan_recipe(recipe, [SM_90])))
     golden(GOLDEN / "index_reads" / f"{name}_{first.stem}.cu", first.kernel.text)
 
 
@@ -127,14 +126,14 @@ SHOWN_OR_SCANS = sorted(
 @pytest.mark.parametrize("path", [*RECIPES, *SHOWN_OR_SCANS], ids=lambda path: path.stem)
 class TestEveryKernel:
     def test_says_where_it_comes_from_and_nothing_of_this_machine(self, path: Path) -> None:
-        for each in launched(load_recipe(path)):
+        for each in launched(planned_file(path)):
             first, *_ = each.kernel.text.splitlines()
             assert re.fullmatch(rf"// {path.name}, segment \d+: \w+, variant \w+", first)
             assert str(ROOT) not in each.kernel.text
             assert not re.search(r"/(work|home|tmp|usr)/|\b20\d\d-\d\d-\d\d\b|\d\d:\d\d:\d\d", each.kernel.text)
 
     def test_uses_every_parameter_and_variable(self, path: Path) -> None:
-        for each in launched(load_recipe(path)):
+        for each in launched(planned_file(path)):
             words = re.findall(r"\w+", each.kernel.source)
             for parameter in each.kernel.parameters:
                 assert words.count(parameter.name) > 1, (each.stem, parameter.name)
@@ -142,7 +141,7 @@ class TestEveryKernel:
                 assert words.count(variable) > 1, (each.stem, variable)
 
     def test_is_laid_out_evenly(self, path: Path) -> None:
-        for each in launched(load_recipe(path)):
+        for each in launched(planned_file(path)):
             text = each.kernel.text
             assert text.endswith(")\n")
             assert "\t" not in text
@@ -153,7 +152,7 @@ class TestEveryKernel:
 
     def test_waits_for_the_kernel_that_it_overlaps(self, path: Path) -> None:
         """On every path, before it reads or writes global memory."""
-        planned = plan_recipe(load_recipe(path), [SM_90])
+        planned = planned_file(path)
         variants = [variant for segment in planned.plan.targets[0].segments for variant in segment.variants]
         for launch in (launch for variant in variants for launch in variant.launches):
             kernel = planned.kernels["sm_90"][launch.kernel]
@@ -169,7 +168,7 @@ class TestEveryKernel:
 
     def test_lets_the_next_kernel_start_first_of_all(self, path: Path) -> None:
         """Where that one may begin early: a finishing kernel, and across segments one whose blocks come and go."""
-        planned = plan_recipe(load_recipe(path), [SM_90])
+        planned = planned_file(path)
         running = [segment for segment in planned.plan.targets[0].segments if segment.scheduler != "alias"]
         for segment, following in zip_longest(running, running[1:]):
             is_early = following is not None and following.scheduler in ("pointwise", "transpose")
@@ -181,7 +180,7 @@ class TestEveryKernel:
                     assert source.count(") {\n  fb::let_next_kernel_start();\n") == lets_start, launch.kernel
 
     def test_is_named_in_its_own_text(self, path: Path) -> None:
-        for each in launched(load_recipe(path)):
+        for each in launched(planned_file(path)):
             kernel = each.kernel
             assert re.fullmatch(r"[a-z_]+_[0-9a-f]{16}", kernel.name)
             assert re.search(rf"^FUSEBUILD_(CLUSTER_)?ENTRY\({kernel.name}\b", kernel.source, flags=re.MULTILINE)

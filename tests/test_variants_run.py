@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 from sanitized import SANITIZED
-from small_recipes import RECIPES, ROOT
+from small_recipes import RECIPES, ROOT, planned_file
 
 from fusebuild.formula import Formula, evaluate
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
+from fusebuild.pipeline import PlannedRecipe
 from fusebuild.plan import PlanSegment, Variant, as_formula
-from fusebuild.recipe import load_recipe
 from fusebuild.schedule import SCHEDULERS
-from fusebuild.target import TARGETS
 from fusebuild.verification import largest_tensor
 
 LIMIT = 300_000
@@ -67,24 +65,19 @@ Found = Iterator[tuple[PlanSegment, Variant]]
 
 
 def made_by(planned: PlannedRecipe) -> Found:
-    """Variants for all targets."""
-    return (
-        (segment, variant)
-        for target in planned.plan.targets
-        for segment in target.segments
-        for variant in segment.variants
-    )
+    """All variants for one target."""
+    return ((segment, variant) for segment in planned.plan.targets[0].segments for variant in segment.variants)
 
 
-def run_by(planned: PlannedRecipe) -> Found:
-    """Variants for the host that some small case fits."""
+def run_by(path: Path) -> Found:
+    """Variants for the host that some small case of the recipe at ``path`` fits."""
+    planned = planned_file(path, "host")
     fusion = planned.recipe.fusion
     cases = [case for case in fusion.cases if largest_tensor(fusion, case) <= LIMIT]
-    for segment in next(target for target in planned.plan.targets if target.target == "host").segments:
-        for variant in segment.variants:
-            guards = [as_formula(guard) for guard in variant.guard]
-            if any(all(holds(each, case) for each in guards) for case in cases):
-                yield segment, variant
+    for segment, variant in made_by(planned):
+        guards = [as_formula(guard) for guard in variant.guard]
+        if any(all(holds(each, case) for each in guards) for case in cases):
+            yield segment, variant
 
 
 def kinds_in(found: Found) -> set[Kind]:
@@ -95,28 +88,20 @@ def kinds_in(found: Found) -> set[Kind]:
     return kinds
 
 
-def accesses_in(planned: PlannedRecipe) -> set[Kind]:
+def accesses_in(path: Path) -> set[Kind]:
     """Templates of small cases on the CPU, each with the functions by which its kernels reach memory and each other."""
-    kernels = {launch.kernel for _, variant in run_by(planned) for launch in variant.launches}
-    return {
-        (name.rsplit("_", 1)[0], function)
-        for name in kernels
-        for function in ACCESS.findall(planned.kernels["host"][name].text)
-    }
+    names = {launch.kernel for _, variant in run_by(path) for launch in variant.launches}
+    kernels = planned_file(path, "host").kernels["host"]
+    return {(name.rsplit("_", 1)[0], function) for name in names for function in ACCESS.findall(kernels[name].text)}
 
 
 @pytest.fixture(scope="module")
-def planned() -> dict[Path, PlannedRecipe]:
-    targets = [TARGETS[name] for name in TARGET_NAMES]
-    return {path: plan_recipe(load_recipe(path), targets) for path in (*RECIPES, *FUSIONS)}
-
-
-@pytest.fixture(scope="module")
-def kinds(planned: dict[Path, PlannedRecipe]) -> Seen:
+def kinds() -> Seen:
     seen = Seen()
-    for path, each in planned.items():
-        run = kinds_in(run_by(each))
-        seen.made.update(kinds_in(made_by(each)))
+    for path in (*RECIPES, *FUSIONS):
+        run = kinds_in(run_by(path))
+        for target in TARGET_NAMES:
+            seen.made.update(kinds_in(made_by(planned_file(path, target))))
         seen.run.update(run)
         seen.sanitized.update(run if path in SANITIZED else ())
     return seen
@@ -142,12 +127,12 @@ def test_every_kind_of_variant_runs_under_the_sanitizers(kinds: Seen) -> None:
     assert kinds.run - kinds.sanitized == set()
 
 
-def test_every_way_to_reach_memory_runs_under_the_sanitizers(planned: dict[Path, PlannedRecipe]) -> None:
-    everywhere = set[Kind]().union(*(accesses_in(each) for each in planned.values()))
+def test_every_way_to_reach_memory_runs_under_the_sanitizers() -> None:
+    everywhere = set[Kind]().union(*(accesses_in(path) for path in (*RECIPES, *FUSIONS)))
     assert {"load", "load_up_to", "store_inside", "copy_async", "reduce_row", "scan_block"} <= {
         function for _, function in everywhere
     }
-    assert everywhere - set[Kind]().union(*(accesses_in(planned[path]) for path in SANITIZED)) == set()
+    assert everywhere - set[Kind]().union(*map(accesses_in, SANITIZED)) == set()
 
 
 def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
