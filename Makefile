@@ -22,7 +22,7 @@ demo: $(READY)  ## compile every recipe for sm_80, sm_90, sm_100 and the CPU; ru
 	@$(BIN)/python -m fusebuild.demo recipes --out build --arch $(ARCH)
 
 test: $(READY)  ## run the tests that need no GPU
-	@$(BIN)/pytest -n 2 -m 'not gpu'
+	@$(BIN)/pytest -n 2 --dist worksteal -m 'not gpu'
 
 lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
 	$(BIN)/ruff check .
