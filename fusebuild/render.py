@@ -21,7 +21,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from fusebuild.resources import templates_dir
 from fusebuild.schedule.kernel import KernelSpec, Parameter
 from fusebuild.views import view_of
-from fusebuild.views.kernel_view import KernelView
+from fusebuild.views.kernel_view import KernelView, declared, defined
 from fusebuild.wrapping import wrapped
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
@@ -42,7 +42,7 @@ class Origin:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled.
-    ``parameters`` are those that the text uses."""
+    ``parameters`` are those that the text uses and has to be given."""
 
     name: str
     text: str
@@ -79,15 +79,14 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
     text = _fill(spec, origin, view)
     used = _used_parameters(spec, strip_comments(text))
     if len(used) < len(spec.parameters):
-        declared = tuple((parameter.declaration, parameter.comment) for parameter in used)
-        text = _fill(spec, origin, replace(view, parameters=declared))
+        text = _fill(spec, origin, replace(view, parameters=declared(used), constants=defined(used)))
     source = strip_comments(text)
     name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return Kernel(
         name=name,
         text=text.replace(_PLACEHOLDER, name),
         source=source.replace(_PLACEHOLDER, name),
-        parameters=used,
+        parameters=tuple(parameter for parameter in used if parameter.value is None),
     )
 
 

@@ -34,7 +34,8 @@ SHOWN = {
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
     "batchnorm_train": ("vec8_int32_split66",),
-    "scale_bias_relu": ("rows_vec8_int32",),
+    "scale_bias_relu": ("vec8_int32",),
+    "rope": ("D128_rows_vec8_int32",),  # its sizes are constants
     "batchnorm_train_nchw": ("vec8_int32_split3",),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""

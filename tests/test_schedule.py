@@ -176,7 +176,7 @@ SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
 
 class TestPointwise:
     def test_variants_and_guards(self) -> None:
-        found = variants("pointwise", POINTWISE, M=1024, N=1024)
+        found = variants("pointwise", POINTWISE, M=1024, N=4096)
         assert names(found) == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
         assert found[0].guard == (
             SMALL, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", 1, 16), ("aligned", 3, 16),
@@ -220,12 +220,12 @@ class TestPointwise:
     @pytest.mark.parametrize(
         ("inputs", "size", "heuristics"),
         [
-            (1, 2**26, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
-            (3, 2**26, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
-            (4, 2**26, PointwiseHeuristics(threads=256, unroll=1, min_blocks=4)),
-            (1, 132 * 256 * 4 * 2, PointwiseHeuristics(threads=256, unroll=2, min_blocks=4)),
-            (1, 132 * 256 * 4 * 2 - 1, PointwiseHeuristics(threads=128, unroll=2, min_blocks=8)),
-            (1, 4, PointwiseHeuristics(threads=64, unroll=2, min_blocks=16)),
+            (1, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (3, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (4, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=8)),
+            (1, 132 * 128 * 4, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (1, 132 * 128 * 4 - 1, PointwiseHeuristics(threads=64, unroll=1, min_blocks=32)),
+            (1, 4, PointwiseHeuristics(threads=64, unroll=1, min_blocks=32)),
         ],
     )
     def test_heuristics(self, inputs: int, size: int, heuristics: PointwiseHeuristics) -> None:
@@ -244,10 +244,11 @@ class TestPointwise:
             assert all(isinstance(each, PointwiseHeuristics) for each in chosen)
             return [each.min_blocks for each in chosen if isinstance(each, PointwiseHeuristics)]
 
-        # 16 registers, 2 vectors of 4 for x and one of 8 for each output; 64 registers for 4 blocks of 256 threads
-        assert of(5) == [4, 4, 4]
-        assert of(6) == [2, 2, 4]
-        assert of(14) == [1, 1, 4]
+        # 16 registers, a vector of 4 for x and one of 8 for each output; 32 registers for 16 blocks of 128 threads
+        assert of(1) == [16, 16, 16]
+        assert of(2) == [8, 8, 16]
+        assert of(6) == [4, 4, 16]
+        assert of(14) == [2, 2, 16]
 
 
 class TestReduction:

@@ -90,6 +90,12 @@ MOST_REGISTERS = 128
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
 
+AHEAD_REGISTERS = 28
+"""The same where it loads all that it reads of its row before it uses the first."""
+
+BUSY_THREADS = 768
+"""Threads of a multiprocessor that hide memory latency with four vectors each."""
+
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
@@ -128,6 +134,12 @@ class PersistentHeuristics:
     @property
     def in_registers(self) -> bool:
         return self.storage in ("registers", "cluster")
+
+    @property
+    def gains_from_sizes(self) -> bool:
+        """Whether a compiler that knows the row's size helps: it moves what later sweeps read ahead of the reductions.
+        In clusters, whose registers are full of the row, those spill then."""
+        return self.storage == "registers" and self.threads.rows == 1
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
@@ -346,7 +358,19 @@ class _Planner:
             fewer = row_threads(size, vec, -(-wanted // 2))
             if kept := self._lasts(fewer, chunks_of(fewer) * vec):
                 threads = fewer
-        return RegisterChoice(**_row_choice(threads).knobs, keeps=kept)
+        blocks = max(blocks_wanted(threads), self._blocks_of_loads(threads, vec, chunks_of(threads), kept))
+        return RegisterChoice(**{**_row_choice(threads).knobs, "min_blocks": blocks}, keeps=kept)
+
+    def _blocks_of_loads(self, threads: RowThreads, vec: int, chunks: int, keeps: bool) -> int:
+        """The blocks of ``BUSY_THREADS``, fewer where registers are too few for all that a thread reads of its row: a
+        compiler that moves all loads ahead may not take the registers of other blocks for them."""
+        task = self.task
+        if vec == 1 or threads.rows > 1 or any(op_of(task.fusion.exprs[i]).is_random for i in task.exprs):
+            return 1
+        words = chunks * _vector_bytes(task, column_inputs(task, self.domain), vec) // 4
+        words += chunks * vec * len(self.kept) if keeps else 0
+        fitting = self.target.registers // (threads.block * (AHEAD_REGISTERS + words))
+        return min(BUSY_THREADS // threads.block, fitting)
 
     def _check_registers(
         self, choice: RegisterChoice, *, vec: int, before: int, chunks_of: Callable[[RowThreads], int]
@@ -533,6 +557,7 @@ class _Planner:
             heuristics=heuristics,
             shifted=shifted,
             min_blocks=choice.min_blocks,
+            sizes_help=vec > 1 and isinstance(heuristics, PersistentHeuristics) and heuristics.gains_from_sizes,
         )
         launch = LaunchSpec(
             kernel=kernel,

@@ -51,12 +51,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One kernel parameter: its C declaration, and where the executor takes its value from (fids of the segment)."""
+    """One kernel parameter: its C declaration, and where the executor takes its value from (fids of the segment). One
+    with a ``value`` is that number whenever the kernel runs, which then knows it and is not given it."""
 
     declaration: str
     name: str
     arg: Arg
     comment: str
+    value: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,8 @@ class KernelSpec:
     element and may lack their last ones; ``min_blocks`` are the blocks that a
     multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
     has what else the last one has. One that ``waits`` does so for the kernel before it, and ``starts_next_early`` says
-    that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`)."""
+    that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`).
+    ``sizes_help`` says whether it gains from sizes that it knows (:mod:`fusebuild.schedule.specialization`)."""
 
     template: str
     task: Task
@@ -81,6 +84,7 @@ class KernelSpec:
     backwards: bool = False
     waits: bool = False
     starts_next_early: bool = False
+    sizes_help: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

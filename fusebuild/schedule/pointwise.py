@@ -51,10 +51,16 @@ from fusebuild.schedule.rows import MAX_THREADS, WARP
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
-BLOCK_THREADS = 1024
-"""Threads that a multiprocessor should hold: enough to hide memory latency with two vectors each."""
+THREADS = 128
+FEWEST_THREADS = 64
+MULTIPROCESSOR_THREADS = 2048
+"""Threads that a multiprocessor should hold: with one vector each they hide memory latency, and what one computes hides
+behind the loads of others (H200: gelu_backward 460 -> 441 us, silu_mul 327 -> 323 against half of them with two)."""
 OTHER_REGISTERS = 16
-"""What a thread takes beside the elements that it holds."""
+AXIS_REGISTERS = 4
+SOURCE_REGISTERS = 8
+"""What a thread takes beside the elements that it holds, and for each axis but one and each tensor that an index op
+reads from."""
 DRAW_REGISTERS = 10
 """What four random numbers take while they are drawn: a counter, a key, and the products of a round."""
 MOST_UNROLL = 16
@@ -156,27 +162,25 @@ def _launch(
 
 
 def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int) -> PointwiseHeuristics:
-    """Two vectors a thread (one with many inputs, whose loads are in flight together anyway), 256 threads a block;
-    smaller blocks when there is too little work to fill the multiprocessors, and fewer of them at a time when their
-    threads hold so much that registers would spill."""
-    inputs = [*(fid for fid in domain.accesses if fid not in task.outputs), *domain.sources]
-    unroll = 2 if len(inputs) <= 3 else 1
-    threads = 256
-    while threads > 64 and total < target.multiprocessors * threads * vec * unroll:
+    """A vector a thread, 128 threads a block; smaller blocks when there is too little work to fill the multiprocessors,
+    and fewer of them at a time when their threads hold so much that registers would spill."""
+    threads = THREADS
+    while threads > FEWEST_THREADS and total < target.multiprocessors * threads * vec:
         threads //= 2
-    blocks, registers = BLOCK_THREADS // threads, OTHER_REGISTERS + _held(task, domain, vec, unroll)
+    blocks = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor) // threads
+    registers = OTHER_REGISTERS + _held(task, domain, vec)
     while blocks > 1 and registers > target.registers // (threads * blocks):
         blocks //= 2
-    return PointwiseHeuristics(threads=threads, unroll=unroll, min_blocks=blocks)
+    return PointwiseHeuristics(threads=threads, unroll=1, min_blocks=blocks)
 
 
-def _held(task: Task, domain: AxisDomain, vec: int, unroll: int) -> int:
-    """Registers that a thread takes for ``unroll`` vectors of each input and one of each output, and for random
-    numbers, which nvcc draws for all of its vectors at once."""
-    size = {fid: -(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses}
-    held = sum(words * (1 if fid in task.outputs else unroll) for fid, words in size.items())
+def _held(task: Task, domain: AxisDomain, vec: int) -> int:
+    """Registers that a thread takes for a vector of each input and output, for coordinates, and for random numbers,
+    which nvcc draws for the whole vector at once."""
+    held = sum(-(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses)
+    held += AXIS_REGISTERS * max(0, len(domain.axes) - 1) + SOURCE_REGISTERS * len(domain.sources)
     draws = sum(op_of(task.fusion.exprs[index]).is_random for index in task.exprs)
-    return held + draws * DRAW_REGISTERS * -(-vec * unroll // 4)
+    return held + draws * DRAW_REGISTERS * -(-vec // 4)
 
 
 def _check(choice: PointwiseHeuristics, target: Target) -> None:

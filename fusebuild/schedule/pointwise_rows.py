@@ -39,13 +39,15 @@ from fusebuild.schedule.kernel import (
 from fusebuild.schedule.rows import MAX_THREADS
 from fusebuild.target import Target
 
-THREADS = 256
-MULTIPROCESSOR_THREADS = 1024
+THREADS = 128
+MULTIPROCESSOR_THREADS = 1536
 FEWEST_THREADS = 64
 ROWS = 8
 """Rows of a thread: what repeats is an eighth of the loads then."""
 FEWEST_ROWS = 4
 MOST_ROWS = 64
+NEAR_BYTES = 4 * 1024
+"""What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more rows than they load at once."""
 OWN_REGISTERS = 30
@@ -92,15 +94,26 @@ class PointwiseRowsHeuristics:
 
 
 def walked_axis(task: Task, domain: AxisDomain, sizes: Mapping[str, int]) -> int | None:
-    """The axis along which the most bytes repeat that vectors along the innermost one read; None where nothing does, or
-    there are but few rows."""
+    """The axis along which the most bytes repeat that vectors along the innermost one read; None where nothing does,
+    where it is so little that it stays near anyway, or where there are but few rows."""
     repeated = {
         axis: sum(task.fusion.value(fid).dtype.bytes for fid in steady_fids(task, domain, axis))
         for axis in range(len(domain.axes) - 1)
         if hint(domain.axes[axis].extent, sizes) >= FEWEST_ROWS
     }
     walked = max(repeated, key=lambda axis: (repeated[axis], axis), default=None)
-    return walked if walked is not None and repeated[walked] > 0 else None
+    return walked if walked is not None and _weighs(task, domain, walked, sizes) else None
+
+
+def _weighs(task: Task, domain: AxisDomain, walked: int, sizes: Mapping[str, int]) -> bool:
+    """Whether what repeats along the axis ``walked`` is more than stays near."""
+    return (
+        sum(
+            task.fusion.value(fid).dtype.bytes * hint(axis_product(domain, domain.accesses[fid].axes), sizes)
+            for fid in steady_fids(task, domain, walked)
+        )
+        > NEAR_BYTES
+    )
 
 
 def steady_fids(task: Task, domain: AxisDomain, walked: int) -> tuple[int, ...]:
@@ -145,34 +158,32 @@ def rows_variant(
 def choose_rows(
     task: Task, target: Target, domain: AxisDomain, walked: int, vec: int, sizes: Mapping[str, int]
 ) -> RowsChoice:
-    """256 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
-    all of them; four loads in flight; as many blocks as their registers allow."""
+    """128 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
+    all of them; a row at a time, and as many blocks as their registers allow, which hide each other's loads."""
     steady = steady_fids(task, domain, walked)
     moving = [fid for fid in domain.accesses if fid not in task.outputs and fid not in steady]
-    unroll = {0: 4, 1: 4, 2: 2, 3: 2}.get(len(moving) + len(domain.sources), 1)
     columns, extent = (
         hint(axis_product(domain, axes), sizes) for axes in (range(walked + 1, len(domain.axes)), (walked,))
     )
     threads_x = _threads_along(-(-columns // vec))
     threads_y = THREADS // threads_x
-    while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * ROWS > extent:
+    while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * FEWEST_ROWS > extent:
         threads_y //= 2
     tiles = hint(axis_product(domain, range(walked)), sizes) * -(-columns // (threads_x * vec))
     steps, rows = -(-extent // threads_y), ROWS
-    while rows > unroll and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
+    while rows > 1 and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
         rows //= 2
-    threads, registers = threads_x * threads_y, _registers(task, domain, steady, moving, vec, unroll)
-    blocks = max(1, min(MULTIPROCESSOR_THREADS // threads, target.registers // (threads * registers)))
-    return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=unroll, min_blocks=blocks)
+    threads, registers = threads_x * threads_y, _registers(task, domain, steady, moving, vec)
+    most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
+    blocks = max(1, min(most // threads, target.registers // (threads * registers)))
+    return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=1, min_blocks=blocks)
 
 
-def _registers(
-    task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int, unroll: int
-) -> int:
+def _registers(task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int) -> int:
     """What a thread takes: vectors that it keeps, as floats at least, and those in flight."""
     size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*domain.accesses, *domain.sources)}
     kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
-    loaded = sum(unroll * vec * size[fid] // 4 for fid in (*moving, *domain.sources))
+    loaded = sum(vec * size[fid] // 4 for fid in (*moving, *domain.sources))
     return kept + loaded + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fusebuild.body import WITHIN_VECTOR, Body, Group
 from fusebuild.ir import Expr
-from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.schedule.kernel import KernelSpec, Parameter
 from fusebuild.views.lambdas import foldings, structs
 
 Lines = tuple[str, ...]
@@ -61,7 +61,8 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """Everything a template reads. ``parameters`` are ``(declaration, comment)``; ``setup`` runs before any sweep;
+    """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
+    value is known; ``setup`` runs before any sweep;
     ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
     shortest; ``next_rows`` loads what the next rows need; ``edges`` are a sweep's lines for an element beside its
     vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`."""
@@ -81,6 +82,7 @@ class KernelView:
     lambdas: tuple[Lines, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
+    constants: tuple[tuple[str, str], ...] = ()
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
@@ -91,6 +93,16 @@ def walking_block(spec: KernelSpec) -> str:
     return "fb::grid_x() - 1 - fb::block_x()" if spec.backwards else "fb::block_x()"
 
 
+def declared(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+    """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
+    return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
+
+
+def defined(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+    """The definitions of those of ``parameters`` whose value is known, each with its comment."""
+    return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
+
+
 def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     """The fields that every family fills in the same way."""
     defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
@@ -98,7 +110,8 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         template=spec.template,
         index=spec.index,
         vec=spec.vec,
-        parameters=tuple((parameter.declaration, parameter.comment) for parameter in spec.parameters),
+        parameters=declared(spec.parameters),
+        constants=defined(spec.parameters),
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),

@@ -1,15 +1,15 @@
 // bias_gelu.yaml, segment 0: pointwise, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 12: 11}
-// schedule: threads=256 unroll=2 min_blocks=4
+// schedule: threads=128 unroll=1 min_blocks=16
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_4463c68f5bb6a257(
+FUSEBUILD_KERNEL(kThreads, 16)
+pointwise_1b535f8bc60c8fbe(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
@@ -51,4 +51,4 @@ pointwise_4463c68f5bb6a257(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_4463c68f5bb6a257)
+FUSEBUILD_ENTRY(pointwise_1b535f8bc60c8fbe)

@@ -1,15 +1,15 @@
 // embedding.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2}
-// schedule: threads=256 unroll=2 min_blocks=4
+// schedule: threads=128 unroll=1 min_blocks=8
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_463236415c89255f(
+FUSEBUILD_KERNEL(kThreads, 8)
+pointwise_92780575e7e36dca(
     const int64_t* __restrict__ T1,  // ids: int64[T]
     __nv_bfloat16* __restrict__ T2,  // y: bfloat16[T, D]
     const __nv_bfloat16* __restrict__ X2,  // table: bfloat16[V, D], for y
@@ -46,4 +46,4 @@ pointwise_463236415c89255f(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_463236415c89255f)
+FUSEBUILD_ENTRY(pointwise_92780575e7e36dca)

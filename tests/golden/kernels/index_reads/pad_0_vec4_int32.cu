@@ -1,15 +1,15 @@
 // pad.yaml, segment 0: pointwise, variant vec4_int32
 // segment fids to original fids: {0: 0, 2: 2}
-// schedule: threads=256 unroll=2 min_blocks=4
+// schedule: threads=128 unroll=1 min_blocks=16
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kVec = 4;  // neighbouring elements per access
-constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_5616a548912beb40(
+FUSEBUILD_KERNEL(kThreads, 16)
+pointwise_3043bae26856a1dc(
     float* __restrict__ T2,  // y: float[M + 1, N + 12]
     const float* __restrict__ X2,  // x: float[M, N], for y
     int64_t n0,  // M + 1
@@ -48,4 +48,4 @@ pointwise_5616a548912beb40(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_5616a548912beb40)
+FUSEBUILD_ENTRY(pointwise_3043bae26856a1dc)

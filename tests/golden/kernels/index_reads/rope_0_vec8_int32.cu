@@ -1,15 +1,15 @@
 // rope.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 19: 10}
-// schedule: threads=256 unroll=1 min_blocks=4
+// schedule: threads=128 unroll=1 min_blocks=8
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_9d5f5b47bd6186af(
+FUSEBUILD_KERNEL(kThreads, 8)
+pointwise_94f9d5427b16e284(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, D]
     const float* __restrict__ T1,  // c: float[M, D]
     const float* __restrict__ T2,  // s: float[M, D]
@@ -84,4 +84,4 @@ pointwise_9d5f5b47bd6186af(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_9d5f5b47bd6186af)
+FUSEBUILD_ENTRY(pointwise_94f9d5427b16e284)

@@ -9,8 +9,8 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_55ce76253f37d0bb(
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 6)
+inner_persistent_f7d7ef32ad6ca36f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -104,4 +104,4 @@ inner_persistent_55ce76253f37d0bb(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_55ce76253f37d0bb)
+FUSEBUILD_ENTRY(inner_persistent_f7d7ef32ad6ca36f)

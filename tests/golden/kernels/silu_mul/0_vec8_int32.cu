@@ -1,15 +1,15 @@
 // silu_mul.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 4}
-// schedule: threads=256 unroll=2 min_blocks=4
+// schedule: threads=128 unroll=1 min_blocks=16
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 2;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 1;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_184f13ac67e62582(
+FUSEBUILD_KERNEL(kThreads, 16)
+pointwise_d014703337c47b4f(
     const __nv_bfloat16* __restrict__ T0,  // gate: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // up: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T4,  // y: bfloat16[M, N]
@@ -47,4 +47,4 @@ pointwise_184f13ac67e62582(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_184f13ac67e62582)
+FUSEBUILD_ENTRY(pointwise_d014703337c47b4f)

@@ -9,8 +9,8 @@ constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_19380755929a3666(
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 3)
+inner_persistent_06f865e33dcfad7d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -80,4 +80,4 @@ inner_persistent_19380755929a3666(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_19380755929a3666)
+FUSEBUILD_ENTRY(inner_persistent_06f865e33dcfad7d)
