@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 from small_recipes import text_of, whole
 
 from fusebuild.artifact import open_artifact
-from fusebuild.bench.device import Run
+from fusebuild.bench.device import Run, Timed
 from fusebuild.cli import cli
 from fusebuild.errors import ToolchainError, UsageError, VerificationError
 from fusebuild.kernel_resources import KernelResources
@@ -71,7 +72,7 @@ class FakeTrack:
         self.batches.append([choice_of(variant) for variant in variants])
         why = [self._refused(choice_of(variant)) for variant in variants]
         return [
-            Rival(variant=variant, run=None if reason else lambda: None, refused=reason)
+            Rival(variant=variant, timed=None if reason else Timed(run=int, before=int), refused=reason)
             for variant, reason in zip(variants, why, strict=True)
         ]
 
@@ -241,8 +242,9 @@ class TestPlace:
         called: list[int] = []
         run = place.device.captured([lambda: called.append(1), lambda: called.append(2)])
         assert called == [1, 2]
-        (taken,) = place.device.milliseconds(lambda: called.append(3), [run])
-        assert called == [1, 2] * (1 + EXECUTIONS)
+        contender = Timed(run=run, before=lambda: called.append(0))
+        (taken,) = place.device.milliseconds(lambda: called.append(3), [contender])
+        assert called == [1, 2] + [0, 1, 2] * EXECUTIONS
         assert taken >= 0.0
 
     def test_what_takes_long_is_done_once(self) -> None:
@@ -252,9 +254,16 @@ class TestPlace:
             called.append(1)
             time.sleep(LONG_SECONDS)
 
-        (taken,) = HostDevice("host").milliseconds(run, [run])
+        (taken,) = HostDevice("host").milliseconds(run, [Timed(run=run, before=int)])
         assert called == [1]
         assert taken >= 1e3 * LONG_SECONDS
+
+    def test_what_goes_before_takes_no_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        passed: list[float] = []
+        monkeypatch.setattr("fusebuild.tuning.place.time", SimpleNamespace(perf_counter=lambda: sum(passed)))
+        contender = Timed(run=partial(passed.append, 0.5), before=partial(passed.append, 8.0))
+        assert HostDevice("host").milliseconds(int, [contender]) == [500.0]
+        assert passed == [8.0, 0.5]
 
 
 SUMMED = text_of(
@@ -266,8 +275,8 @@ SUMMED = text_of(
 class EvenDevice(HostDevice):
     """Everything takes a millisecond."""
 
-    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-        return [1.0 for _ in runs]
+    def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
+        return [1.0 for _ in contenders]
 
 
 class SteppedDevice(HostDevice):
@@ -275,13 +284,13 @@ class SteppedDevice(HostDevice):
 
     def __init__(self) -> None:
         super().__init__("host")
-        self._known: list[Run] = []
+        self._known: list[Timed] = []
         self.released = 0
 
-    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-        super().milliseconds(lead, runs)
-        self._known += [run for run in runs if not self._known and run is runs[0]]
-        return [10.0 if run is self._known[0] else 9.0 for run in runs]
+    def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
+        super().milliseconds(lead, contenders)
+        self._known = self._known or [contenders[0]]
+        return [10.0 if each is self._known[0] else 9.0 for each in contenders]
 
     def release(self) -> None:
         self.released += 1
@@ -427,9 +436,9 @@ class TestARun:
         class Recording(SteppedDevice):
             orders: list[int]
 
-            def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-                self.orders.append([10.0, 9.0].index(super().milliseconds(lead, runs)[0]))
-                return [1.0 for _ in runs]
+            def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
+                self.orders.append([10.0, 9.0].index(super().milliseconds(lead, contenders)[0]))
+                return [1.0 for _ in contenders]
 
         device = Recording()
         device.orders = []

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fusebuild.bench.copies import equal_copies
-from fusebuild.bench.device import Device, Run
+from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import Deviation, OutputErrors, as_results, torch_deviations
 from fusebuild.errors import FusebuildError, NoReferenceError
 from fusebuild.ir import Fusion
@@ -23,12 +23,20 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """Something to time. ``run`` does one call a set of inputs on the device; ``call`` is what a user would write, and
-    what is timed on the host where there is one."""
+    """Something to time. ``timed`` does one call a set of inputs on the device, behind one on the set for that;
+    ``call`` is what a user would write, and what is timed on the host where there is one."""
 
     name: str
-    run: Run
+    timed: Timed
     call: Run | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSets:
+    """The inputs of the calls that are ``timed``, and those of the one ``before`` them, which is not."""
+
+    timed: Sequence[Inputs]
+    before: Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +57,29 @@ class Field:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def input_sets(recipe: Recipe, case: Mapping[str, int], count: int, seed: int, device: Device) -> list[Inputs]:
-    """``count`` sets of inputs. All have the scalars of the first: torch.compile specializes on numbers."""
+def input_sets(recipe: Recipe, case: Mapping[str, int], count: int, seed: int, device: Device) -> InputSets:
+    """``count`` sets of inputs to time, and one more. All have the scalars of the first: torch.compile specializes on
+    numbers."""
     sets: list[list[Any]] = [
-        recipe_inputs(recipe, case, seed=seed + index, device=device.torch_name) for index in range(count)
+        recipe_inputs(recipe, case, seed=seed + index, device=device.torch_name) for index in range(count + 1)
     ]
     for other in sets[1:]:
         for position, fid in enumerate(recipe.fusion.inputs):
             if not recipe.fusion.value(fid).is_tensor:
                 other[position] = sets[0][position]
-    return list(sets)
+    return InputSets(timed=sets[:-1], before=sets[-1])
 
 
-def our_contender(plan: LoadedPlan, fusion: Fusion, sets: Sequence[Inputs], device: Device) -> Contender:
+def our_contender(plan: LoadedPlan, fusion: Fusion, sets: InputSets, device: Device) -> Contender:
     """``plan``, with outputs of its own for each set."""
-    calls = [_into_own_outputs(plan, fusion, inputs) for inputs in sets]
-    return Contender(name=OURS, run=device.captured(calls), call=lambda: plan(*sets[0]))
+    timed = _timed(lambda inputs: _into_own_outputs(plan, fusion, inputs), sets, device)
+    return Contender(name=OURS, timed=timed, call=lambda: plan(*sets.timed[0]))
+
+
+def _timed(call_of: Callable[[Inputs], Run], sets: InputSets, device: Device) -> Timed:
+    """The calls on all ``sets``, ready to be enqueued."""
+    run = device.captured([call_of(inputs) for inputs in sets.timed])
+    return Timed(run=run, before=device.captured([call_of(sets.before)]))
 
 
 def _into_own_outputs(plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> Run:
@@ -117,14 +132,13 @@ def output_errors(trial: Trial, ours: Sequence[Deviation], rivals: Sequence[Riva
     return tuple(rows)
 
 
-def torch_contender(rival: Rival, sets: Sequence[Inputs], device: Device) -> Contender:
+def torch_contender(rival: Rival, sets: InputSets, device: Device) -> Contender:
     """``rival`` on each set."""
 
     def call_of(inputs: Inputs) -> Run:
         return lambda: rival.function(*inputs)
 
-    calls = [call_of(inputs) for inputs in sets]
-    return Contender(name=rival.name, run=device.captured(calls), call=calls[0])
+    return Contender(name=rival.name, timed=_timed(call_of, sets, device), call=call_of(sets.timed[0]))
 
 
 def add(found: Field, name: str, make: Callable[[], Contender], device: Device) -> None:
@@ -144,8 +158,9 @@ def attempt(found: Field, name: str, make: Callable[[], Made], device: Device) -
 
 
 def equal_copy(least: int, count: int, device: Device) -> Contender:
-    """``count`` copies of ``least`` bytes each."""
-    return Contender(name=COPY, run=device.captured(equal_copies(least, count, device)))
+    """``count`` copies of ``least`` bytes each, behind one more."""
+    *copies, before = equal_copies(least, count + 1, device)
+    return Contender(name=COPY, timed=Timed(run=device.captured(copies), before=device.captured([before])))
 
 
 def reference_module(recipe: Recipe) -> Any:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fusebuild.errors import UsageError
 
 Run = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """What is timed, ``run``, and what goes right ``before`` it each time and is not: the same on other tensors, or on
+    some that no cache holds. So ``run`` pays for writing back what its own kind left in the cache, not what another one
+    did, and does not find its own tensors there."""
+
+    run: Run
+    before: Run
 
 
 class Device(Protocol):
@@ -40,9 +50,10 @@ class Device(Protocol):
         where another did."""
         ...
 
-    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-        """How long the device takes for what each of ``runs`` enqueues, one after the other. ``lead`` goes before, not
-        timed: while the device is busy with it the host gets ahead, so that no time is spent waiting for launches."""
+    def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
+        """How long the device takes for what the ``run`` of each of ``contenders`` enqueues, one after the other, each
+        behind its own ``before``. ``lead`` goes first, not timed either: while the device is busy with it the host gets
+        ahead, so that no time is spent waiting for launches."""
         ...
 
     def seconds(self) -> float:
@@ -104,15 +115,16 @@ class CudaDevice:
             results = [call() for call in calls]
         return _Captured(graph, results)
 
-    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
-        events = [self._cuda.Event(enable_timing=True) for _ in range(len(runs) + 1)]
+    def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
+        events = [[self._cuda.Event(enable_timing=True) for _ in range(2)] for _ in contenders]
         lead()
-        events[0].record()
-        for run, after in zip(runs, events[1:], strict=True):
-            run()
-            after.record()
-        events[-1].synchronize()
-        return [float(before.elapsed_time(after)) for before, after in pairwise(events)]
+        for contender, (start, end) in zip(contenders, events, strict=True):
+            contender.before()
+            start.record()
+            contender.run()
+            end.record()
+        events[-1][-1].synchronize()
+        return [float(start.elapsed_time(end)) for start, end in events]
 
     def seconds(self) -> float:
         return time.perf_counter()

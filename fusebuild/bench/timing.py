@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusebuild.bench.device import Device, Run
+from fusebuild.bench.device import Device, Run, Timed
 
 REPLAYS = 20
 WARM_UP = 3
@@ -22,11 +22,19 @@ class Timing:
     spread: float
 
 
-def side_by_side(runs: Mapping[str, Run], lead: Run, device: Device) -> dict[str, list[float]]:
-    """Milliseconds of each execution of each of ``runs``, taken in turns, A B C A B C: what drifts, drifts for all. The
-    first turns are not counted. ``lead`` begins each turn; see :meth:`Device.milliseconds`."""
-    turns = [device.milliseconds(lead, list(runs.values())) for _ in range(WARM_UP + REPLAYS)][WARM_UP:]
-    return {name: [turn[place] for turn in turns] for place, name in enumerate(runs)}
+def side_by_side(contenders: Mapping[str, Timed], lead: Run, device: Device) -> dict[str, list[float]]:
+    """Milliseconds of each execution of each of ``contenders``, taken in turns, A B C, B C A, C A B: what drifts,
+    drifts for all, and nobody is always the first. The first turns are not counted. ``lead`` begins each turn; see
+    :meth:`Device.milliseconds`."""
+    names = list(contenders)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(WARM_UP + REPLAYS):
+        first = turn % len(names)
+        order = [*names[first:], *names[:first]]
+        taken = device.milliseconds(lead, [contenders[name] for name in order])
+        for name, milliseconds in zip(order, taken, strict=True):
+            times[name].append(milliseconds)
+    return {name: each[WARM_UP:] for name, each in times.items()}
 
 
 def timing(times: Sequence[float], calls: int) -> Timing:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusebuild.bench.device import CudaDevice, Device, Run
+from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.errors import UsageError
 from fusebuild.runtime.loader import best_target
 from fusebuild.target import TARGETS, Target, find_target
@@ -49,10 +49,10 @@ class HostDevice:
         run()
         return run
 
-    def milliseconds(self, lead: Run, runs: Sequence[Run]) -> list[float]:
+    def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
         """The fastest of some executions each: what else the machine does makes the others slower. Nothing is enqueued
         here, so nothing has to lead."""
-        return [1e3 * _fastest(run) for run in runs]
+        return [1e3 * _fastest(contender) for contender in contenders]
 
     def seconds(self) -> float:
         return time.perf_counter()
@@ -64,12 +64,13 @@ class HostDevice:
         pass
 
 
-def _fastest(run: Run) -> float:
-    """Seconds of the fastest execution of ``run``."""
+def _fastest(contender: Timed) -> float:
+    """Seconds of the fastest execution of ``contender``, each behind what goes before."""
     taken: list[float] = []
     while len(taken) < EXECUTIONS and sum(taken) < LONG_SECONDS:
+        contender.before()
         start = time.perf_counter()
-        run()
+        contender.run()
         taken.append(time.perf_counter() - start)
     return min(taken)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fusebuild.bench.device import Run
+from fusebuild.bench.device import Timed
 from fusebuild.schedule.kernel import VariantSpec
 
 MOST_NEIGHBOURS = 16
@@ -32,10 +32,10 @@ Turns = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """A variant, ready to ``run``, or refused for a reason."""
+    """A variant, ready to be ``timed``, or refused for a reason."""
 
     variant: VariantSpec
-    run: Run | None = None
+    timed: Timed | None = None
     refused: str = ""
 
 
@@ -109,7 +109,7 @@ def _race_all(state: _State, variants: Sequence[VariantSpec], track: Track) -> N
     """Race each of ``variants`` against the best so far."""
     for rival in track.rivals(variants):
         state.seen.append(rival.variant)
-        if rival.run is None:
+        if rival.timed is None:
             state.refused.append(rival.refused)
             continue
         state.tried += 1

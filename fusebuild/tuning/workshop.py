@@ -1,7 +1,8 @@
 """Where variants become kernels that run: compiled, checked against their limits and the heuristics' results, timed.
 
 Each variant is a plan of its own: the segment alone, with one variant. All run on the same sets of inputs, which exceed
-the device's cache together, each with outputs of its own, as ``fusebuild bench`` does it.
+the device's cache together, each with outputs of its own, and are timed behind a call of their own on one more set, as
+``fusebuild bench`` does it (:mod:`fusebuild.bench.measure` says why).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from fusebuild.artifact import write_artifact
-from fusebuild.bench.contenders import input_sets, our_contender
+from fusebuild.bench.contenders import InputSets, input_sets, our_contender
 from fusebuild.bench.copies import roof_copy
-from fusebuild.bench.device import Device, Run
+from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import MOST_SETS, least_bytes
 from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
@@ -37,6 +38,7 @@ from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain
 from fusebuild.tuning.place import Place
 from fusebuild.tuning.search import Rival, Turns
+from fusebuild.verification import recipe_inputs
 
 TURNS = 20
 """Turns of a round."""
@@ -98,22 +100,22 @@ class Workshop:
                 refused = self._beyond_limits(plan, built.resources)
             if not refused and not self._is_new(plan, built):
                 refused = SAME_CODE
-            run = None if refused else self._run(variant, plan, kernels, built)
+            timed = None if refused else self._timed(variant, plan, kernels, built)
             if refused:
                 logger.info("%s %s: not tried: %s", self.segment.fusion.name, _knobs(variant), refused)
-            yield Rival(variant=variant, run=run, refused=refused)
+            yield Rival(variant=variant, timed=timed, refused=refused)
 
     def race(self, best: Rival, challenger: Rival) -> Turns:
         """Both in turns, each first in every other one."""
-        assert best.run is not None
-        assert challenger.run is not None
-        device, turns = self.bench.device, []
+        assert best.timed is not None
+        assert challenger.timed is not None
+        device, count, turns = self.bench.device, len(self._sets.timed), []
         for turn in range(WARM_UP + TURNS):
             if turn % 2:
-                second, first = device.milliseconds(self._lead, [challenger.run, best.run])
+                second, first = device.milliseconds(self._lead, [challenger.timed, best.timed])
             else:
-                first, second = device.milliseconds(self._lead, [best.run, challenger.run])
-            turns.append((first / len(self._sets), second / len(self._sets)))
+                first, second = device.milliseconds(self._lead, [best.timed, challenger.timed])
+            turns.append((first / count, second / count))
         return turns[WARM_UP:]
 
     @cached_property
@@ -135,10 +137,10 @@ class Workshop:
         return Recipe(path=self.recipe.path, text="", fusion=fusion, ranges=ranges)
 
     @cached_property
-    def _sets(self) -> list[Any]:
+    def _sets(self) -> InputSets:
         least, device = least_bytes(self.segment.fusion, self.case), self.bench.device
         count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
-        return list(input_sets(self._alone, self.case, count, self.bench.seed, device))
+        return input_sets(self._alone, self.case, count, self.bench.seed, device)
 
     def _built(self, kernels: Sequence[Mapping[str, Kernel]]) -> tuple[BuildResult, dict[str, str]]:
         """The objects of all ``kernels`` that compile, and why the others do not."""
@@ -185,8 +187,8 @@ class Workshop:
         self._launched.append(launched)
         return is_new
 
-    def _run(self, variant: VariantSpec, plan: Plan, kernels: Mapping[str, Kernel], built: BuildResult) -> Run:
-        """``variant`` ready to run on all sets, after its results were compared."""
+    def _timed(self, variant: VariantSpec, plan: Plan, kernels: Mapping[str, Kernel], built: BuildResult) -> Timed:
+        """``variant`` ready to be timed on all sets, after its results were compared."""
         target, device = self.bench.target, self.bench.device
         self._made.append(len(self._made))
         path = self.bench.scratch / f"{self.segment.fusion.name}_{len(self._made)}.fuse"
@@ -202,12 +204,12 @@ class Workshop:
         loaded = load(path, target=target.name)
         path.unlink()
         self._require_same(variant, loaded)
-        return our_contender(loaded, self.segment.fusion, self._sets, device).run
+        return our_contender(loaded, self.segment.fusion, self._sets, device).timed
 
     def _require_same(self, variant: VariantSpec, loaded: LoadedPlan) -> None:
         """Raise :class:`VerificationError` unless results are those of the heuristics' choice."""
-        fusion = self.segment.fusion
-        (inputs,) = input_sets(self._alone, self.case, 1, self.bench.seed, self.bench.device)  # not overwritten yet
+        fusion, device = self.segment.fusion, self.bench.device.torch_name
+        inputs = recipe_inputs(self._alone, self.case, seed=self.bench.seed, device=device)  # not overwritten yet
         own = as_results(loaded(*inputs))
         if not self._expected:
             self._expected.append(own)
