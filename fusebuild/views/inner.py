@@ -282,6 +282,20 @@ def row_results(rows: Rows, outputs: Sequence[int]) -> Lines:
     )
 
 
+def row_result_stores(rows: Rows, outputs: Sequence[int], threads: RowThreads) -> Sweep:
+    """The same where rows may share a block: what has the elements of neighbouring rows side by side is stored by the
+    block's first threads, all rows of a block at once."""
+    body = rows.body
+    is_shared = threads.rows > 1
+    joint = [fid for fid in outputs if is_shared and body.offset(fid, [rows.row]) == rows.row.name]
+    results = (f"fb::row_result(T{fid}, {body.operand(fid, body.value(fid).dtype)})" for fid in joint)
+    call = f"fb::store_rows<kThreadsPerRow, kRowsPerBlock>({', '.join(['rows', *results])});"
+    return Sweep(
+        stores=row_results(rows, [fid for fid in outputs if fid not in joint]),
+        joint_stores=(call,) if joint else (),
+    )
+
+
 def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
@@ -305,12 +319,12 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     if wide:
         final = kept.around(rows, wide, known, loader.lines)
         sweeps.append(join(final, row_stores(rows, wide)))
-    narrow = row_results(rows, [fid for fid in outputs if fid not in wide])
+    narrow = row_result_stores(rows, [fid for fid in outputs if fid not in wide], heuristics.threads)
     return make_view(
         spec, body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweeps),
-        epilogue=Sweep(
-            stores=narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
+        epilogue=replace(
+            narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
             loads=loader.first(),
         ),
         extents=rows.extents,
@@ -461,7 +475,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
         )
     else:
         lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, 1))
-        epilogue = Sweep(results=lines, stores=row_results(rows, outputs))
+        epilogue = replace(row_result_stores(rows, outputs, heuristics.threads), results=lines)
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
     only = only_elements(rows, gathered, known, reader)
     sweep = join(running, sweep, _updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))

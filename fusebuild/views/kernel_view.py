@@ -18,7 +18,7 @@ Lines = tuple[str, ...]
 class Sweep:
     """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
     ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
-    them. ``batched`` combines, column by column, what rows gathered."""
+    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block."""
 
     load_coordinates: Lines = ()
     coordinates: Lines = ()
@@ -27,6 +27,7 @@ class Sweep:
     vector: Lines = ()
     element: Lines = ()
     stores: Lines = ()
+    joint_stores: Lines = ()
     accumulators: Lines = ()
     accumulate: Lines = ()
     batched: Lines = ()
@@ -236,6 +237,7 @@ def join(first: Sweep, *others: Sweep) -> Sweep:
         "vector",
         "element",
         "stores",
+        "joint_stores",
         "accumulators",
         "accumulate",
         "batched",

@@ -20,6 +20,7 @@
 #include "fusebuild/partition.cuh"
 #include "fusebuild/random.cuh"
 #include "fusebuild/reduce.cuh"
+#include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
 #include "fusebuild/tile.cuh"
