@@ -23,6 +23,7 @@ from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
 from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.few_rows import THREADS, FewRows, ways_of_few_rows
 from fusebuild.schedule.kernel import (
     KernelSpec,
     LaunchSpec,
@@ -112,12 +113,6 @@ CLUSTER_THREAD_BYTES = 128
 SHORT_ROW = 1024
 """Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
 
-FEW_ROWS_THREADS = 512
-"""Threads that walk a row where rows are too few for all multiprocessors: many, each with little to do in turn."""
-
-FEW_ROWS_BYTES = 192
-"""Bytes of inputs that such a thread loads at once: nobody else needs its multiprocessor's registers."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentHeuristics:
@@ -159,6 +154,13 @@ class ClusterHeuristics(PersistentHeuristics):
     def capacity(self) -> int:
         """Vectors of the longest row that the cluster keeps."""
         return self.cluster * self.threads.per_row * self.chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewRowsHeuristics(PersistentHeuristics):
+    """Vectors beyond the row are loaded as its last one where they are ``clamped``, else not at all."""
+
+    clamped: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,23 +326,26 @@ class _Planner:
         return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shifted=shifted)
 
     def few_rows(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
-        """A row for each multiprocessor at most: what counts then is how long one row takes. All that it needs is
-        loaded before the first reduction; there is no such variant where that is done anyway."""
-        ahead = column_inputs(self.task, self.domain)
-        most = FEW_ROWS_BYTES // _vector_bytes(self.task, ahead, vec) if ahead else 0
-        rows = self.rows
-        if vec == 1 or {*ahead} == {*self.cached} or not most or rows == 1:
+        """A row for each multiprocessor at most (:mod:`fusebuild.schedule.few_rows`): all that it needs is loaded
+        before the first reduction. There are no such variants where that is done anyway."""
+        ahead, rows = column_inputs(self.task, self.domain), self.rows
+        if vec == 1 or {*ahead} == {*self.cached} or rows == 1:
             return ()
-        way = f"few_rows_vec{vec}_int32"
-        threads = RowThreads(per_row=FEW_ROWS_THREADS, rows=1)
-        proposal = RowChoice(threads_per_row=threads.per_row, rows_per_block=1, min_blocks=1)
-        choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
-        chunks = 1 << (most.bit_length() - 1)
-        heuristics = PersistentHeuristics(threads=choice.threads, storage="registers", chunks=chunks, cached=ahead)
         few: Formula = ("le", rows, self.target.multiprocessors)
-        fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
-        variant = self._variant(way, way, (*guard, few, fits), vec, "int32_t", heuristics, choice)
-        return (replace(variant, for_few_rows=True),)
+        ways = ways_of_few_rows(_vector_bytes(self.task, ahead, vec))
+        return tuple(self._by_few_rows(way, ahead, vec, (*guard, few)) for way in ways)
+
+    def _by_few_rows(self, way: FewRows, ahead: tuple[int, ...], vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
+        name = f"{way.name}_vec{vec}_int32"
+        proposal = RowChoice(threads_per_row=THREADS, rows_per_block=1, min_blocks=1)
+        choice = decide(name, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
+        heuristics = FewRowsHeuristics(
+            threads=choice.threads, storage="registers", chunks=way.chunks, cached=ahead, clamped=way.clamped
+        )
+        has_last: tuple[Formula, ...] = (("lt", 0, self.columns),) if way.clamped else ()
+        fits: Formula = ("le", self.columns, choice.threads_per_row * way.chunks * vec)
+        variant = self._variant(name, name, (*guard, *has_last, fits), vec, "int32_t", heuristics, choice)
+        return replace(variant, for_few_rows=True)
 
     def _most_chunks(self, vec: int) -> int:
         """Vectors of a row that a thread may have registers for."""

@@ -8,7 +8,7 @@ from functools import partial
 
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
-from fusebuild.schedule.inner_persistent import PersistentHeuristics
+from fusebuild.schedule.inner_persistent import FewRowsHeuristics, PersistentHeuristics
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import RowThreads, by_level, kept_axes, levels, reduced_axes
@@ -328,6 +328,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
             loads=loader.first(),
         ),
         extents=rows.extents,
+        clamped=isinstance(heuristics, FewRowsHeuristics) and heuristics.clamped,
     )  # fmt: skip
 
 

@@ -66,7 +66,8 @@ class KernelView:
     value is known; ``setup`` runs before any sweep;
     ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
     shortest; ``next_rows`` loads what the next rows need; ``edges`` are a sweep's lines for an element beside its
-    vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`."""
+    vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`; ``clamped``
+    loads of a whole row are those of :class:`fusebuild.schedule.inner_persistent.FewRowsHeuristics`."""
 
     template: str
     index: str
@@ -87,6 +88,7 @@ class KernelView:
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
+    clamped: bool = False
 
 
 def walking_block(spec: KernelSpec) -> str:
