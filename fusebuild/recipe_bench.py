@@ -34,8 +34,8 @@ _FUNCTIONS_AND_METHODS = _names(
 )
 TORCH_FUNCTIONS = _FUNCTIONS_AND_METHODS | _names(
     """addcdiv addcmul addmm atan2 baddbmm bmm cat ceil count_nonzero einsum empty_like erfc full full_like isfinite
-    isinf isnan layer_norm log10 log_softmax logical_and logical_not logical_or mm ones_like outer rms_norm stack
-    std_mean tan true_divide var_mean zeros_like"""
+    isinf isnan layer_norm log10 log_softmax logical_and logical_not logical_or mm native_layer_norm ones_like outer
+    rms_norm stack std_mean tan true_divide var_mean zeros_like"""
 )
 """The functions of ``torch`` that a reference may call."""
 

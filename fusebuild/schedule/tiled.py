@@ -204,7 +204,6 @@ class TiledPlanner:
             heuristics=heuristics,
             unaligned=True,
             min_blocks=choice.min_blocks,
-            sizes_help=False,
         )
         launch = LaunchSpec(
             kernel=kernel,
