@@ -17,9 +17,6 @@ from fusebuild.schedule.inner_persistent import (
     ClusterHeuristics,
     InnerPersistentScheduler,
     PersistentHeuristics,
-    cached_inputs,
-    input_sweeps,
-    kept_values,
 )
 from fusebuild.schedule.kernel import (
     INDEX_HEADROOM,
@@ -35,6 +32,7 @@ from fusebuild.schedule.kernel import (
 from fusebuild.schedule.pointwise import PointwiseHeuristics
 from fusebuild.schedule.reduction import InnerHeuristics, OuterHeuristics
 from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
+from fusebuild.schedule.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS, Target
 
@@ -47,9 +45,6 @@ COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float
 FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[0, 1])", {"y": "float"})
 SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, dims=[1], keepdim=True)\ny = e / s"
 SOFTMAX = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"})
-SCALED_SOFTMAX = whole(
-    {"x": "bfloat16[M, N]", "scale": "bfloat16[N]"}, f"{SOFTMAX_BODY}\nz = y * scale", {"z": "bfloat16"}
-)
 
 
 def reason(scheduler: str, task: Task) -> str | None:
@@ -328,18 +323,6 @@ class TestInnerPersistent:
         assert persistent(launch.kernel).threads == RowThreads(per_row=32, rows=4)
         for size in (768, 1024):
             assert "short_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=16384, N=size))
-
-    def test_few_rows_load_what_rows_share_before_they_are_reduced(self) -> None:
-        found = variants("inner_persistent", SCALED_SOFTMAX, M=16384, N=8192)
-        assert names(found)[:2] == ["few_rows_vec8_int32", "short_vec8_int32"]
-        assert found[0].for_few_rows
-        assert found[0].guard[-2:] == (("le", "M", SM_90.multiprocessors), ("le", "N", 512 * 4 * 8))
-        kernel = found[0].launches[0].kernel
-        assert persistent(kernel).cached == SCALED_SOFTMAX.fusion.inputs
-        assert [persistent(other.launches[0].kernel).cached for other in found[1:3]] == [(0,), (0,)]
-
-    def test_there_is_none_for_few_rows_where_all_is_loaded_before_anyway(self) -> None:
-        assert not any(variant.for_few_rows for variant in variants("inner_persistent", SOFTMAX, M=3, N=8192))
 
     def test_registers_hold_the_row(self) -> None:
         (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[1].launches

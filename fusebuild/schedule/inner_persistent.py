@@ -14,13 +14,13 @@ long that blocks stay to keep what all rows share).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
-from fusebuild.ops import Kind, op_of
+from fusebuild.ops import op_of
 from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.few_rows import THREADS, FewRows, ways_of_few_rows
@@ -63,24 +63,17 @@ from fusebuild.schedule.rows import (
     fits_exchange,
     has_lambdas,
     kept_axes,
-    levels,
     next_power_of_two,
     reduced_axes,
     row_threads,
 )
 from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
+from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values
 from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.target import Target
 
 ONE_BLOCK = 65536
 """Elements of a tensor that one block reduces and walks again sooner than two more kernels start."""
-
-COSTLY = frozenset(
-    {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "sqrt", "rsqrt", "reciprocal", "div", "truediv",
-     "tanh", "sigmoid", "silu", "erf", "erfc", "erfinv", "erfcinv", "sin", "cos", "tan", "asin", "acos", "atan",
-     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod", "philox_uniform"}
-)  # fmt: skip
-"""Ops of many instructions: a value is worth the registers that keep it."""
 
 KEPT_BLOCK = 512
 """Threads of a block up to which costly values are kept: larger ones are alone on their multiprocessor."""
@@ -230,58 +223,6 @@ class InnerPersistentScheduler:
 def _fits_one_block(elements: Formula) -> bool:
     """False for sizes not known now: a tensor reduced as a whole is as large as a tensor can be."""
     return isinstance(elements, int) and elements <= ONE_BLOCK
-
-
-def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
-    """Inputs worth keeping: dense ones of the whole domain that more than one sweep reads."""
-    everything = tuple(range(len(domain.axes)))
-    sweeps = input_sweeps(task)
-    return tuple(
-        fid
-        for fid in vector_fids(domain, everything[-1])
-        if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
-    )
-
-
-def column_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
-    """Inputs that change along the row and are read by vectors, in the order of fids."""
-    inner = len(domain.axes) - 1
-    return tuple(fid for fid in vector_fids(domain, inner) if fid in task.inputs)
-
-
-def input_sweeps(task: Task) -> dict[int, set[int]]:
-    """For each input, the sweeps (0 for the first level's reductions, one more for the final stores) that read it."""
-    needed, _ = _needs(task, ())
-    return {fid: sweeps for fid, sweeps in needed.items() if fid in task.inputs}
-
-
-def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dict[int, int]]:
-    """For each value the sweeps that need it; and for each of the ``costly`` that several do, the first, which computes
-    it for all."""
-    kept: dict[int, int] = {}
-    level = levels(task)
-    last = max(level.values())
-    needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
-    for index in reversed(task.exprs):
-        expr = task.fusion.exprs[index]
-        sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
-        if op_of(expr).kind is Kind.REDUCTION:
-            sweeps = {level[expr.outputs[0]] - 1}
-        elif expr.outputs[0] in costly and len(sweeps) > 1:
-            kept[expr.outputs[0]] = min(sweeps)
-            sweeps = {min(sweeps)}
-        for fid in expr.inputs:
-            needed.setdefault(fid, set()).update(sweeps)
-    return needed, kept
-
-
-def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
-    """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
-    columns = {*reduced_axes(domain)}
-    exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
-    values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
-    _, kept = _needs(task, {value.fid for value in values if domain.axes_of(value.fid, value.tensor) & columns})
-    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
