@@ -461,6 +461,7 @@ def run_again(**environment: str) -> None:
             "test_device_math.py",
             "test_device_partition.py",
             "test_device_random.py",
+            "test_device_row_results.py",
             "test_device_shifted.py",
         )
     ]

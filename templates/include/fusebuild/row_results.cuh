@@ -36,10 +36,12 @@ FUSEBUILD_DEVICE void store_rows(int64_t rows, const RowResult<Values>&... resul
     ((*Layout::template at<Values>(storage, number++, slot) = results.value), ...);
   }
   sync_block();
-  const int64_t row = int64_t(block_x()) * kRowsPerBlock + thread_x();
-  if (thread_x() >= kRowsPerBlock || row >= rows) return;
-  number = 0;
-  ((results.tensor[row] = *Layout::template at<Values>(storage, number++, thread_x())), ...);
+  if (thread_x() < kRowsPerBlock) {
+    const int64_t row = int64_t(block_x()) * kRowsPerBlock + thread_x();
+    number = 0;
+    if (row < rows)
+      ((results.tensor[row] = *Layout::template at<Values>(storage, number++, thread_x())), ...);
+  }
 }
 
 }  // namespace fusebuild
