@@ -180,11 +180,12 @@ def choose_rows(
 
 
 def _registers(task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int) -> int:
-    """What a thread takes: vectors that it keeps, as floats at least, and those in flight."""
+    """What a thread takes: vectors that it keeps, as floats at least, those in flight, and those that it stores."""
     size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*domain.accesses, *domain.sources)}
     kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
     loaded = sum(vec * size[fid] // 4 for fid in (*moving, *domain.sources))
-    return kept + loaded + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
+    stored = sum(vec * size[fid] // 4 for fid in task.outputs)
+    return kept + loaded + stored + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
 
 
 def _check(choice: RowsChoice, target: Target) -> None:

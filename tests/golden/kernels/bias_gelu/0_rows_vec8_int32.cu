@@ -1,6 +1,6 @@
 // bias_gelu.yaml, segment 0: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 12: 11}
-// schedule: threads_x=128 threads_y=1 rows=8 unroll=1 min_blocks=12 walked=0
+// schedule: threads_x=128 threads_y=1 rows=8 unroll=1 min_blocks=11 walked=0
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -9,8 +9,8 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kRows = 8;  // rows of a thread
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 12)
-pointwise_rows_791f4d2a3bea14c8(
+FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 11)
+pointwise_rows_e9a8e169336d4a81(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
@@ -60,4 +60,4 @@ pointwise_rows_791f4d2a3bea14c8(
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_791f4d2a3bea14c8)
+FUSEBUILD_ENTRY(pointwise_rows_e9a8e169336d4a81)
