@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parent / "golden" / "kernels"
 FUSIONS = Path(__file__).parent / "fusions"
 SHOWN = {
     "layernorm": ("registers_vec8_int32", "shared_vec8_int32", "tiled_vec8_int32", "reread_scalar_int64"),
-    "rmsnorm": ("few_rows_vec8_int32",),
+    "rmsnorm": ("few_rows_vec8_int32", "few_long_rows_vec8_int32", "N128_registers_vec8_int32"),
     "silu_mul": ("vec8_int32",),
     "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
     "column_sum": ("vec8_int32_split33",),
