@@ -40,8 +40,8 @@ class FakeDevice:
         return lambda: [call() for call in calls]
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
-        lead()
         for each in contenders:
+            lead()
             each.before()
             each.run()
         if self._known.keys() != set(contenders):

@@ -52,8 +52,9 @@ class Device(Protocol):
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
         """How long the device takes for what the ``run`` of each of ``contenders`` enqueues, one after the other, each
-        behind its own ``before``. ``lead`` goes first, not timed either: while the device is busy with it the host gets
-        ahead, so that no time is spent waiting for launches."""
+        behind its own ``before``. ``lead`` goes before that, not timed either: it leaves nothing in the cache of what
+        the one before has read, and while the device is busy with it the host gets ahead, so that no time is spent
+        waiting for launches."""
         ...
 
     def seconds(self) -> float:
@@ -117,8 +118,8 @@ class CudaDevice:
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
         events = [[self._cuda.Event(enable_timing=True) for _ in range(2)] for _ in contenders]
-        lead()
         for contender, (start, end) in zip(contenders, events, strict=True):
+            lead()
             contender.before()
             start.record()
             contender.run()

@@ -2,11 +2,12 @@
 
 Method: outputs are checked against the fp64 oracle first, and whatever is compared with must compute the same; the
 errors of all are kept (:mod:`fusebuild.bench.exactness`). Inputs and outputs rotate over sets that together exceed
-three times the L2 cache, so that nothing is warm (64 sets at most: the tensors of tiny cases stay in it). For each
-contender one CUDA graph holds one call a set. The graphs, a copy of the same bytes and the large copy that sets the
-roof are timed in turns with events. A large copy that is not timed begins each turn and hides the host's launches, and
-the order rotates from turn to turn. Reported are medians, and the spread between the quartiles. Host time is that of
-calls outside of graphs, which allocate their results.
+three times the L2 cache, so that nothing is warm, or over 64 for tiny cases. For each contender one CUDA graph holds
+one call a set. The graphs, a copy of the same bytes and the large copy that sets the roof are timed in turns with
+events, and the order rotates from turn to turn. A large copy that is not timed goes before each: it hides the host's
+launches and leaves nothing in L2 of the sets, which contenders share (of tiny cases all stayed, and all but the first
+found them there). Reported are medians, and the spread between the quartiles. Host time is that of calls outside of
+graphs, which allocate their results.
 
 Each contender is timed right behind a call of its own that is not timed, on one more set of inputs and outputs, which
 never is; the large copy behind itself, for no cache holds it. Measured on an H200: lines that somebody left dirty in L2

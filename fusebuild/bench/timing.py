@@ -24,8 +24,8 @@ class Timing:
 
 def side_by_side(contenders: Mapping[str, Timed], lead: Run, device: Device) -> dict[str, list[float]]:
     """Milliseconds of each execution of each of ``contenders``, taken in turns, A B C, B C A, C A B: what drifts,
-    drifts for all, and nobody is always the first. The first turns are not counted. ``lead`` begins each turn; see
-    :meth:`Device.milliseconds`."""
+    drifts for all, and nobody is always the first. The first turns are not counted. ``lead`` goes before each;
+    see :meth:`Device.milliseconds`."""
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(WARM_UP + REPLAYS):
