@@ -568,7 +568,7 @@ def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
     before, after = (tmp_path / "kernel.ptx").read_text().split(".entry")[1].split("griddepcontrol.wait;")
     assert not re.search(r"ld\.global\.(?!nc)|st\.global", before)
     vectors = re.findall(r"ld\.global(\.nc)?\.v4", after)
-    assert (vectors.count(""), vectors.count(".nc")) == (8, 6)
+    assert (vectors.count(""), vectors.count(".nc")) == (8, 4)
 
 
 @pytest.mark.parametrize("kernel", ["adaln_backward/0_registers_vec8_int32", "column_sum/0_vec8_int32_split33"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild.pipeline import plan_recipe, read_recipes
-from fusebuild.plan import Variant, as_formula
+from fusebuild.plan import ExtentArg, Variant, as_formula
 from fusebuild.schedule.specialization import named_sizes
 from fusebuild.target import TARGETS
 
@@ -55,9 +55,17 @@ class TestVariants:
         (any_size,) = (variant for variant in own if variant.name == "registers_vec8_int32")
         assert "constexpr int kThreadsPerRow = 128;" in texts[any_size.launches[0].kernel]
 
-    def test_the_size_stays_a_parameter(self, tmp_path: Path) -> None:
-        own, texts = variants(tmp_path, "{values: [2048]}")
-        assert "int64_t n1" in texts[own[0].launches[0].kernel]
+    def test_a_kernel_that_gains_from_its_size_knows_it(self, tmp_path: Path) -> None:
+        (launch,) = variants(tmp_path, "{values: [2048]}")[0][0].launches
+        texts = variants(tmp_path, "{values: [2048]}")[1]
+        assert "constexpr int64_t n1 = 2048;  // N" in texts[launch.kernel]
+        assert not [arg for arg in launch.args if isinstance(arg, ExtentArg)]
+
+    def test_a_cluster_is_given_it(self, tmp_path: Path) -> None:
+        own, texts = variants(tmp_path, "{values: [100000]}")
+        (launch,) = own[0].launches
+        assert "constexpr int64_t" not in texts[launch.kernel]
+        assert [arg for arg in launch.args if isinstance(arg, ExtentArg)]
 
     def test_a_size_that_no_vector_divides_keeps_the_variant_that_it_takes(self, tmp_path: Path) -> None:
         own, texts = variants(tmp_path, "{values: [1501]}")
@@ -68,7 +76,7 @@ class TestVariants:
         assert variants(tmp_path, "{values: [100000]}", "sm_80")[0][0].name == "N100000_reread_vec8_int32"
         assert variants(tmp_path, "{values: [100000]}", "sm_90")[0][0].name == "N100000_cluster4_vec8_int32"
 
-    @pytest.mark.parametrize("size", [4096, 768])
+    @pytest.mark.parametrize("size", [1024, 768])
     def test_a_size_that_is_served_as_well_already_has_no_variant(self, size: int, tmp_path: Path) -> None:
         own, _ = variants(tmp_path, f"{{values: [{size}]}}")
         plain, _ = variants(tmp_path, "{min: 1}")

@@ -155,5 +155,6 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
                     "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {
         "pointwise vecN_int32", "pointwise shifted_vecN_int32", "pointwise scalar_int32", "pointwise scalar_int64",
-        "pointwise_rows rows_vecN_int32", "transpose vecN_int32", "transpose scalar_int32", "transpose scalar_int64",
+        "pointwise_rows rows_vecN_int32", "sized", "transpose vecN_int32", "transpose scalar_int32",
+        "transpose scalar_int64",
     }  # fmt: skip
