@@ -84,6 +84,9 @@ MOST_REGISTERS = 128
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
 
+EARLIER_REGISTERS = 8
+"""What nvcc takes besides before sm_90."""
+
 AHEAD_REGISTERS = 28
 """The same where it loads all that it reads of its row before it uses the first."""
 
@@ -122,12 +125,6 @@ class PersistentHeuristics:
     @property
     def in_registers(self) -> bool:
         return self.storage in ("registers", "cluster")
-
-    @property
-    def gains_from_sizes(self) -> bool:
-        """Whether a compiler that knows the row's size helps: it moves what later sweeps read ahead of the reductions.
-        In clusters, whose registers are full of the row, those spill then."""
-        return self.storage == "registers" and self.threads.rows == 1
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
@@ -318,6 +315,19 @@ class _Planner:
         fitting = self.target.registers // (threads.block * (AHEAD_REGISTERS + words))
         return min(BUSY_THREADS // threads.block, fitting)
 
+    def _gains_from_sizes(
+        self, heuristics: PersistentHeuristics | ResidentHeuristics, vec: int, min_blocks: int
+    ) -> bool:
+        """Whether it helps a compiler to know the row's size: it moves what later sweeps read ahead of the reductions,
+        and takes inputs for floats once. That must fit the registers, which a cluster's row fills."""
+        threads = heuristics.threads
+        if vec == 1 or isinstance(heuristics, ResidentHeuristics) or heuristics.storage != "registers":
+            return False
+        loaded = _vector_bytes(self.task, column_inputs(self.task, self.domain), vec) // 4
+        others = OTHER_REGISTERS if self.target.cluster > 1 else OTHER_REGISTERS + EARLIER_REGISTERS
+        words = others + heuristics.chunks * max(loaded, vec * len(self.cached))
+        return threads.rows == 1 and words <= self.target.registers // (threads.block * min_blocks)
+
     def _check_registers(
         self, choice: RegisterChoice, *, vec: int, before: int, chunks_of: Callable[[RowThreads], int]
     ) -> None:
@@ -503,7 +513,7 @@ class _Planner:
             heuristics=heuristics,
             shifted=shifted,
             min_blocks=choice.min_blocks,
-            sizes_help=vec > 1 and isinstance(heuristics, PersistentHeuristics) and heuristics.gains_from_sizes,
+            sizes_help=self._gains_from_sizes(heuristics, vec, choice.min_blocks),
         )
         launch = LaunchSpec(
             kernel=kernel,
