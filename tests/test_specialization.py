@@ -56,8 +56,8 @@ class TestVariants:
         assert "constexpr int kThreadsPerRow = 128;" in texts[any_size.launches[0].kernel]
 
     def test_a_kernel_that_gains_from_its_size_knows_it(self, tmp_path: Path) -> None:
-        (launch,) = variants(tmp_path, "{values: [2048]}")[0][0].launches
-        texts = variants(tmp_path, "{values: [2048]}")[1]
+        own, texts = variants(tmp_path, "{values: [2048]}")
+        (launch,) = own[0].launches
         assert "constexpr int64_t n1 = 2048;  // N" in texts[launch.kernel]
         assert not [arg for arg in launch.args if isinstance(arg, ExtentArg)]
 

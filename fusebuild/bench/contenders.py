@@ -17,6 +17,7 @@ from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.verification import Trial, recipe_inputs
 
 OURS, EAGER, COMPILE, COPY = "ours", "eager", "compile", "copy"
+MOST_SETS = 64
 Inputs = Sequence[Any]
 Made = TypeVar("Made")
 
@@ -55,6 +56,11 @@ class Field:
     rivals: list[Rival] = field(default_factory=list)
     contenders: list[Contender] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+
+
+def set_count(least: int, device: Device) -> int:
+    """How many sets of ``least`` bytes exceed the cache three times: two at least, :data:`MOST_SETS` at most."""
+    return min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
 
 
 def input_sets(recipe: Recipe, case: Mapping[str, int], count: int, seed: int, device: Device) -> InputSets:

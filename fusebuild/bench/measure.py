@@ -39,6 +39,7 @@ from fusebuild.bench.contenders import (
     input_sets,
     our_contender,
     output_errors,
+    set_count,
     torch_contender,
     torch_rivals,
 )
@@ -60,7 +61,6 @@ from fusebuild.verification import read_recipe, recipe_trial, run_trial
 
 logger = logging.getLogger(__name__)
 
-MOST_SETS = 64
 _ROOF = "roof"
 
 
@@ -195,7 +195,7 @@ def _timed(
     """The fields of a :class:`Measurement` that are timed: those of the artifact, of the rivals in ``found``, and of
     copies. What is allocated for it is free again when ``found`` is."""
     fusion, least = recipe.fusion, least_bytes(recipe.fusion, case)
-    count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
+    count = set_count(least, device)
     sets = input_sets(recipe, case, count, options.seed, device)
     found.contenders.append(our_contender(plan, fusion, sets, device))
     for rival in found.rivals:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-THREADS = 512
+FEW_ROWS_THREADS = 512
 """Threads that walk a row: many, each with little to do in turn."""
 
 LOADED_BYTES = 192

@@ -23,7 +23,7 @@ from fusebuild.ir import Task
 from fusebuild.ops import op_of
 from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.few_rows import THREADS, FewRows, ways_of_few_rows
+from fusebuild.schedule.few_rows import FEW_ROWS_THREADS, FewRows, ways_of_few_rows
 from fusebuild.schedule.kernel import (
     KernelSpec,
     LaunchSpec,
@@ -275,7 +275,7 @@ class _Planner:
 
     def _by_few_rows(self, way: FewRows, ahead: tuple[int, ...], vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
         name = f"{way.name}_vec{vec}_int32"
-        proposal = RowChoice(threads_per_row=THREADS, rows_per_block=1, min_blocks=1)
+        proposal = RowChoice(threads_per_row=FEW_ROWS_THREADS, rows_per_block=1, min_blocks=1)
         choice = decide(name, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
         heuristics = FewRowsHeuristics(
             threads=choice.threads, storage="registers", chunks=way.chunks, cached=ahead, clamped=way.clamped
@@ -304,13 +304,17 @@ class _Planner:
         blocks = max(blocks_wanted(threads), self._blocks_of_loads(threads, vec, chunks_of(threads), kept))
         return RegisterChoice(**{**_row_choice(threads).knobs, "min_blocks": blocks}, keeps=kept)
 
+    def _words_read(self, vec: int) -> int:
+        """Registers of a vector of each input that changes along the row."""
+        return _vector_bytes(self.task, column_inputs(self.task, self.domain), vec) // 4
+
     def _blocks_of_loads(self, threads: RowThreads, vec: int, chunks: int, keeps: bool) -> int:
         """The blocks of ``BUSY_THREADS``, fewer where registers are too few for all that a thread reads of its row: a
         compiler that moves all loads ahead may not take the registers of other blocks for them."""
         task = self.task
         if vec == 1 or threads.rows > 1 or any(op_of(task.fusion.exprs[i]).is_random for i in task.exprs):
             return 1
-        words = chunks * _vector_bytes(task, column_inputs(task, self.domain), vec) // 4
+        words = chunks * self._words_read(vec)
         words += chunks * vec * len(self.kept) if keeps else 0
         fitting = self.target.registers // (threads.block * (AHEAD_REGISTERS + words))
         return min(BUSY_THREADS // threads.block, fitting)
@@ -323,9 +327,8 @@ class _Planner:
         threads = heuristics.threads
         if vec == 1 or isinstance(heuristics, ResidentHeuristics) or heuristics.storage != "registers":
             return False
-        loaded = _vector_bytes(self.task, column_inputs(self.task, self.domain), vec) // 4
         others = OTHER_REGISTERS if self.target.cluster > 1 else OTHER_REGISTERS + EARLIER_REGISTERS
-        words = others + heuristics.chunks * max(loaded, vec * len(self.cached))
+        words = others + heuristics.chunks * max(self._words_read(vec), vec * len(self.cached))
         return threads.rows == 1 and words <= self.target.registers // (threads.block * min_blocks)
 
     def _check_registers(

@@ -46,21 +46,17 @@ from fusebuild.schedule.kernel import (
     vector_width,
     widths,
 )
-from fusebuild.schedule.pointwise_rows import rows_variant, walked_axis
+from fusebuild.schedule.pointwise_rows import FEWEST_THREADS, SOURCE_REGISTERS, THREADS, rows_variant, walked_axis
 from fusebuild.schedule.rows import MAX_THREADS, WARP
 from fusebuild.schedule.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.target import Target
 
-THREADS = 128
-FEWEST_THREADS = 64
 MULTIPROCESSOR_THREADS = 2048
 """Threads that a multiprocessor should hold: with one vector each they hide memory latency, and what one computes hides
 behind the loads of others (H200: gelu_backward 460 -> 441 us, silu_mul 327 -> 323 against half of them with two)."""
 OTHER_REGISTERS = 16
 AXIS_REGISTERS = 4
-SOURCE_REGISTERS = 8
-"""What a thread takes beside the elements that it holds, and for each axis but one and each tensor that an index op
-reads from."""
+"""What a thread takes beside the elements that it holds, and for each axis but one."""
 DRAW_REGISTERS = 10
 """What four random numbers take while they are drawn: a counter, a key, and the products of a round."""
 MOST_UNROLL = 16

@@ -40,8 +40,9 @@ from fusebuild.schedule.rows import MAX_THREADS
 from fusebuild.target import Target
 
 THREADS = 128
-MULTIPROCESSOR_THREADS = 1536
 FEWEST_THREADS = 64
+"""Threads of a block of any pointwise kernel, and where there is too little work for so many."""
+MULTIPROCESSOR_THREADS = 1536
 ROWS = 8
 """Rows of a thread: what repeats is an eighth of the loads then."""
 FEWEST_ROWS = 4
@@ -49,7 +50,7 @@ MOST_ROWS = 64
 NEAR_BYTES = 4 * 1024
 """What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
 WAVES = 4
-"""Blocks for each multiprocessor before threads get more rows than they load at once."""
+"""Blocks for each multiprocessor before threads get more than one row."""
 OWN_REGISTERS = 30
 SOURCE_REGISTERS = 8
 """What a thread needs beside the vectors that it holds: the element that it computes, and addresses, which take more
@@ -107,13 +108,11 @@ def walked_axis(task: Task, domain: AxisDomain, sizes: Mapping[str, int]) -> int
 
 def _weighs(task: Task, domain: AxisDomain, walked: int, sizes: Mapping[str, int]) -> bool:
     """Whether what repeats along the axis ``walked`` is more than stays near."""
-    return (
-        sum(
-            task.fusion.value(fid).dtype.bytes * hint(axis_product(domain, domain.accesses[fid].axes), sizes)
-            for fid in steady_fids(task, domain, walked)
-        )
-        > NEAR_BYTES
+    repeated = sum(
+        task.fusion.value(fid).dtype.bytes * hint(axis_product(domain, domain.accesses[fid].axes), sizes)
+        for fid in steady_fids(task, domain, walked)
     )
+    return repeated > NEAR_BYTES
 
 
 def steady_fids(task: Task, domain: AxisDomain, walked: int) -> tuple[int, ...]:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fusebuild.artifact import write_artifact
-from fusebuild.bench.contenders import InputSets, input_sets, our_contender
+from fusebuild.bench.contenders import InputSets, input_sets, our_contender, set_count
 from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
-from fusebuild.bench.measure import MOST_SETS, least_bytes
+from fusebuild.bench.measure import least_bytes
 from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
 from fusebuild.elf import loaded_sections
 from fusebuild.errors import VerificationError
@@ -138,8 +138,8 @@ class Workshop:
 
     @cached_property
     def _sets(self) -> InputSets:
-        least, device = least_bytes(self.segment.fusion, self.case), self.bench.device
-        count = min(MOST_SETS, max(2, -(-3 * device.cache_bytes // max(least, 1))))
+        device = self.bench.device
+        count = set_count(least_bytes(self.segment.fusion, self.case), device)
         return input_sets(self._alone, self.case, count, self.bench.seed, device)
 
     def _built(self, kernels: Sequence[Mapping[str, Kernel]]) -> tuple[BuildResult, dict[str, str]]:

@@ -63,11 +63,11 @@ class Lifetime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
-    value is known; ``setup`` runs before any sweep;
-    ``lambdas`` are the functors that reductions and scans combine with; ``lifetimes`` go from the longest to the
-    shortest; ``next_rows`` loads what the next rows need; ``edges`` are a sweep's lines for an element beside its
-    vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`; ``clamped``
-    loads of a whole row are those of :class:`fusebuild.schedule.inner_persistent.FewRowsHeuristics`."""
+    value is known; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine
+    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need; ``edges`` are
+    a sweep's lines for an element beside its vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`;
+    ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row are those of
+    :class:`fusebuild.schedule.inner_persistent.FewRowsHeuristics`."""
 
     template: str
     index: str

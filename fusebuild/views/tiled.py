@@ -7,7 +7,7 @@ floats are **widened** where a thread, or for columns the block, reads them firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from fusebuild.ir import DType
@@ -37,10 +37,11 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, TiledHeuristics)
     outputs = spec.task.outputs
     rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
-    rows = replace(rows, widened=_widened(rows))
+    looked_up = _looked_up(rows)
+    rows = replace(rows, widened=_widened(rows, looked_up))
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    tiles, kept = _Tiles(rows, heuristics), Kept(body, heuristics.kept)
+    tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(body, heuristics.kept)
     setup, bases = row_setup(rows, outputs, tiles.on_chip)
     return make_view(
         spec, body, rows.exprs,
@@ -68,9 +69,9 @@ def _reduction(arguments: str) -> str:
     return f"fb::reduce_threads(threads, {arguments});"
 
 
-def _widened(rows: Rows) -> frozenset[int]:
-    """The inputs of the columns that threads read by vectors alone and take as floats alone."""
-    looked_up = _looked_up(rows)
+def _widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
+    """The inputs of the columns that threads read by vectors alone, none of which are ``looked_up``, and take as floats
+    alone."""
     narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
     vectors = [fid for fid in narrow if rows.has_columns(fid) and is_vector(rows.body, fid)]
     return frozenset(fid for fid in vectors if _taken_as(rows, fid) == {DType.FLOAT})
@@ -97,9 +98,9 @@ def _looked_up(rows: Rows) -> set[int]:
 class _Tiles:
     """What a block has in shared memory, and how its threads' sweeps read and write it."""
 
-    def __init__(self, rows: Rows, heuristics: TiledHeuristics) -> None:
+    def __init__(self, rows: Rows, heuristics: TiledHeuristics, looked_up: Set[int]) -> None:
         self.heuristics = heuristics
-        self._rows, self._body, looked_up = rows, rows.body, _looked_up(rows)
+        self._rows, self._body = rows, rows.body
         outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
         self._inputs = tuple(fid for fid in flat if fid in rows.reads)
         self._outputs = tuple(fid for fid in flat if fid in outputs)
