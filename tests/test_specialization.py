@@ -70,7 +70,8 @@ class TestVariants:
     def test_a_size_that_no_vector_divides_keeps_the_variant_that_it_takes(self, tmp_path: Path) -> None:
         own, texts = variants(tmp_path, "{values: [1501]}")
         assert own[0].name == "N1501_edged1_vec8_int32"
-        assert "constexpr int kThreadsPerRow = 128;" in texts[own[0].launches[0].kernel]
+        assert "constexpr int kThreadsPerRow = 32;" in texts[own[0].launches[0].kernel]
+        assert "constexpr int64_t n1 = 1501;  // N" in texts[own[0].launches[0].kernel]
 
     def test_a_size_beyond_registers_takes_what_holds_it(self, tmp_path: Path) -> None:
         assert variants(tmp_path, "{values: [100000]}", "sm_80")[0][0].name == "N100000_reread_vec8_int32"

@@ -42,7 +42,7 @@ from fusebuild.schedule.kernel import (
     vector_width,
 )
 from fusebuild.schedule.resident import (
-    EDGED_ROW_BYTES,
+    EDGED_COLUMNS,
     RESIDENT_ROW_BYTES,
     LongRows,
     ResidentHeuristics,
@@ -67,7 +67,7 @@ from fusebuild.schedule.rows import (
     reduced_axes,
     row_threads,
 )
-from fusebuild.schedule.shifted import has_odd_rows, shifted_guards
+from fusebuild.schedule.shifted import aligned_guards, has_odd_rows, shifted_guards
 from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values
 from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.target import Target
@@ -205,10 +205,11 @@ class InnerPersistentScheduler:
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            tiled = planner.tiled(vec)
-            variants += tiled.variants()
-            if not tiled.takes_all:
-                variants += planner.edged(vec, guard) or (planner.registers(vec, guard, name="shifted", shifted=True),)
+            tiled, edged = planner.tiled(vec), planner.edged(vec, guard)
+            takes_all = tiled.takes_all or (bool(edged) and isinstance(columns, int))
+            variants += edged if edged and takes_all else [*edged, *tiled.variants()]
+            if not (edged or takes_all):
+                variants.append(planner.registers(vec, guard, name="shifted", shifted=True))
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -325,7 +326,9 @@ class _Planner:
         """Whether it helps a compiler to know the row's size: it moves what later sweeps read ahead of the reductions,
         and takes inputs for floats once. That must fit the registers, which a cluster's row fills."""
         threads = heuristics.threads
-        if vec == 1 or isinstance(heuristics, ResidentHeuristics) or heuristics.storage != "registers":
+        if isinstance(heuristics, ResidentHeuristics):
+            return heuristics.is_alone
+        if vec == 1 or heuristics.storage != "registers":
             return False
         others = OTHER_REGISTERS if self.target.cluster > 1 else OTHER_REGISTERS + EARLIER_REGISTERS
         words = others + heuristics.chunks * max(self._words_read(vec), vec * len(self.cached))
@@ -403,7 +406,7 @@ class _Planner:
         """Very long rows in blocks that stay with what all rows share: one variant, or none where they share nothing,
         where the recipe tells of no such rows, or where there is no room for them. Costly values are kept elsewhere."""
         least: Formula = ("le", RESIDENT_ROW_BYTES, product([self._bytes_per_element, self.columns]))
-        rows = self._long_rows(vec, RESIDENT_ROW_BYTES - 1, has_edges=False)
+        rows = self._long_rows(vec, (RESIDENT_ROW_BYTES - 1) // max(1, self._bytes_per_element), has_edges=False)
         if rows is None or not rows.resident or self.kept:
             return ()
         return self._by_rows("resident", rows, (*guard, least))
@@ -411,19 +414,20 @@ class _Planner:
     def edged(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Rows of any length by whole aligned vectors and elements beside them: one variant, or none as above. Where
         the first case's rows are not odd, those that are are others, and may be longer."""
-        rows = self._long_rows(vec, EDGED_ROW_BYTES, has_edges=True)
+        rows = self._long_rows(vec, EDGED_COLUMNS, has_edges=True)
         if rows is None:
             return ()
+        guard = (*guard, ("lt", EDGED_COLUMNS, self.columns))
         longer = self._by_rows("edged", replace(rows, size=2 * rows.size), guard) if rows.size % vec == 0 else ()
         return longer or self._by_rows("edged", rows, guard)
 
     def _long_rows(self, vec: int, beyond: int, *, has_edges: bool) -> LongRows | None:
-        """Rows of more than so many bytes that the recipe tells of; None where there are none that can be walked."""
+        """Rows of more than so many elements that the recipe tells of; None where there are none that can be walked."""
         shared = shared_by_rows(self.task, self.domain, has_edges=has_edges)
         vector_bytes = _vector_bytes(self.task, self.cached, vec)
         if shared is None or not vector_bytes or vec == 1:
             return None
-        size = _long_row(self.task, self.columns, self.sizes, beyond // self._bytes_per_element)
+        size = _long_row(self.task, self.columns, self.sizes, beyond)
         if size is None:
             return None
         return LongRows(
@@ -447,7 +451,10 @@ class _Planner:
         heuristics, choice = decided
         per_row, cluster = choice.threads_per_row, choice.cluster
         fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
-        full_name, shared_bytes = f"{name}{cluster}_vec{rows.vec}_int32", rows.shared_bytes(per_row, cluster)
+        full_name = f"{name}{cluster}_vec{rows.vec}_int32"
+        shared_bytes = rows.shared_bytes(per_row, cluster) if heuristics.walkers else 0
+        if not heuristics.walkers:
+            guard = (*guard, *aligned_guards(self.task, rows.resident, rows.vec))
         return (self._variant(way, full_name, (*guard, fits), rows.vec, "int32_t", heuristics, choice, shared_bytes),)
 
     def _lasts(self, threads: RowThreads, columns: int) -> bool:

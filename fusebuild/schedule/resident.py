@@ -2,14 +2,16 @@
 
 A row of any length begins anywhere in an aligned vector. Whole vectors hold all of it but a few elements at both ends,
 its **edges**, and each of those is a thread's own: no vector is shared with the rows beside, and nothing is tested but
-where a row ends.
+where a row ends. There are more edges than there need be, so that weights, which begin aligned where rows do not, have
+the two aligned vectors that hold a row's: what a thread needs of them is cut out of both without a test.
 
 Weights that every row reads again come from L2 as often as there are rows: with a bias, twice the bytes of the row
-itself; and where rows begin anywhere, they have to be cut out of unaligned words each time. A block that **walks** many
-rows does that once, into shared memory, each thread the columns that it owns in every row; rows whose numbers differ by
-a multiple of a vector's elements begin at the same place of one. Walking has its price: a multiprocessor that is slower
-than others has as many rows as they. Measured on an H200, it is worth that where rows have edges, and where they are so
-long that most blocks there can be, in a cluster, have to share them.
+itself. A block that **walks** many rows reads them once, into shared memory, each thread the columns that it owns in
+every row; rows whose numbers differ by a multiple of a vector's elements begin at the same place of one. Walking has
+its price: a multiprocessor that is slower than others has as many rows as they. Measured on an H200, it is worth that
+where rows are so long that a cluster has to share them: all of those with edges, and without where most blocks there
+can be do. (Rows with edges in one block, of 1001 to 12289 elements: 0.93 to 0.94 of a copy's bandwidth, 0.83 to 0.88
+where blocks walk.)
 """
 
 from __future__ import annotations
@@ -44,14 +46,17 @@ from fusebuild.target import Target
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: shorter rows are faster without."""
 
-EDGED_ROW_BYTES = 2 * 1024
-"""Bytes of a row's inputs beyond which a row may have edges: in a shorter one they are too much of it."""
+EDGED_COLUMNS = 640
+"""Elements beyond which a row may have edges: in a shorter one they are too much of it."""
 
-BLOCK_THREADS = (128, 256, 512)
-"""Threads that may share what a block has of a row."""
+BLOCK_THREADS = (32, 64, 128, 256, 512)
+"""Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
 
 OTHER_REGISTERS = 32
 """What a thread takes beside what it keeps of its row, at least: else twice what a vector of each tensor takes."""
+
+CUT_REGISTERS = 4
+"""What it takes for each input that is cut out of two vectors."""
 
 LATER_REGISTERS = 8
 """What kernels take beside that from sm_100 on, as ptxas counts."""
@@ -62,11 +67,11 @@ MOST_REGISTERS = 128
 THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
 
-WALKING_CHUNKS = 4
-"""Vectors of a row that one of a block that walks rows on its own has, at most."""
-
 BYTES_IN_FLIGHT = 48 * 1024
 """Bytes of rows that a multiprocessor shall have at a time."""
+
+MOST_BLOCKS = 24
+"""Blocks on a multiprocessor beyond which more do not hide more waits, and some devices do not have them."""
 
 FEW_BLOCKS = 2
 """Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
@@ -84,8 +89,8 @@ class ResidentHeuristics:
     """A row is in the registers of a block of ``threads``, or of a ``cluster`` of several neighbouring ones: ``chunks``
     vectors of inputs ``cached`` to a thread and, where rows have edges, an element beside them. So many ``walkers``
     share the rows, or each row has blocks of its own where there are none. Inputs ``resident`` are the same for all
-    rows and stay in shared memory. A walker's next row is loaded ``ahead`` of the one at hand, or while that is
-    stored."""
+    rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
+    that is stored."""
 
     threads: RowThreads
     cluster: int
@@ -95,6 +100,11 @@ class ResidentHeuristics:
     resident: tuple[int, ...]
     ahead: bool
     has_edges: bool
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each row has a block of its own, which waits for no others."""
+        return not self.walkers and self.cluster == 1
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
@@ -162,14 +172,18 @@ class LongRows:
     tensor_bytes: int
     reductions: int
 
+    def stays(self, cluster: int) -> bool:
+        """Whether blocks walk rows, and what all rows share stays with them."""
+        return bool(self.resident) and (cluster > 1 or not self.has_edges)
+
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
-        vectors = self.size // self.vec if self.has_edges else -(-self.size // self.vec)
+        vectors = self.size // self.vec - 1 if self.has_edges else -(-self.size // self.vec)
         return max(1, -(-vectors // (cluster * per_row)))
 
     def held(self, per_row: int, cluster: int) -> int:
         """Elements of the longest row that all threads hold together."""
-        beside = self.vec - 1 if self.has_edges else 0
+        beside = 2 * self.vec - 1 if self.has_edges else 0
         return cluster * per_row * self.chunks(per_row, cluster) * self.vec + beside
 
     def shared_bytes(self, per_row: int, cluster: int) -> int:
@@ -185,17 +199,18 @@ class LongRows:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes // 4
         others = max(OTHER_REGISTERS, 2 * self.tensor_bytes // 4)
+        others += 0 if self.stays(cluster) else CUT_REGISTERS * len(self.resident)
         others += LATER_REGISTERS if self.target.compute_capability >= 100 else 0
         return others + (2 * words if ahead else words)
 
     def blocks(self, per_row: int, cluster: int) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        chunks, walks_alone = self.chunks(per_row, cluster), bool(self.resident) and cluster == 1
-        if chunks * self.vector_bytes > THREAD_BYTES or (walks_alone and chunks > WALKING_CHUNKS):
+        if self.chunks(per_row, cluster) * self.vector_bytes > THREAD_BYTES:
             return 0
         registers = -(-self.registers(per_row, cluster) // 8) * 8
-        shared = self.shared_bytes(per_row, cluster) + self.reserved_bytes(per_row, cluster)
-        by_threads = self.target.threads_per_multiprocessor // per_row
+        shared = self.reserved_bytes(per_row, cluster)
+        shared += self.shared_bytes(per_row, cluster) if self.stays(cluster) else 0
+        by_threads = min(MOST_BLOCKS, self.target.threads_per_multiprocessor // per_row)
         return min(self.target.registers // (registers * per_row), by_threads, self.target.shared_bytes // shared)
 
     def exchanges(self, per_row: int, cluster: int) -> bool:
@@ -246,7 +261,7 @@ def decide_rows(way: str, rows: LongRows, tuned: Tuned) -> tuple[ResidentHeurist
     proposal = EdgedChoice(
         threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
     )
-    if rows.resident:
+    if rows.stays(share.cluster):
         proposal = ResidentChoice(
             **proposal.knobs, walkers=rows.walkers(share), ahead=not rows.has_edges and share.blocks == 1
         )
@@ -257,7 +272,7 @@ def decide_rows(way: str, rows: LongRows, tuned: Tuned) -> tuple[ResidentHeurist
         chunks=rows.chunks(choice.threads_per_row, choice.cluster),
         walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
         cached=rows.cached,
-        resident=rows.resident,
+        resident=rows.resident if isinstance(choice, ResidentChoice) else (),
         ahead=isinstance(choice, ResidentChoice) and choice.ahead,
         has_edges=rows.has_edges,
     )
@@ -270,6 +285,9 @@ def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
     check_rows(choice, rows.target, most_rows=1)
     require_power_of_two(choice, "cluster", 1, rows.target.cluster)
     require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
+    walks = isinstance(choice, ResidentChoice)
+    message = f"it is {cluster}, but {'clusters' if walks else 'blocks on their own'} take these rows"
+    require(rows.stays(cluster) == walks, "cluster", message)
     ahead = isinstance(choice, ResidentChoice) and choice.ahead
     registers = rows.registers(per_row, cluster, ahead=ahead)
     message = f"a thread would keep {rows.chunks(per_row, cluster)} vectors of a row in {registers} registers"

@@ -9,6 +9,8 @@ out of the aligned words around it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.schedule.domain import AxisDomain
@@ -42,4 +44,9 @@ def has_odd_rows(task: Task, domain: AxisDomain, vec: int, extent: Formula) -> b
 
 def shifted_guards(task: Task, domain: AxisDomain, vec: int) -> tuple[Formula, ...]:
     """Flat tensors begin where a vector may; nothing else has to be aligned."""
-    return tuple(("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes)) for fid in flat_fids(domain))
+    return aligned_guards(task, flat_fids(domain), vec)
+
+
+def aligned_guards(task: Task, fids: Iterable[int], vec: int) -> tuple[Formula, ...]:
+    """Tensors ``fids`` begin where a vector may."""
+    return tuple(("aligned", fid, min(16, vec * task.fusion.value(fid).dtype.bytes)) for fid in fids)

@@ -16,6 +16,7 @@ from fusebuild.body import Body, Group
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.resident import ResidentHeuristics
 from fusebuild.schedule.rows import by_level
+from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.views.inner import (
     Rows,
@@ -125,6 +126,8 @@ class _Walk:
 
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
+        if self.heuristics.has_edges and fid not in flat_fids(self.rows.body.domain):
+            source = f"fb::load_cut<kVec>(r{fid} + {VECTOR}, edges.before)"
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.heuristics.resident:

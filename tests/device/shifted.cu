@@ -37,10 +37,10 @@ FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns
 // thread.
 template <int N, typename T>
 FUSEBUILD_DEVICE void copy_edges(const T* in, T* out, int64_t first, int64_t columns) {
-  const Edges<N> edges(first, columns);
+  const Edges<N, int64_t> edges(first, columns);
   const int64_t thread = block_x() * 32 + thread_x(), col = edges.before + thread * N;
-  if (col + N <= columns) store(out + first + col, load<N>(in + first + col));
-  if (thread >= edges.count()) return;
+  if (col < edges.end()) store(out + first + col, load<N>(in + first + col));
+  if (thread >= edges.count) return;
   const int64_t edge = edges.column(thread);
   out[first + edge] = in[first + edge];
 }

@@ -73,25 +73,27 @@ FUSEBUILD_DEVICE void store_up_to(T* address, const Vec<T, N>& values, Index wri
   store_inside(address, values, inside_of<N>(Index(0), writable));
 }
 
-// What a row has beside its whole aligned vectors of N elements: a few elements `before` the first one, and a
-// few `after` the last one. A row that reaches no vector has nothing but elements before it.
-template <int N>
+// What a row of so many `columns` has beside its aligned vectors of N elements: `count` elements in all, so
+// many `before` the first vector and the others after the last one. There are from N to 2N - 1 of them, or
+// the whole row: wherever the row begins, a vector that begins at its columns `before` + k * N leaves it
+// those from k * N to (k + 2) * N.
+template <int N, typename Index>
 struct Edges {
-  int before, after;
-  int64_t columns;
+  Index columns;
+  int count, before;
 
-  // Of the row of so many `columns` that begins at element `first` of a tensor.
-  FUSEBUILD_DEVICE Edges(int64_t first, int64_t columns) : columns(columns) {
-    const int misses = static_cast<int>(-first & (N - 1));
-    before = misses < columns ? misses : static_cast<int>(columns);
-    after = static_cast<int>((columns - before) & (N - 1));
-  }
+  // Of the row that begins at element `first` of a tensor.
+  FUSEBUILD_DEVICE Edges(int64_t first, Index columns)
+      : columns(columns),
+        count(static_cast<int>(columns < 2 * N ? columns : columns % N + N)),
+        before(static_cast<int>(-first & (N - 1))) {}
 
-  FUSEBUILD_DEVICE int count() const { return before + after; }
+  // The column after the last vector's.
+  FUSEBUILD_DEVICE Index end() const { return before + columns - count; }
 
-  // The column of edge element `number`, which is less than count().
-  FUSEBUILD_DEVICE int64_t column(int number) const {
-    return number < before ? number : columns - count() + number;
+  // The column of edge element `number`, which is less than `count`.
+  FUSEBUILD_DEVICE Index column(int number) const {
+    return number < before ? number : columns - count + number;
   }
 };
 
@@ -102,25 +104,23 @@ FUSEBUILD_DEVICE void move_down(uint32_t (&registers)[kCount], bool moves) {
   for (int r = 0; r < kCount - kStep; ++r) registers[r] = moves ? registers[r + kStep] : registers[r];
 }
 
-// Puts into `values` what the row `row` has from column `col` on, aligned or not: cut out of the aligned
-// words around it. False where those are not all of the row, and could lie outside of the tensor.
-template <int N, typename Index, typename T>
-FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec<T, N>& values) {
+// The N elements at `address`, which lies so many elements `beyond` an aligned word: cut out of the aligned
+// words around them, all of which the tensor has.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond) {
   using Word = typename Packed<T, N>::Word;
   constexpr int kWords = Packed<T, N>::kWords + 1;
-  constexpr int kPerWord = sizeof(Word) / sizeof(T);
   constexpr int kRegisters = kWords * sizeof(Word) / 4;
   static_assert(sizeof(Word) >= 4, "a vector fills registers");
-  const int before = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T) + col) % kPerWord);
-  if (col < before || columns - col < N + kPerWord - before) return false;
-  const Word* address = reinterpret_cast<const Word*>(row + (col - before));
+  beyond %= static_cast<int>(sizeof(Word) / sizeof(T));
+  const Word* words = reinterpret_cast<const Word*>(address - beyond);
   uint32_t registers[kRegisters];
   FUSEBUILD_UNROLL
   for (int w = 0; w < kWords; ++w) {
-    const Word word = load_word<Hint::kNone>(address + w);
+    const Word word = load_word<Hint::kNone>(words + w);
     memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
   }
-  const int bytes = before * static_cast<int>(sizeof(T));
+  const int bytes = beyond * static_cast<int>(sizeof(T));
   if constexpr (sizeof(Word) == 16) move_down<2>(registers, bytes & 8);
   if constexpr (sizeof(Word) >= 8) move_down<1>(registers, bytes & 4);
   if constexpr (sizeof(T) < 4) {
@@ -131,7 +131,17 @@ FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec
   }
   Packed<T, N> packed;
   memcpy(packed.words, registers, sizeof(packed.words));
-  values = unpack(packed);
+  return unpack(packed);
+}
+
+// Puts into `values` what the row `row` has from column `col` on, aligned or not: cut out of the aligned
+// words around it. False where those are not all of the row, and could lie outside of the tensor.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec<T, N>& values) {
+  constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
+  const int before = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T) + col) % kPerWord);
+  if (col < before || columns - col < N + kPerWord - before) return false;
+  values = load_cut<N>(row + col, before);
   return true;
 }
 

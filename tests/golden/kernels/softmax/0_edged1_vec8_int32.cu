@@ -11,7 +11,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 4)
-inner_resident_11cfd121256d815c(
+inner_resident_035d555b0a32a373(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -19,9 +19,9 @@ inner_resident_11cfd121256d815c(
   const Index columns = n1;
   const int thread = fb::thread_x();
   const int64_t row = fb::block_x();
-  const fb::Edges<kVec> edges(row * columns, columns);
+  const fb::Edges<kVec, Index> edges(row * columns, columns);
   const Index start = edges.before + thread * kVec;  // of the thread's first vector
-  const bool has_edge = thread < edges.count();  // an element beside the row's vectors is the thread's
+  const bool has_edge = thread < edges.count;  // an element beside the row's vectors is the thread's
   const Index edge = edges.column(thread);
   fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
   __nv_bfloat16 e0{};
@@ -31,7 +31,7 @@ inner_resident_11cfd121256d815c(
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
-    if (col + kVec > columns) break;
+    if (col >= edges.end()) break;
     c0[c] = fb::load_packed<kVec>(row0 + start + c * kStep);
   }
   if (has_edge) {
@@ -42,7 +42,7 @@ inner_resident_11cfd121256d815c(
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
-    if (col + kVec > columns) break;
+    if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -61,7 +61,7 @@ inner_resident_11cfd121256d815c(
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
-    if (col + kVec > columns) break;
+    if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -84,7 +84,7 @@ inner_resident_11cfd121256d815c(
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = start + c * kStep;
-    if (col + kVec > columns) break;
+    if (col >= edges.end()) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     fb::Vec<__nv_bfloat16, kVec> o9;
     FUSEBUILD_UNROLL
@@ -108,4 +108,4 @@ inner_resident_11cfd121256d815c(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_11cfd121256d815c)
+FUSEBUILD_ENTRY(inner_resident_035d555b0a32a373)
