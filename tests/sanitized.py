@@ -12,7 +12,7 @@ from pathlib import Path
 SANITIZED = [
     Path(__file__).resolve().parent / "fusions" / f"{name}.yaml"
     for name in ("batches_outer", "batches_persistent", "batches_split", "both_ways", "cluster_levels", "edged_rows",
-                 "index_edges", "indexing", "indexing_rows", "inner_outer_mixed", "inner_outer_shared",
+                 "edged_tiles", "index_edges", "indexing", "indexing_rows", "inner_outer_mixed", "inner_outer_shared",
                  "inner_outer_staged", "lambdas_inner", "layouts", "mixed_chain", "moments", "moments_split",
                  "ordered_ranks", "outer_normalization", "permutations", "persistent_flags", "persistent_strided",
                  "resident_rows", "rows_walked", "specialized", "specialized_rows")

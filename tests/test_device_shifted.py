@@ -53,3 +53,14 @@ def test_vectors_and_edges_are_a_whole_row_and_nothing_else(dtype: str, columns:
         library("shifted").run(f"copy_edges_{dtype}", (-(-columns // 32),), (32,), x, out, first, columns)
         assert torch.equal(out[first:], x[first:])
         assert not out[:first].any()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 300])
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_what_begins_aligned_is_cut_for_a_row_that_begins_anywhere(dtype: str, columns: int) -> None:
+    for first in range(2 * WIDTHS[dtype]):
+        row = sample(DTYPES[dtype], columns)
+        out = torch.zeros(first + columns, dtype=row.dtype)
+        library("shifted").run(f"cut_edges_{dtype}", (-(-columns // 32),), (32,), row, out, first, columns)
+        assert torch.equal(out[first:], row)
+        assert not out[:first].any()

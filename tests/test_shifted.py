@@ -48,7 +48,7 @@ def test_only_rows_that_may_be_odd_have_shifted_variants() -> None:
     assert "shifted_vec8_int32" in of("M, N", "N: {multiple_of: 4}")
     assert "shifted_vec8_int32" not in of("M, N", "N: {multiple_of: 16}")
     assert "shifted_vec8_int32" not in of("M, 1024")
-    assert of("M, 509") == ["tiled_vec8_int32", "reread_scalar_int64"]
+    assert of("M, 509") == ["edged_tiles_vec8_int32", "reread_scalar_int64"]
     assert of("M, 1009") == ["edged1_vec8_int32", "reread_scalar_int64"]
 
 

@@ -115,6 +115,7 @@ def test_names_say_the_kind() -> None:
     assert of("registers_vec8_int32") == of("N768_registers_vec4_int32") == "registers_vecN_int32"
     assert of("M3_N48_registers_vec1_int32") == "registers_vec1_int32"
     assert of("cluster4_vec8_int32") == of("N65536_cluster8_vec8_int32") == "clusterN_vecN_int32"
+    assert of("edged_tiles_vec8_int32") == of("N127_edged_tiles_vec4_int32") == "edged_tiles_vecN_int32"
     assert of("edged1_vec8_int32") == of("N5003_edged1_vec4_int32") == "edged1_vecN_int32"
     assert of("scalar_int64_split16") == "scalar_int64_splitN"
 
@@ -142,11 +143,11 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
     ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32",
             "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32",
             "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
-    tiled = "inner_tiled tiled_vecN_int32"
+    tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32")
     walked = ("residentN_vecN_int32", "edged1_vecN_int32", "edgedN_vecN_int32")
     assert rows == {
         "sized",
-        tiled,
+        *tiled,
         *(f"inner_persistent {way}" for way in ways),
         *(f"inner_resident {way}" for way in walked),
     }

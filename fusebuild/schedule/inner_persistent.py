@@ -8,8 +8,8 @@ persistent scheduler projects its buffers to inputs likewise); all but costly on
 softmax, which are kept where registers last.
 
 Rows of lengths that are no multiple of a vector have kernels of their own: short ones lie in tiles of many
-(:mod:`fusebuild.schedule.tiled`), longer ones have edges (:mod:`fusebuild.schedule.resident`, which is also for rows so
-long that blocks stay to keep what all rows share).
+(:mod:`fusebuild.schedule.tiled`, :mod:`fusebuild.schedule.edged_tiles` where the length is known), longer ones have
+edges (:mod:`fusebuild.schedule.resident`, which is also for rows so long that blocks stay to keep what all rows share).
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
 from fusebuild.ops import op_of
 from fusebuild.schedule.choice import NOT_TUNED, Tuned, decide, decision, require, require_power_of_two
 from fusebuild.schedule.domain import AxisDomain
+from fusebuild.schedule.edged_tiles import EdgedTilesPlanner
 from fusebuild.schedule.few_rows import FEW_ROWS_THREADS, FewRows, ways_of_few_rows
 from fusebuild.schedule.kernel import (
     KernelSpec,
@@ -70,6 +72,7 @@ from fusebuild.schedule.rows import (
 from fusebuild.schedule.shifted import aligned_guards, has_odd_rows, shifted_guards
 from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values
 from fusebuild.schedule.tiled import TiledPlanner
+from fusebuild.schedule.tiles import TilesPlanner
 from fusebuild.target import Target
 
 ONE_BLOCK = 65536
@@ -105,6 +108,8 @@ share a multiprocessor, and one row's reductions do not idle it."""
 
 CLUSTER_THREAD_BYTES = 128
 """Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
+
+Tiles = TypeVar("Tiles", bound=TilesPlanner)
 
 SHORT_ROW = 1024
 """Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
@@ -205,11 +210,7 @@ class InnerPersistentScheduler:
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
-            tiled, edged = planner.tiled(vec), planner.edged(vec, guard)
-            takes_all = tiled.takes_all or (bool(edged) and isinstance(columns, int))
-            variants += edged if edged and takes_all else [*edged, *tiled.variants()]
-            if not (edged or takes_all):
-                variants.append(planner.registers(vec, guard, name="shifted", shifted=True))
+            variants += planner.odd_rows(vec, guard)
         elif vec > 1:
             variants.append(planner.registers(1, (small,)))
         if vec > 1 and not cluster and not planner.fits_shared():
@@ -476,10 +477,27 @@ class _Planner:
         fits: Formula = ("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)
         return self._variant(way, way, (*guard, fits), vec, "int32_t", heuristics, choice, shared_bytes)
 
-    def tiled(self, vec: int) -> TiledPlanner:
+    def odd_rows(self, vec: int, guard: tuple[Formula, ...]) -> list[VariantSpec]:
+        """Rows of any length by aligned vectors, the fastest way first: longer ones as they lie, short ones in tiles.
+        Where the length is known it has one."""
+        edged, edged_tiles, tiled = (
+            self.edged(vec, guard),
+            self.tiles(EdgedTilesPlanner, vec),
+            self.tiles(TiledPlanner, vec),
+        )
+        if edged and isinstance(self.columns, int):
+            return [*edged]
+        if edged_tiles.takes_all:
+            return [*edged_tiles.variants()]
+        found = [*edged, *edged_tiles.variants(), *tiled.variants()]
+        if not (edged or tiled.takes_all):
+            found.append(self.registers(vec, guard, name="shifted", shifted=True))
+        return found
+
+    def tiles(self, planner: type[Tiles], vec: int) -> Tiles:
         """Several short rows in the shared memory of a block."""
-        return TiledPlanner(
-            task=self.task, target=self.target, domain=self.domain, columns=self.columns, vec=vec,
+        return planner(
+            task=self.task, target=self.target, domain=self.domain, columns=self.columns, sizes=self.sizes, vec=vec,
             cached=self.cached, kept=self.kept, tuned=self.tuned,
         )  # fmt: skip
 

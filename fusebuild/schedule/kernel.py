@@ -6,15 +6,15 @@ parameter list is made once, here, so that the rendered signature and the plan's
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fusebuild.errors import SourceLocation
-from fusebuild.formula import Formula, evaluate, magnitude, product, show
+from fusebuild.formula import Formula, evaluate, magnitude, product, show, symbols
 from fusebuild.ir import DType, Task
 from fusebuild.ops import Kind, op_of
-from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg
+from fusebuild.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
 from fusebuild.schedule.choice import NOT_TUNED, Decision, Tuned
 from fusebuild.schedule.domain import Access, AxisDomain, DomainError, domain_of, merge_axes
 from fusebuild.schedule.storage import StorageError, own_storages, sources
@@ -304,6 +304,18 @@ def kernel_parameters(
     return (*own, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
 
 
+def known_parameters(parameters: Iterable[Parameter], sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
+    """``parameters``, those with their value that follow from ``sizes``."""
+
+    def known(parameter: Parameter) -> Parameter:
+        formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
+        if formula is None or not {*symbols(formula)} <= {*sizes}:
+            return parameter
+        return replace(parameter, value=evaluate(formula, sizes))
+
+    return tuple(map(known, parameters))
+
+
 def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
     """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one begins:
     with ``__restrict__`` the compiler would take it for constant, and read it before the kernel waits."""
@@ -392,8 +404,6 @@ def _constant(formula: Formula) -> int | None:
 
 def hint(formula: Formula, sizes: Mapping[str, int]) -> int:
     """The size that heuristics assume for ``formula``, at least 1."""
-    from fusebuild.formula import symbols
-
     known = {symbol: sizes.get(symbol, DEFAULT_EXTENT) for symbol in symbols(formula)}
     return max(1, evaluate(formula, known))
 

@@ -46,7 +46,7 @@ from fusebuild.target import Target
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: shorter rows are faster without."""
 
-EDGED_COLUMNS = 640
+EDGED_COLUMNS = 512
 """Elements beyond which a row may have edges: in a shorter one they are too much of it."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)

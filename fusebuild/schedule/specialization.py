@@ -15,9 +15,8 @@ from typing import TypeAlias
 
 from fusebuild.formula import Formula, evaluate, symbols
 from fusebuild.ir import Fusion, Task, TensorType
-from fusebuild.plan import FormulaArg, as_formula
 from fusebuild.schedule.choice import Tuned
-from fusebuild.schedule.kernel import DEFAULT_EXTENT, KernelSpec, Parameter, Scheduler, VariantSpec
+from fusebuild.schedule.kernel import DEFAULT_EXTENT, KernelSpec, Scheduler, VariantSpec, known_parameters
 from fusebuild.target import Target
 
 Choices: TypeAlias = Callable[[Mapping[str, int]], Tuned]
@@ -44,14 +43,8 @@ def specialized_variants(
 def _knowing(variant: VariantSpec, sizes: Mapping[str, int]) -> VariantSpec:
     """``variant``, whose kernels know what follows from ``sizes`` where that helps."""
 
-    def known(parameter: Parameter) -> Parameter:
-        formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
-        if formula is None or not {*symbols(formula)} <= {*sizes}:
-            return parameter
-        return replace(parameter, value=evaluate(formula, sizes))
-
     def knowing(kernel: KernelSpec) -> KernelSpec:
-        return replace(kernel, parameters=tuple(map(known, kernel.parameters))) if kernel.sizes_help else kernel
+        return replace(kernel, parameters=known_parameters(kernel.parameters, sizes)) if kernel.sizes_help else kernel
 
     launches = tuple(replace(launch, kernel=knowing(launch.kernel)) for launch in variant.launches)
     return replace(variant, launches=launches)

@@ -13,15 +13,13 @@ changes along columns alone, such as a weight, is in shared memory from the bloc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusebuild.formula import Formula, evaluate, product, substitute, symbols, total
-from fusebuild.ir import DType, Task
+from fusebuild.ir import DType
 from fusebuild.plan import FormulaArg
 from fusebuild.schedule.choice import (
     Choice,
-    Tuned,
     decide,
     decision,
     require,
@@ -29,20 +27,17 @@ from fusebuild.schedule.choice import (
     require_blocks,
     require_power_of_two,
 )
-from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.kernel import (
     KernelSpec,
     LaunchSpec,
     Parameter,
     VariantSpec,
-    axis_product,
     fits_int32,
     kernel_parameters,
-    vector_fids,
 )
-from fusebuild.schedule.rows import MAX_THREADS, WARP, kept_axes, reduced_axes
+from fusebuild.schedule.rows import MAX_THREADS, WARP
 from fusebuild.schedule.shifted import flat_fids, shifted_guards
-from fusebuild.target import Target
+from fusebuild.schedule.tiles import BLOCKS_WANTED, TilesPlanner
 
 BLOCK = 128
 """Threads of a block."""
@@ -68,9 +63,6 @@ memory while others compute."""
 
 WIDEST_TILE_BYTES = 72 * 1024
 """Shared memory of the tile of the fewest rows: three blocks share a multiprocessor."""
-
-BLOCKS_WANTED = 1024
-"""Blocks that keep a device busy; tiles have fewer rows where there would be fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +98,8 @@ class TiledChoice(Choice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TiledPlanner:
-    """One task on one target. ``columns`` are the elements of a row, ``vec`` those of an access to global memory,
-    ``cached`` and ``kept`` what is worth registers."""
-
-    task: Task
-    target: Target
-    domain: AxisDomain
-    columns: Formula
-    vec: int
-    cached: tuple[int, ...]
-    kept: tuple[int, ...]
-    tuned: Tuned
+class TiledPlanner(TilesPlanner):
+    """Tiles whose elements threads take one by one."""
 
     @property
     def takes_all(self) -> bool:
@@ -215,40 +197,6 @@ class TiledPlanner:
         guard = (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec), *short)
         decided = decision(self._way, choice, self.tuned)
         return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
-
-    @property
-    def rows(self) -> Formula:
-        return axis_product(self.domain, kept_axes(self.domain))
-
-    @property
-    def flat_inputs(self) -> tuple[int, ...]:
-        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.task.outputs)
-
-    @property
-    def resident(self) -> tuple[int, ...]:
-        """Inputs that change along columns alone, side by side in memory."""
-        vectors, inner = vector_fids(self.domain, len(self.domain.axes) - 1), reduced_axes(self.domain)
-        inputs = [fid for fid in vectors if fid not in (*flat_fids(self.domain), *self.task.outputs)]
-        return tuple(fid for fid in inputs if self.domain.accesses[fid].axes == inner)
-
-    @property
-    def in_place(self) -> dict[int, int]:
-        """For outputs that lie where an input does that is as wide, that input; no two share one."""
-        places = dict[int, int]()
-        for fid in flat_fids(self.domain):
-            free = [each for each in self.flat_inputs if each not in places.values()]
-            same = [each for each in free if self._bytes([each]) == self._bytes([fid])]
-            if fid in self.task.outputs and same:
-                places[fid] = same[0]
-        return places
-
-    @property
-    def tiles(self) -> tuple[int, ...]:
-        """The tensors that have a tile of their own."""
-        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.in_place)
-
-    def _bytes(self, fids: Sequence[int]) -> int:
-        return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fusebuild.schedule.kernel import KernelSpec
+from fusebuild.views.edged_tiles import inner_edged_tiles
 from fusebuild.views.finish import reduction_finish
 from fusebuild.views.inner import inner_persistent, reduction_inner
 from fusebuild.views.inner_outer import inner_outer_persistent
@@ -27,6 +28,7 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "inner_persistent": inner_persistent,
     "inner_resident": inner_resident,
     "inner_tiled": inner_tiled,
+    "inner_edged_tiles": inner_edged_tiles,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,

@@ -54,6 +54,12 @@ def places_in_shared(arrays: Iterable[SharedArray], thread: str) -> Lines:
     return tuple(lines)
 
 
+def array_in_place(body: Body, fid: int, place: int, name: str) -> str:
+    """The declaration of the array of ``fid``, which lies where that of ``place`` does."""
+    c_type, array = body.c_type(fid), f"{name}{place}"
+    return f"{c_type}* {name}{fid} = {array if c_type == body.c_type(place) else cast_to(c_type, array)};"
+
+
 def cast_to(c_type: str, address: str) -> str:
     """``address`` as one of ``c_type``."""
     return f"reinterpret_cast<{c_type}*>({address})"

@@ -383,10 +383,12 @@ def reduction_in_cluster(arguments: str) -> str:
 
 
 class Kept:
-    """Values of the row that the first sweep to need them leaves for later ones, in registers."""
+    """Values of the row that the first sweep to need them leaves for later ones, in registers: the ``place`` of one and
+    an ``element`` of what loads fetch are formats of the fid."""
 
-    def __init__(self, body: Body, fids: Sequence[int]) -> None:
+    def __init__(self, body: Body, fids: Sequence[int], *, place: str = "k{}[c][k]", element: str = ELEMENT) -> None:
         self._body, self._fids = body, fids
+        self._place, self._element = place, element
         self._made: list[int] = []
 
     def arrays(self) -> Lines:
@@ -395,14 +397,15 @@ class Kept:
     def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
         """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
         body = self._body
-        sweep = row_sweep(rows, targets, [*known, *self._made], loads, ELEMENT)
+        sweep = row_sweep(rows, targets, [*known, *self._made], loads, self._element)
         exprs = body.closure(targets, [*known, *self._made])
         read = body.roots(exprs, targets)
         taken = [fid for fid in self._made if fid in read]
         new = [fid for fid in self._fids if fid not in self._made and any(fid in expr.outputs for expr in exprs)]
         self._made += new
-        before = Sweep(element=tuple(f"const {body.c_type(fid)} t{fid} = k{fid}[c][k];" for fid in taken))
-        return join(before, sweep, Sweep(element=tuple(f"k{fid}[c][k] = t{fid};" for fid in new)))
+        place = self._place.format
+        before = Sweep(element=tuple(f"const {body.c_type(fid)} t{fid} = {place(fid)};" for fid in taken))
+        return join(before, sweep, Sweep(element=tuple(f"{place(fid)} = t{fid};" for fid in new)))
 
 
 class _Loader:

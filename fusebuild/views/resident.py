@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fusebuild.body import Body, Group
+from fusebuild.body import Group
 from fusebuild.schedule.kernel import KernelSpec, reductions
 from fusebuild.schedule.resident import ResidentHeuristics
 from fusebuild.schedule.rows import by_level
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.views.dynamic_shared import arrays_of, places_in_shared
+from fusebuild.views.edges import Edge
 from fusebuild.views.inner import (
+    ELEMENT,
     Rows,
     reduction_in_cluster,
     row_element,
@@ -61,7 +63,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
         lifetimes=(walk.stays(),), next_rows=walk.next_row(),
         epilogue=Sweep(
             stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
-            arrays=walk.arrays("c", "e") if walk.heuristics.ahead else (),
+            arrays=walk.arrays("c", "e{}") if walk.heuristics.ahead else (),
         ),
         extents=rows.extents,
     )  # fmt: skip
@@ -70,18 +72,17 @@ def inner_resident(spec: KernelSpec) -> KernelView:
 def _walk(spec: KernelSpec) -> _Walk:
     assert isinstance(spec.heuristics, ResidentHeuristics)
     rows = rows_of(spec, folded(spec.task, reductions(spec.task)), spec.task.outputs)
-    edge = Group(name="edge", axes=rows.column.axes)
-    at_edge = replace(rows, body=Body(replace(spec, vec=1)), column=edge)
-    return _Walk(heuristics=spec.heuristics, rows=rows, edge=at_edge)
+    edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
+    return _Walk(heuristics=spec.heuristics, rows=rows, edge=edge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """One kernel's walk over ``rows``; ``edge`` are the same for one element of a row."""
+    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors."""
 
     heuristics: ResidentHeuristics
     rows: Rows
-    edge: Rows
+    edge: Edge
 
     @property
     def there(self) -> tuple[int, ...]:
@@ -96,16 +97,15 @@ class _Walk:
         call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
         if self.heuristics.cluster > 1:
             call = reduction_in_cluster(arguments)
-        sweep, edge = self._sweep(combined(body, indices))
-        sweep = join(sweep, replace(own, results=(*own.results, *results)), Sweep(reduce=call))
-        return sweep, (*edge, *own.accumulate)
+        operands = combined(body, indices)
+        sweep = join(self._sweep(operands), replace(own, results=(*own.results, *results)), Sweep(reduce=call))
+        return sweep, self.edge.reducing(indices, operands)
 
     def storing(self, outputs: Sequence[int]) -> tuple[Sweep, Lines]:
         """The sweep that stores ``outputs``, which change along the row."""
         body = self.rows.body
         vectors = [fid for fid in outputs if is_vector(body, fid)]
         value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
-        sweep, edge = self._sweep(outputs)
         stores = Sweep(
             vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in vectors),
             element=tuple(
@@ -114,15 +114,11 @@ class _Walk:
             ),
             stores=tuple(f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors),
         )
-        at_edge = tuple(f"{row_element(self.edge, fid)} = {value[fid]};" for fid in outputs)
-        return join(sweep, stores), (*edge, *at_edge)
+        return join(self._sweep(outputs), stores), self.edge.storing(outputs)
 
-    def _sweep(self, targets: Sequence[int]) -> tuple[Sweep, Lines]:
-        """One sweep over a thread's vectors that computes ``targets``, and the lines for its element beside them."""
-        known = self.rows.of_rows
-        sweep = row_sweep(self.rows, targets, known, self._vector, "v{0}[k]")
-        edge = row_sweep(self.edge, targets, known, self._element, "e{0}")
-        return sweep, (*edge.loads, *edge.vector, *edge.element)
+    def _sweep(self, targets: Sequence[int]) -> Sweep:
+        """One sweep over a thread's vectors that computes ``targets``."""
+        return row_sweep(self.rows, targets, self.rows.of_rows, self._vector, ELEMENT)
 
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
@@ -134,17 +130,12 @@ class _Walk:
             source = f"fb::unpack(h{fid}[{PLACE}])"
         return (self.rows.vector(fid, source),)
 
-    def _element(self, fid: int) -> Lines:
-        if fid in self.there:
-            return ()
-        return (f"const {self.edge.body.c_type(fid)} e{fid} = {row_element(self.edge, fid)};",)
-
     def stays(self) -> Lifetime:
         """What stays with a block as long as it lives."""
         fids = self.heuristics.resident
         load = "fb::pack(fb::load_elements<kVec>({}))" if self.heuristics.has_edges else "fb::load_packed<kVec>({})"
         return Lifetime(
-            arrays=(*self._places(fids), *(self._edges("e", fids) if self.heuristics.has_edges else ())),
+            arrays=(*self._places(fids), *(self.edge.declarations(fids) if self.heuristics.has_edges else ())),
             steady=Sweep(
                 loads=tuple(f"h{fid}[{PLACE}] = {load.format(f'T{fid} + {VECTOR}')};" for fid in fids),
                 element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
@@ -159,11 +150,7 @@ class _Walk:
         """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""
         body, cached = self.rows.body, self.heuristics.cached
         declared = tuple(f"fb::Packed<{body.c_type(fid)}, kVec> {vectors}{fid}[kChunks];" for fid in cached)
-        return (*declared, *(self._edges(elements, cached) if self.heuristics.has_edges else ()))
-
-    def _edges(self, name: str, fids: Sequence[int]) -> Lines:
-        body = self.rows.body
-        return tuple(f"{body.c_type(fid)} {name}{fid}{{}};" for fid in fids)
+        return (*declared, *(self.edge.declarations(cached, elements) if self.heuristics.has_edges else ()))
 
     def next_row(self) -> Sweep:
         """What loads the next row, or the only one, and makes it the row at hand where it was loaded ahead of that."""
@@ -173,7 +160,7 @@ class _Walk:
         row = Group(name=name, axes=self.rows.row.axes, index="int64_t")
         bases = [(fid, body.base(fid, [row], self.rows.column.axes)) for fid in fids]
         return Sweep(
-            arrays=self.arrays(vectors, elements),
+            arrays=self.arrays(vectors, f"{elements}{{}}"),
             row=(
                 *body.coordinates(row, body.needs_coordinates(fids, row)),
                 *(f"const {body.c_type(fid)}* {name}{fid} = T{fid} + {base};" for fid, base in bases),

@@ -16,7 +16,7 @@ from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
 from fusebuild.schedule.rows import WARP
 from fusebuild.schedule.shifted import flat_fids
 from fusebuild.schedule.tiled import TiledHeuristics
-from fusebuild.views.dynamic_shared import SharedArray, arrays_in_shared, arrays_of, cast_to, widest_first
+from fusebuild.views.dynamic_shared import SharedArray, array_in_place, arrays_in_shared, arrays_of, widest_first
 from fusebuild.views.inner import (
     Kept,
     Rows,
@@ -123,12 +123,7 @@ class _Tiles:
             for fid in self._resident
         ]
         own = arrays_in_shared((*arrays_of(self._body, tiles, "tile", "places"), *widest_first(columns)))
-        return (*own, *(self._in_place(fid, place) for fid, place in self._place.items()))
-
-    def _in_place(self, fid: int, place: int) -> str:
-        """The declaration of the tile of output ``fid``, which lies where that of input ``place`` does."""
-        c_type, tile = self._body.c_type(fid), f"tile{place}"
-        return f"{c_type}* tile{fid} = {tile if c_type == self._body.c_type(place) else cast_to(c_type, tile)};"
+        return (*own, *(array_in_place(self._body, fid, place, "tile") for fid, place in self._place.items()))
 
     def copies(self) -> Lines:
         """Calls that bring in what the block reads."""

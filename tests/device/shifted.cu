@@ -37,12 +37,21 @@ FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns
 // thread.
 template <int N, typename T>
 FUSEBUILD_DEVICE void copy_edges(const T* in, T* out, int64_t first, int64_t columns) {
-  const Edges<N, int64_t> edges(first, columns);
+  const Edges<N> edges(first, columns);
   const int64_t thread = block_x() * 32 + thread_x(), col = edges.before + thread * N;
-  if (col < edges.end()) store(out + first + col, load<N>(in + first + col));
-  if (thread >= edges.count) return;
+  if (col + N <= columns) store(out + first + col, load<N>(in + first + col));
+  if (thread >= edges.count()) return;
   const int64_t edge = edges.column(thread);
   out[first + edge] = in[first + edge];
+}
+
+// The same with vectors that are cut out of the row at `row`, which begins aligned.
+template <int N, typename T>
+FUSEBUILD_DEVICE void cut_edges(const T* row, T* out, int64_t first, int64_t columns) {
+  const RoomyEdges<N, int64_t> edges(first, columns);
+  const int64_t thread = block_x() * 32 + thread_x(), col = edges.before + thread * N;
+  if (col < edges.end()) store(out + first + col, load_cut<N>(row + col, edges.before));
+  if (thread < edges.count) out[first + edges.column(thread)] = row[edges.column(thread)];
 }
 
 #define KERNELS(name, T, N)                                                                              \
@@ -63,7 +72,12 @@ FUSEBUILD_DEVICE void copy_edges(const T* in, T* out, int64_t first, int64_t col
   copy_edges_##name(const T* __restrict__ in, T* __restrict__ out, int64_t first, int64_t n) {           \
     copy_edges<N>(in, out, first, n);                                                                    \
   }                                                                                                      \
-  FUSEBUILD_ENTRY(copy_edges_##name)
+  FUSEBUILD_ENTRY(copy_edges_##name)                                                                     \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  cut_edges_##name(const T* __restrict__ row, T* __restrict__ out, int64_t first, int64_t n) {           \
+    cut_edges<N>(row, out, first, n);                                                                    \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(cut_edges_##name)
 
 KERNELS(bool, bool, 8)
 KERNELS(half, __half, 8)

@@ -266,6 +266,13 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   }
 }
 
+// From here on the compiler knows nothing of where `word` comes from.
+FUSEBUILD_DEVICE void forget_origin(unsigned int& word) { asm volatile("" : "+r"(word)); }
+FUSEBUILD_DEVICE void forget_origin(uint2& word) { asm volatile("" : "+r"(word.x), "+r"(word.y)); }
+FUSEBUILD_DEVICE void forget_origin(uint4& word) {
+  asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
+}
+
 // 2^x, to 2 units in the last place; 0 where it is subnormal.
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   float result;

@@ -73,17 +73,37 @@ FUSEBUILD_DEVICE void store_up_to(T* address, const Vec<T, N>& values, Index wri
   store_inside(address, values, inside_of<N>(Index(0), writable));
 }
 
-// What a row of so many `columns` has beside its aligned vectors of N elements: `count` elements in all, so
-// many `before` the first vector and the others after the last one. There are from N to 2N - 1 of them, or
-// the whole row: wherever the row begins, a vector that begins at its columns `before` + k * N leaves it
-// those from k * N to (k + 2) * N.
-template <int N, typename Index>
+// What a row has beside its whole aligned vectors of N elements: a few elements `before` the first one, and a
+// few `after` the last one. A row that reaches no vector has nothing but elements before it.
+template <int N>
 struct Edges {
+  int before, after;
+  int64_t columns;
+
+  // Of the row of so many `columns` that begins at element `first` of a tensor.
+  FUSEBUILD_DEVICE Edges(int64_t first, int64_t columns) : columns(columns) {
+    const int misses = static_cast<int>(-first & (N - 1));
+    before = misses < columns ? misses : static_cast<int>(columns);
+    after = static_cast<int>((columns - before) & (N - 1));
+  }
+
+  FUSEBUILD_DEVICE int count() const { return before + after; }
+
+  // The column of edge element `number`, which is less than count().
+  FUSEBUILD_DEVICE int64_t column(int number) const {
+    return number < before ? number : columns - count() + number;
+  }
+};
+
+// The same where one vector less is taken, if need be, so that the row has room after its last one: wherever
+// it begins, a vector at its columns `before` + k * N leaves it those from k * N to (k + 2) * N. A row of 2N
+// or more has `count` edge elements, from N to 2N - 1; a shorter one has nothing else.
+template <int N, typename Index>
+struct RoomyEdges {
   Index columns;
   int count, before;
 
-  // Of the row that begins at element `first` of a tensor.
-  FUSEBUILD_DEVICE Edges(int64_t first, Index columns)
+  FUSEBUILD_DEVICE RoomyEdges(int64_t first, Index columns)
       : columns(columns),
         count(static_cast<int>(columns < 2 * N ? columns : columns % N + N)),
         before(static_cast<int>(-first & (N - 1))) {}
@@ -104,22 +124,10 @@ FUSEBUILD_DEVICE void move_down(uint32_t (&registers)[kCount], bool moves) {
   for (int r = 0; r < kCount - kStep; ++r) registers[r] = moves ? registers[r + kStep] : registers[r];
 }
 
-// The N elements at `address`, which lies so many elements `beyond` an aligned word: cut out of the aligned
-// words around them, all of which the tensor has.
-template <int N, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond) {
+// The N elements that begin so many elements `beyond` the first of the words in `registers`.
+template <int N, typename T, int kRegisters>
+FUSEBUILD_DEVICE Vec<T, N> cut_out(uint32_t (&registers)[kRegisters], int beyond) {
   using Word = typename Packed<T, N>::Word;
-  constexpr int kWords = Packed<T, N>::kWords + 1;
-  constexpr int kRegisters = kWords * sizeof(Word) / 4;
-  static_assert(sizeof(Word) >= 4, "a vector fills registers");
-  beyond %= static_cast<int>(sizeof(Word) / sizeof(T));
-  const Word* words = reinterpret_cast<const Word*>(address - beyond);
-  uint32_t registers[kRegisters];
-  FUSEBUILD_UNROLL
-  for (int w = 0; w < kWords; ++w) {
-    const Word word = load_word<Hint::kNone>(words + w);
-    memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
-  }
   const int bytes = beyond * static_cast<int>(sizeof(T));
   if constexpr (sizeof(Word) == 16) move_down<2>(registers, bytes & 8);
   if constexpr (sizeof(Word) >= 8) move_down<1>(registers, bytes & 4);
@@ -132,6 +140,40 @@ FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond) {
   Packed<T, N> packed;
   memcpy(packed.words, registers, sizeof(packed.words));
   return unpack(packed);
+}
+
+// The N elements at `address`, which lies so many elements `beyond` an aligned word: cut out of the aligned
+// words around them, all of which the tensor has up to `last`, the one that is read in place of those after
+// it.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond,
+                                    int last = std::numeric_limits<int>::max()) {
+  using Word = typename Packed<T, N>::Word;
+  constexpr int kWords = Packed<T, N>::kWords + 1;
+  static_assert(sizeof(Word) >= 4, "a vector fills registers");
+  beyond %= static_cast<int>(sizeof(Word) / sizeof(T));
+  const Word* words = reinterpret_cast<const Word*>(address - beyond);
+  uint32_t registers[kWords * sizeof(Word) / 4];
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) {
+    const Word word = load_word<Hint::kNone>(words + (w < last ? w : last));
+    memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
+  }
+  return cut_out<N, T>(registers, beyond);
+}
+
+// What the row `row`, which begins aligned, has at columns `col` + k, where is_within() says that it has all
+// of the words around them; else anything. What is loaded so takes no branch.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_cut_within(const T* row, Index col, Index columns) {
+  constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
+  return load_cut<N>(row + col, static_cast<int>(col % kPerWord),
+                     static_cast<int>(columns / kPerWord - 1 - col / kPerWord));
+}
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE bool is_within(const T*, Index col, Index columns) {
+  constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
+  return col % kPerWord == 0 || col / kPerWord + Packed<T, N>::kWords < columns / kPerWord;
 }
 
 // Puts into `values` what the row `row` has from column `col` on, aligned or not: cut out of the aligned

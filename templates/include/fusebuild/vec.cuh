@@ -71,6 +71,17 @@ FUSEBUILD_DEVICE Packed<T, N> pack(const Vec<T, N>& values) {
   return result;
 }
 
+// Compilers take what is used again and again apart once, and what they have then fills twice the registers.
+// Here they forget what the words are made of, and take them apart anew.
+template <typename T, int N, int kCount>
+FUSEBUILD_DEVICE void stay_packed(Packed<T, N> (&values)[kCount]) {
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kCount; ++c) {
+    FUSEBUILD_UNROLL
+    for (int w = 0; w < Packed<T, N>::kWords; ++w) forget_origin(values[c].words[w]);
+  }
+}
+
 template <Hint kHint, int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_with_hint(const T* address) {
   return unpack(load_packed_with_hint<kHint, N>(address));
@@ -133,6 +144,10 @@ FUSEBUILD_DEVICE void store_streaming(T* address, const Vec<T, N>& values) {
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_shared(const T* address) {
   return *reinterpret_cast<const Vec<T, N>*>(address);
+}
+template <int N, typename T>
+FUSEBUILD_DEVICE Packed<T, N> load_shared_packed(const T* address) {
+  return *reinterpret_cast<const Packed<T, N>*>(address);
 }
 template <typename T, int N>
 FUSEBUILD_DEVICE void store_shared(T* address, const Vec<T, N>& values) {

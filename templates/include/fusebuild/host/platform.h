@@ -144,6 +144,10 @@ FUSEBUILD_DEVICE void wait_copies() {
   host::current_block->copies().finish(kLater);
 }
 
+// Only registers of a GPU are few.
+template <typename Word>
+FUSEBUILD_DEVICE void forget_origin(Word&) {}
+
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   const float result = std::exp2(x);
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
