@@ -209,6 +209,9 @@ class Body(Statements):
             return self.bounded(fid, coordinate, f"*({self.elsewhere(fid, coordinate)})", self.fill(fid))
         if expr.op == "linear_index":
             return self._linear_index(expr, coordinate)
+        if expr.op in ("div", "truediv") and self._is_by_known_size(expr):
+            dividend, divisor = (self.operand(fid, dtype) for fid, dtype in self.taken(expr))
+            return f"fb::divide_by_known({dividend}, {divisor})"
         if expr.op != "iota":
             return super()._expression(expr, coordinate)
         result = self.value(expr.outputs[0])
@@ -218,6 +221,14 @@ class Body(Statements):
         zero, one = (literal_text(number, result.dtype) for number in (0, 1))
         scaled = position if step == one else f"{step} * {position}"
         return scaled if start == zero else f"{start} + {scaled}"
+
+    def _is_by_known_size(self, expr: Expr) -> bool:
+        """Whether ``expr`` divides floats by a size that a branchless kernel knows, as a mean does."""
+        divisor = expr.inputs[1]
+        cast = self._definition(divisor)
+        name = f"s{self.root(cast.inputs[0] if cast is not None and cast.op == 'cast' else divisor)}"
+        is_known = any(parameter.name == name and parameter.value for parameter in self.spec.parameters)
+        return self.spec.branchless and is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
 
     def _linear_index(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's

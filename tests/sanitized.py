@@ -15,5 +15,6 @@ SANITIZED = [
                  "edged_tiles", "index_edges", "indexing", "indexing_rows", "inner_outer_mixed", "inner_outer_shared",
                  "inner_outer_staged", "lambdas_inner", "layouts", "mixed_chain", "moments", "moments_split",
                  "ordered_ranks", "outer_normalization", "permutations", "persistent_flags", "persistent_strided",
-                 "resident_rows", "rows_walked", "specialized", "specialized_rows")
+                 "resident_rows", "rows_walked", "specialized", "specialized_rows",
+                 "threaded_rows")
 ]  # fmt: skip

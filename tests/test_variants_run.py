@@ -25,7 +25,7 @@ FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
 SIZED = re.compile(
     r"^(?:(?!(?:cluster|resident|edged)\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
-    r"(?=registers|staged|cluster|resident|edged|shared|tiled|shifted|reread|rows|scratch|vec|scalar)"
+    r"(?=registers|staged|cluster|resident|edged|shared|tiled|threaded|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
 ACCESS = re.compile(r"fb::((?:load|store|copy|wait|reduce|scan|states|meet|partition|inside|view)\w*)")
@@ -143,7 +143,8 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
     ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32",
             "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32",
             "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
-    tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32")
+    tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
+             "inner_threaded threaded_vecN_int32")  # fmt: skip
     walked = ("residentN_vecN_int32", "edged1_vecN_int32", "edgedN_vecN_int32")
     assert rows == {
         "sized",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.formula import Formula, evaluate, product, substitute, symbols
+from fusebuild.formula import Formula, product, substitute
 from fusebuild.plan import FormulaArg
 from fusebuild.schedule.choice import decide, decision, fewer_blocks, require
 from fusebuild.schedule.kernel import (
@@ -109,19 +109,6 @@ class EdgedTilesPlanner(TilesPlanner):
     """Tiles that threads read by aligned vectors, of rows of a ``size`` that is known."""
 
     @property
-    def size(self) -> int | None:
-        """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
-        known = self._known
-        return evaluate(self.columns, known) if {*symbols(self.columns)} <= {*known} else None
-
-    @property
-    def _known(self) -> dict[str, int]:
-        """The symbols of a row's length whose size at hand the recipe names."""
-        named = {fact.symbol: fact.values for fact in self.task.fusion.facts}
-        sizes = {symbol: self.sizes.get(symbol) for symbol in symbols(self.columns)}
-        return {symbol: size for symbol, size in sizes.items() if size is not None and size in named.get(symbol, ())}
-
-    @property
     def takes_all(self) -> bool:
         """Whether all rows are as these tiles want them."""
         return isinstance(self.columns, int) and bool(self.variants())
@@ -129,7 +116,7 @@ class EdgedTilesPlanner(TilesPlanner):
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of the size that is known, or none where threads do not take such rows well. Raises
         :class:`KnobError` for a choice that no kernel can be made with."""
-        size = self.size
+        size = self.known_columns
         if size is None or size % self.vec == 0 or size < FEWEST_VECTORS * self.vec:
             return ()
         proposal = self._propose(size)
@@ -190,7 +177,7 @@ class EdgedTilesPlanner(TilesPlanner):
     def _row_bytes(self, size: int) -> int:
         """Shared memory that a row takes, with what has one element for it."""
         narrow = [fid for fid in self.task.outputs if fid not in (*self.tiles, *self.in_place)]
-        return size * self._bytes(self.tiles) + self._bytes(narrow)
+        return size * self.bytes_of(self.tiles) + self.bytes_of(narrow)
 
     def _registers(self, chunks: int, held: Sequence[int]) -> int:
         """What a thread takes that holds so many vectors of a row, and of inputs ``held``."""
@@ -198,8 +185,8 @@ class EdgedTilesPlanner(TilesPlanner):
         at_hand = vector_fids(self.domain, len(self.domain.axes) - 1)
         beside = [fid for fid in at_hand if fid not in (*flat_fids(self.domain), *self.task.outputs, *held)]
         lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
-        others = max(OTHER_REGISTERS, AT_HAND + self.vec * self._bytes(at_hand) // 4)
-        others += sum(self.vec * self._bytes([fid]) // 4 + BESIDE_REGISTERS for fid in beside)
+        others = max(OTHER_REGISTERS, AT_HAND + self.vec * self.bytes_of(at_hand) // 4)
+        others += sum(self.vec * self.bytes_of([fid]) // 4 + BESIDE_REGISTERS for fid in beside)
         others += LAMBDA_REGISTERS * lambdas + (0 if self.target.compute_capability == 90 else ELSEWHERE_REGISTERS)
         return others + self._words(chunks, (*cached, *held)) + self._words(chunks, kept)
 
@@ -213,7 +200,7 @@ class EdgedTilesPlanner(TilesPlanner):
 
     def _words(self, chunks: int, fids: Sequence[int]) -> int:
         """Registers that ``chunks`` vectors of each of ``fids`` take, and an element beside them."""
-        return sum(max(1, chunks * self.vec * self._bytes([fid]) // 4) + 1 for fid in fids)
+        return sum(max(1, chunks * self.vec * self.bytes_of([fid]) // 4) + 1 for fid in fids)
 
     def _check(self, choice: EdgedTilesChoice, *, size: int) -> None:
         check_rows(choice, self.target)
@@ -258,7 +245,7 @@ class EdgedTilesPlanner(TilesPlanner):
             template="inner_edged_tiles",
             task=self.task,
             domain=self.domain,
-            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self._known),
+            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named),
             index="int32_t",
             vec=self.vec,
             heuristics=heuristics,

@@ -8,7 +8,8 @@ persistent scheduler projects its buffers to inputs likewise); all but costly on
 softmax, which are kept where registers last.
 
 Rows of lengths that are no multiple of a vector have kernels of their own: short ones lie in tiles of many
-(:mod:`fusebuild.schedule.tiled`, :mod:`fusebuild.schedule.edged_tiles` where the length is known), longer ones have
+(:mod:`fusebuild.schedule.tiled`, :mod:`fusebuild.schedule.edged_tiles` where the length is known and
+:mod:`fusebuild.schedule.threaded` for those of a few elements), longer ones have
 edges (:mod:`fusebuild.schedule.resident`, which is also for rows so long that blocks stay to keep what all rows share).
 """
 
@@ -71,6 +72,7 @@ from fusebuild.schedule.rows import (
 )
 from fusebuild.schedule.shifted import aligned_guards, has_odd_rows, shifted_guards
 from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values
+from fusebuild.schedule.threaded import ThreadedPlanner
 from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.schedule.tiles import TilesPlanner
 from fusebuild.target import Target
@@ -480,16 +482,17 @@ class _Planner:
     def odd_rows(self, vec: int, guard: tuple[Formula, ...]) -> list[VariantSpec]:
         """Rows of any length by aligned vectors, the fastest way first: longer ones as they lie, short ones in tiles.
         Where the length is known it has one."""
-        edged, edged_tiles, tiled = (
-            self.edged(vec, guard),
+        edged, tiled = self.edged(vec, guard), self.tiles(TiledPlanner, vec)
+        known: list[ThreadedPlanner | EdgedTilesPlanner] = [
+            self.tiles(ThreadedPlanner, vec),
             self.tiles(EdgedTilesPlanner, vec),
-            self.tiles(TiledPlanner, vec),
-        )
+        ]
         if edged and isinstance(self.columns, int):
             return [*edged]
-        if edged_tiles.takes_all:
-            return [*edged_tiles.variants()]
-        found = [*edged, *edged_tiles.variants(), *tiled.variants()]
+        for planner in known:
+            if planner.takes_all:
+                return [*planner.variants()]
+        found = [*edged, *(variant for planner in known for variant in planner.variants()), *tiled.variants()]
         if not (edged or tiled.takes_all):
             found.append(self.registers(vec, guard, name="shifted", shifted=True))
         return found

@@ -69,7 +69,8 @@ class KernelSpec:
     multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
     has what else the last one has. One that ``waits`` does so for the kernel before it, and ``starts_next_early`` says
     that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`).
-    ``sizes_help`` says whether it gains from sizes that it knows (:mod:`fusebuild.schedule.specialization`)."""
+    ``sizes_help`` says whether it gains from sizes that it knows (:mod:`fusebuild.schedule.specialization`);
+    ``branchless`` that its threads divide by them so often that the branch which a division has would cost."""
 
     template: str
     task: Task
@@ -85,6 +86,7 @@ class KernelSpec:
     waits: bool = False
     starts_next_early: bool = False
     sizes_help: bool = True
+    branchless: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

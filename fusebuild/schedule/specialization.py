@@ -36,7 +36,8 @@ def specialized_variants(
         if own.launches and own.launches != taken_variant(general, fusion, sizes).launches:
             prefix = "_".join(f"{symbol}{size}" for symbol, size in sizes.items())
             equal: tuple[Formula, ...] = tuple(("eq", symbol, size) for symbol, size in sizes.items())
-            found.append(replace(own, name=f"{prefix}_{own.name}", guard=(*equal, *own.guard)))
+            guard = tuple(dict.fromkeys((*equal, *own.guard)))
+            found.append(replace(own, name=f"{prefix}_{own.name}", guard=guard))
     return tuple(found)
 
 

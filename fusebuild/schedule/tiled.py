@@ -7,8 +7,7 @@ from sweep to sweep; runs are of an odd length, and so what the threads of a war
 of shared memory. How many threads share a row, up to a warp, follows from its length at run time: one kernel serves
 rows of one element and rows of a thousand.
 
-Results of the whole domain leave by shared memory, too, in the place of an input where there is one as wide. What
-changes along columns alone, such as a weight, is in shared memory from the block's start.
+What changes along columns alone, such as a weight, is in shared memory from the block's start.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class TiledPlanner(TilesPlanner):
     @property
     def _per_word(self) -> int:
         """The elements of the narrowest tensor that share a word of shared memory; two of those of a byte, too."""
-        return 2 if min(self._bytes([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
+        return 2 if min(self.bytes_of([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
 
     def _most(self, held: int) -> int:
         """The elements that a thread has where ``held`` would do: a word's times an odd number."""
@@ -150,7 +149,7 @@ class TiledPlanner(TilesPlanner):
         ]
 
     def _tile_bytes(self, rows: int, columns: int) -> int:
-        return rows * columns * self._bytes(self.tiles)
+        return rows * columns * self.bytes_of(self.tiles)
 
     def _row_shift(self, choice: TiledChoice) -> Formula:
         steps = self._steps(choice)
@@ -211,7 +210,7 @@ class TiledPlanner(TilesPlanner):
         return tuple(cached), kept
 
     def _words(self, fid: int) -> int:
-        return max(1, self._bytes([fid]) // 4)
+        return max(1, self.bytes_of([fid]) // 4)
 
     def _propose(self) -> TiledChoice:
         held = HELD
@@ -238,7 +237,7 @@ class TiledPlanner(TilesPlanner):
         require_block("threads", choice.threads)
         require_blocks(choice, "min_blocks", choice.threads, self.target.threads_per_multiprocessor)
         most = max(choice.tile_bytes, self._least_tile(choice.threads, choice.held))
-        most += 2 * self.vec * self._bytes(self.tiles) + self._longest(choice) * self._resident_bytes()
+        most += 2 * self.vec * self.bytes_of(self.tiles) + self._longest(choice) * self._resident_bytes()
         message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
         require(most <= self.target.shared_bytes, "tile_bytes", message)
 
@@ -246,19 +245,19 @@ class TiledPlanner(TilesPlanner):
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
         steps = self._steps(choice)
         least = total([product([rows, ("lt", beyond, self.columns)]) for beyond, _, rows in steps])
-        element_bytes = self._bytes(self.tiles)
+        element_bytes = self.bytes_of(self.tiles)
         fit: Formula = ("floor_div", choice.tile_bytes // element_bytes, product([least, self.columns]))
         spread: Formula = ("floor_div", self.rows, product([BLOCKS_WANTED, least]))
         return _folded(product([least, ("max", 1, ("min", fit, spread))]))
 
     def _shared_bytes(self, tile_rows: Formula) -> Formula:
         places = product([self.vec, total([2, ("floor_div", product([tile_rows, self.columns]), self.vec)])])
-        tiles = product([self._bytes(self.tiles), places])
+        tiles = product([self.bytes_of(self.tiles), places])
         return _folded(total([tiles, product([self._resident_bytes(), total([self.columns, WARP])])]))
 
     def _resident_bytes(self) -> int:
         """What one column takes of all resident inputs, which may be floats for threads."""
-        return sum(max(DType.FLOAT.bytes, self._bytes([fid])) for fid in self.resident)
+        return sum(max(DType.FLOAT.bytes, self.bytes_of([fid])) for fid in self.resident)
 
 
 def _folded(formula: Formula) -> Formula:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusebuild.formula import Formula
+from fusebuild.formula import Formula, evaluate, symbols
 from fusebuild.ir import Task
 from fusebuild.schedule.choice import Tuned
 from fusebuild.schedule.domain import AxisDomain
@@ -58,7 +58,7 @@ class TilesPlanner:
         places = dict[int, int]()
         for fid in flat_fids(self.domain):
             free = [each for each in self.flat_inputs if each not in places.values()]
-            same = [each for each in free if self._bytes([each]) == self._bytes([fid])]
+            same = [each for each in free if self.bytes_of([each]) == self.bytes_of([fid])]
             if fid in self.task.outputs and same:
                 places[fid] = same[0]
         return places
@@ -68,5 +68,18 @@ class TilesPlanner:
         """The tensors that have a tile of their own."""
         return tuple(fid for fid in flat_fids(self.domain) if fid not in self.in_place)
 
-    def _bytes(self, fids: Sequence[int]) -> int:
+    @property
+    def named(self) -> Mapping[str, int]:
+        """The sizes at hand of the symbols in a row's length, those that the recipe names."""
+        values = {fact.symbol: fact.values for fact in self.task.fusion.facts}
+        own = {*symbols(self.columns)}
+        return {symbol: size for symbol, size in self.sizes.items() if symbol in own and size in values.get(symbol, ())}
+
+    @property
+    def known_columns(self) -> int | None:
+        """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
+        return evaluate(self.columns, self.named) if {*symbols(self.columns)} <= {*self.named} else None
+
+    def bytes_of(self, fids: Sequence[int]) -> int:
+        """The bytes of one element of each of ``fids``."""
         return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)

@@ -18,6 +18,7 @@ from fusebuild.views.pointwise import pointwise
 from fusebuild.views.pointwise_rows import pointwise_rows
 from fusebuild.views.resident import inner_resident
 from fusebuild.views.scan import scan, scan_outer
+from fusebuild.views.threaded import inner_threaded
 from fusebuild.views.tiled import inner_tiled
 from fusebuild.views.transpose import transpose
 
@@ -29,6 +30,7 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "inner_resident": inner_resident,
     "inner_tiled": inner_tiled,
     "inner_edged_tiles": inner_edged_tiles,
+    "inner_threaded": inner_threaded,
     "inner_outer_persistent": inner_outer_persistent,
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,

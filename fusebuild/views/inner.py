@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
@@ -92,17 +93,20 @@ def rows_of(spec: KernelSpec, targets: Sequence[int], outputs: Sequence[int]) ->
     )
 
 
-def row_setup(rows: Rows, outputs: Sequence[int], fetched: Container[int] = ()) -> tuple[Lines, Lines]:
+def row_setup(
+    rows: Rows, outputs: Sequence[int], fetched: Container[int] = (), of_rows: Mapping[int, str] = MappingProxyType({})
+) -> tuple[Lines, Lines]:
     """``(coordinates and statistics of the row, base addresses and where vectors begin)`` before the first sweep; the
-    ``fetched`` inputs have no base."""
+    ``fetched`` inputs have no base, and the row's element of those ``of_rows`` is not in global memory but there."""
     body, level = rows.body, levels(rows.body.task)
     touched = [*rows.reads, *outputs]
+    place = {**{fid: f"T{fid}[{body.offset(fid, [rows.row])}]" for fid in rows.reads}, **of_rows}
     needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
     loads = [fid for fid in rows.reads if not rows.has_columns(fid)]
     still, _ = body.split(rows.exprs, rows.column.axes)
     lines = (
         *body.coordinates(rows.row, needed),
-        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [rows.row])}]") for fid in loads),
+        *(scalar_load(body, fid, place[fid]) for fid in loads),
         *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
@@ -190,10 +194,16 @@ def row_batches(
 
 def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], reader: str) -> Sweep:
     """Sums of which one element alone differs from zero: it is fetched before the row is walked and added after that,
-    by the thread for which ``reader`` is true, where the row has the position."""
+    by the thread for which ``reader`` is true, or any, where the row has the position."""
     parts = (_only_element(rows, folding, *gathered.only[folding.index], known, reader)
              for folding in foldings(rows.body, gathered.only))  # fmt: skip
     return join(Sweep(), *parts)
+
+
+def inputs_looked_up(rows: Rows) -> set[int]:
+    """The inputs of which a walk over the whole row reads the only element that counts, wherever it is."""
+    only = row_batches(rows, reductions(rows.body.task), is_full=True).only
+    return {fid for value, _ in only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
 def column_reads(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> list[int]:
@@ -207,9 +217,10 @@ def _only_element(rows: Rows, folding: Folding, value: int, position: int, known
     reads = column_reads(rows, [value], known)
     exprs = [expr for expr in body.closure([value], known) if rows.is_column(expr.outputs[0])]
     coordinate = element_coordinate(body, [rows.row, at], rows.inner, 1)
+    test = " && ".join(filter(None, (reader, f"{wanted} >= 0", f"{wanted} < columns")))
     return Sweep(
         accumulators=(
-            f"const bool has{total} = {reader} && {wanted} >= 0 && {wanted} < columns;",
+            f"const bool has{total} = {test};",
             f"const Index {at.name} = has{total} ? {wanted} : 0;",
             *(f"const {body.c_type(fid)} q{total}_{fid} = has{total} ? r{fid}[{body.offset(fid, [at])}] : "
               f"{literal_text(0, body.value(fid).dtype)};" for fid in reads),
@@ -383,16 +394,19 @@ def reduction_in_cluster(arguments: str) -> str:
 
 
 class Kept:
-    """Values of the row that the first sweep to need them leaves for later ones, in registers: the ``place`` of one and
-    an ``element`` of what loads fetch are formats of the fid."""
+    """Values of the row that the first sweep to need them leaves for later ones, in registers: ``vectors`` of each.
+    The ``place`` of one and an ``element`` of what loads fetch are formats of the fid."""
 
-    def __init__(self, body: Body, fids: Sequence[int], *, place: str = "k{}[c][k]", element: str = ELEMENT) -> None:
-        self._body, self._fids = body, fids
+    def __init__(
+        self, body: Body, fids: Sequence[int], *, vectors: str = "[kChunks]", place: str = "k{}[c][k]",
+        element: str = ELEMENT,
+    ) -> None:  # fmt: skip
+        self._body, self._fids, self._vectors = body, fids, vectors
         self._place, self._element = place, element
         self._made: list[int] = []
 
     def arrays(self) -> Lines:
-        return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}[kChunks];" for fid in self._fids)
+        return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}{self._vectors};" for fid in self._fids)
 
     def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
         """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""

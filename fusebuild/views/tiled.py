@@ -20,8 +20,7 @@ from fusebuild.views.dynamic_shared import SharedArray, array_in_place, arrays_i
 from fusebuild.views.inner import (
     Kept,
     Rows,
-    column_reads,
-    row_batches,
+    inputs_looked_up,
     row_levels,
     row_results,
     row_setup,
@@ -37,8 +36,8 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, TiledHeuristics)
     outputs = spec.task.outputs
     rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
-    looked_up = _looked_up(rows)
-    rows = replace(rows, widened=_widened(rows, looked_up))
+    looked_up = inputs_looked_up(rows)
+    rows = replace(rows, widened=widened(rows, looked_up))
     body = rows.body
     wide = [fid for fid in outputs if rows.has_columns(fid)]
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(body, heuristics.kept)
@@ -69,7 +68,7 @@ def _reduction(arguments: str) -> str:
     return f"fb::reduce_threads(threads, {arguments});"
 
 
-def _widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
+def widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
     """The inputs of the columns that threads read by vectors alone, none of which are ``looked_up``, and take as floats
     alone."""
     narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
@@ -87,12 +86,6 @@ def _taken_as(rows: Rows, fid: int) -> set[DType]:
         *((output, body.value(output).dtype) for output in body.task.outputs),
     ]
     return {dtype for operand, dtype in taken if body.root(operand) == fid}
-
-
-def _looked_up(rows: Rows) -> set[int]:
-    """The inputs of which threads read the only element that counts, wherever it is."""
-    only = row_batches(rows, reductions(rows.body.task), is_full=True).only
-    return {fid for value, _ in only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
 class _Tiles:

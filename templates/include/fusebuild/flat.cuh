@@ -61,6 +61,88 @@ FUSEBUILD_DEVICE void store_flat(T* target, const T* tile, int begin, int end) {
   if (after < end) target[after] = tile[after];
 }
 
+// Begins to copy the first `depth` of the kRows rows of kColumns elements that a tile has from `source`, an
+// aligned address. A tile is whole accesses of all threads of a block of kThreads, who all must call this.
+template <int N, int kThreads, int kRows, int kColumns, typename T>
+FUSEBUILD_DEVICE void copy_tile(T* tile, const T* source, int depth) {
+  static_assert(kRows * kColumns % (kThreads * N) == 0, "a tile is whole accesses of all threads");
+  const int end = depth * kColumns;
+  FUSEBUILD_UNROLL
+  for (int first = 0; first < kRows * kColumns; first += kThreads * N) {
+    const int i = first + thread_x() * N;
+    if (i + N <= end) copy_async<N>(reinterpret_cast<Packed<T, N>*>(tile + i), source + i);
+  }
+  const int i = (end & -N) + thread_x();
+  if (i < end) tile[i] = source[i];  // what the tensor's last vector lacks
+}
+
+// Stores them to `target`, an aligned address.
+template <int N, int kThreads, int kRows, int kColumns, typename T>
+FUSEBUILD_DEVICE void store_tile(T* target, const T* tile, int depth) {
+  static_assert(kRows * kColumns % (kThreads * N) == 0, "a tile is whole accesses of all threads");
+  const int end = depth * kColumns;
+  FUSEBUILD_UNROLL
+  for (int first = 0; first < kRows * kColumns; first += kThreads * N) {
+    const int i = first + thread_x() * N;
+    if (i + N <= end) store(target + i, load_shared<N>(tile + i));
+  }
+  const int i = (end & -N) + thread_x();
+  if (i < end) target[i] = tile[i];
+}
+
+// A thread's kRows neighbouring rows of kColumns elements: kColumns vectors in registers, which begin where
+// the first row does. The numbers of rows are constants, in loops that are unrolled.
+template <typename T, int kRows, int kColumns>
+struct ThreadRows {
+  Packed<T, kRows> vectors[kColumns];
+
+  // The elements of row `r`, and zeros beyond them.
+  template <int N>
+  FUSEBUILD_DEVICE Vec<T, N> row(int r) const {
+    Vec<T, N> values = {};
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kColumns; ++k) {
+      const int at = r * kColumns + k;
+      values[k] = unpack(vectors[at / kRows])[at % kRows];
+    }
+    return values;
+  }
+};
+
+// Those at `address` in shared memory.
+template <int kRows, int kColumns, typename T>
+FUSEBUILD_DEVICE ThreadRows<T, kRows, kColumns> load_rows(const T* address) {
+  ThreadRows<T, kRows, kColumns> rows;
+  FUSEBUILD_UNROLL
+  for (int i = 0; i < kColumns; ++i)
+    rows.vectors[i] = *reinterpret_cast<const Packed<T, kRows>*>(address + i * kRows);
+  return rows;
+}
+
+// The same for rows that are computed one after the other.
+template <typename T, int kRows, int kColumns>
+struct RowResults {
+  Vec<T, kRows> vectors[kColumns];
+
+  template <int N>
+  FUSEBUILD_DEVICE void set_row(int r, const Vec<T, N>& values) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kColumns; ++k) {
+      const int at = r * kColumns + k;
+      vectors[at / kRows][at % kRows] = values[k];
+    }
+  }
+
+  // Stores the vectors that end in row `r` where they belong of the rows at `address` in shared memory: no
+  // register waits for later ones.
+  FUSEBUILD_DEVICE void store_ended(T* address, int r) const {
+    FUSEBUILD_UNROLL
+    for (int i = 0; i < kColumns; ++i)
+      if ((i + 1) * kRows > r * kColumns && (i + 1) * kRows <= (r + 1) * kColumns)
+        *reinterpret_cast<Packed<T, kRows>*>(address + i * kRows) = pack(vectors[i]);
+  }
+};
+
 // Walks the `held` elements that a thread has from column `first` on, kMost at most, by vectors of N. Calls
 // visit(number, column, N) for each that is whole and visit(number, column, count) for what is left, in parts
 // of N / 2, N / 4, … elements, each of which has a number of its own: numbers and counts are constants there.

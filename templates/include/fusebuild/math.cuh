@@ -125,6 +125,15 @@ FUSEBUILD_DEVICE T div(T a, T b) {
   }
 }
 
+// x / divisor, to the bit where that is a normal number, without the branch and the call that a division has:
+// for a divisor that is a constant when a kernel is compiled, whose reciprocal is one then.
+FUSEBUILD_DEVICE float divide_by_known(float x, float divisor) {
+  const float reciprocal = 1.0f / divisor;
+  const float quotient = x * reciprocal;
+  const float rest = ::fmaf(-divisor, quotient, x);
+  return ::fabsf(rest) > 0.0f ? ::fmaf(rest, reciprocal, quotient) : quotient;  // NaN of infinity
+}
+
 FUSEBUILD_DEVICE float fmod(float a, float b) { return ::fmodf(a, b); }
 FUSEBUILD_DEVICE double fmod(double a, double b) { return ::fmod(a, b); }
 
