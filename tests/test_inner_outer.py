@@ -198,9 +198,23 @@ class TestLaunches:
 
     def test_what_stays_for_them_is_unpacked_for_each_row_where_registers_do_not_last(self) -> None:
         outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
-        task = whole(PAIR, f"{BACKWARD}\ndb = sum(cast(g, float), dims=[0])", outputs)
+        task = whole(PAIR, f"{BACKWARD}\ndb = sum(exp(cast(g, float)), dims=[0])", outputs)
         chosen, other = (heuristics(variants(each, M=8192, N=16384)[0]) for each in (task, NORM))
         assert [(len(each.resident), len(each.packed)) for each in (chosen, other)] == [(0, 1), (1, 0)]
+
+    def test_simple_rows_leave_more_registers_for_what_stays(self) -> None:
+        outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
+        task = whole(PAIR, f"{BACKWARD}\ndb = sum(cast(g, float), dims=[0])", outputs)
+        chosen = heuristics(variants(task, M=8192, N=16384)[0])
+        assert (chosen.threads.per_row, len(chosen.resident), len(chosen.packed)) == (512, 1, 0)
+
+    def test_staged_rows_are_reduced_along_a_turn_before_they_are_stored(self) -> None:
+        """Unless a second level of reductions needs them in between, or warps cannot wait for so little."""
+        levels = whole(PAIR, BACKWARD.replace("y = p -", "q = p - max(p, dims=[1], keepdim=True)\ny = q -").replace(
+            "mean(p", "mean(q"), {"y": "bfloat16", "dw": "float"})  # fmt: skip
+        for task, target, ahead in ((NORM, SM_90, True), (levels, SM_90, False), (NORM, TARGETS["sm_80"], False)):
+            chosen = heuristics(variants(task, target, M=8192, N=12288)[0])
+            assert (chosen.stages, chosen.ahead) == (3, ahead)
 
     def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
         found = variants(NORM, M=8192, N=32768)

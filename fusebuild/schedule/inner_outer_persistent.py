@@ -2,8 +2,10 @@
 
 A block walks rows one after another. Each thread owns the same columns of every row, so what is reduced down columns
 accumulates in its registers (in shared memory where rows are too long) while rows are loaded, reduced along and stored;
-the next rows are loaded meanwhile. At the end every block writes its accumulators to scratch, and a finishing kernel
-combines them in a fixed order, so results are bitwise equal from run to run.
+the next rows are loaded meanwhile. Where those wait in shared memory, they are reduced along before the rows at hand
+are stored: no warp waits for partial results of another that is less than a row behind. At the end every block writes
+its accumulators to scratch, and a finishing kernel combines them in a fixed order, so results are bitwise equal from
+run to run.
 
 Blocks share the rows evenly. Where some reduction keeps outer indices, a block's rows follow each other, so that it has
 rows of few indices, mostly of one; else neighbouring rows are those of different blocks. (nvFuser's inner outer
@@ -18,7 +20,7 @@ from functools import partial
 from typing import Self
 
 from fusebuild.formula import Formula, product, total
-from fusebuild.ir import Task
+from fusebuild.ir import Expr, Task
 from fusebuild.schedule.choice import (
     NOT_TUNED,
     Choice,
@@ -53,12 +55,15 @@ from fusebuild.schedule.kernel import (
 from fusebuild.schedule.rows import (
     FEWEST_THREADS,
     MAX_THREADS,
+    PARTIAL_BYTES,
     RESERVED_BYTES,
     WARP,
     RowThreads,
+    levels,
     next_power_of_two,
     rows_beside,
 )
+from fusebuild.schedule.sweeps import COSTLY
 from fusebuild.target import Target
 
 MOST_AT_ONCE = 4
@@ -67,6 +72,11 @@ THREAD_REGISTERS = 224
 """Registers that a thread may be planned to fill: of its 255 nvcc needs some to move values about."""
 OTHER_REGISTERS = 48
 """What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
+AHEAD_REGISTERS = 32
+"""The same where rows are reduced along a turn before they are stored, and what they do is simple: layernorm's backward
+pass has 96 registers for 16384 columns and takes 128."""
+EXCHANGE_BUFFERS = 4
+"""Partial results of so many rows have room then: exchange.cuh's kExchangeBuffers."""
 BLOCK_THREADS = (128, 256, 512)
 """Threads that may share a row of more than 128 vectors."""
 ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
@@ -135,6 +145,7 @@ class InnerOuterHeuristics:
     chunks: int
     at_once: int
     stages: int
+    ahead: bool
     blocks: int
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
@@ -268,13 +279,14 @@ class _Planner:
         most = MOST_AT_ONCE if self.fetched else 1
         require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
         chunks = self._chunks(choice.threads_per_row, vec)
-        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, choice.at_once, choice.stages, choice.unpacks)
+        registers = self._registers(choice.threads, chunks, vec, choice.at_once, choice.stages, choice.unpacks)
         message = f"a thread would keep {chunks} vectors of {choice.at_once} rows in {registers} registers"
         require(registers <= THREAD_REGISTERS, "threads_per_row", message)
         require(choice.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
         staged = self._staged_bytes(choice.threads, chunks, vec, choice.at_once, choice.stages)
         message = f"{choice.stages} stages take {staged} bytes of shared memory"
-        require(staged + RESERVED_BYTES <= self.target.shared_bytes, "stages", message)
+        reserved = self._reserved_bytes(choice.threads, choice.at_once, choice.stages)
+        require(staged + reserved <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
@@ -310,27 +322,64 @@ class _Planner:
     def _shape(self, vectors: int, vec: int, per_row: int, at_once: int, stages: int, unpacks: bool) -> _Shape:
         chunks = -(-vectors // per_row)
         threads = RowThreads(per_row=per_row, rows=rows_beside(per_row, BLOCK_THREADS[0]))
-        registers = OTHER_REGISTERS + self._registers_for(chunks, vec, at_once, stages, unpacks)
+        registers = self._registers(threads, chunks, vec, at_once, stages, unpacks)
         blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
         staged = self._staged_bytes(threads, chunks, vec, at_once, stages)
-        blocks = min(blocks, self.target.shared_bytes // (staged + RESERVED_BYTES))
+        blocks = min(blocks, self.target.shared_bytes // (staged + self._reserved_bytes(threads, at_once, stages)))
         if registers > THREAD_REGISTERS:
             blocks = 0
         return _Shape(threads=threads, chunks=chunks, at_once=at_once, stages=stages, unpacks=unpacks, blocks=blocks)
+
+    def _is_ahead(self, threads: RowThreads, stages: int) -> bool:
+        """Whether rows are reduced along a turn before they are stored: with one level of reductions, where the threads
+        of a row need barriers to meet, and have them in memory."""
+        level = levels(self.task)
+        last = max((level[self.task.fusion.exprs[index].outputs[0]] for index in self.parts.along), default=0)
+        return stages > 1 and last == 1 and not threads.in_one_warp and self.target.cluster > 1
+
+    def _reserved_bytes(self, threads: RowThreads, at_once: int, stages: int) -> int:
+        """Bytes of shared memory for partial results of rows: a place is as large as the largest of them."""
+        sizes = [len(self.task.fusion.exprs[index].outputs) for index in self.parts.along]
+        parts = len(sizes) * max(sizes, default=0) * at_once * threads.block // WARP
+        buffers = EXCHANGE_BUFFERS if self._is_ahead(threads, stages) else 2
+        return max(RESERVED_BYTES, RESERVED_BYTES // 2 + buffers * parts * PARTIAL_BYTES)
 
     def _can_stage(self, vec: int) -> bool:
         """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
         return bool(self.fetched) and all(vec * self._bytes(fid) >= LEAST_COPY for fid in self.fetched)
 
-    def _registers_for(self, chunks: int, vec: int, at_once: int, stages: int, unpacks: bool) -> int:
-        """What a thread keeps for its columns: accumulators, one steady value (what rows need of steady inputs is most
-        often their product) and, unless they wait in shared memory, each input of the rows that it works on and of the
-        next ones. Values narrower than a register share one in a vector only."""
+    def _registers(self, threads: RowThreads, chunks: int, vec: int, at_once: int, stages: int, unpacks: bool) -> int:
+        """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
+        values and, unless they wait in shared memory, each input of the rows that it works on and of the next ones.
+        Values narrower than a register share one in a vector only."""
+        ahead = self._is_ahead(threads, stages)
         steady = sum(max(4, self._bytes(fid)) for fid in self.reduced)
-        kept = [max(4, self._bytes(fid)) for fid in self.resident]
-        steady += max(kept, default=0) if unpacks else sum(map(self._bytes, self.resident))
+        steady += self._steady_bytes(ahead) if unpacks else sum(map(self._bytes, self.resident))
         fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if stages == 1 else 0
-        return -(-chunks * (vec * steady + 2 * at_once * fetched) // 4)
+        other = AHEAD_REGISTERS if ahead and unpacks and self._is_light else OTHER_REGISTERS
+        return other + -(-chunks * (vec * steady + 2 * at_once * fetched) // 4)
+
+    def _steady_bytes(self, ahead: bool) -> int:
+        """What a thread keeps of steady inputs for each column: most often their product, but where registers are
+        counted closely each of them."""
+        kept = [max(4, self._bytes(fid)) for fid in self.resident]
+        return sum(kept) if ahead else max(kept, default=0)
+
+    @property
+    def _is_light(self) -> bool:
+        """Whether rows are walked with few registers: there are no outer indices, two inputs at most, and no ops of
+        many instructions."""
+        exprs = (self.task.fusion.exprs[index] for index in self.task.exprs)
+        is_short = not self.parts.outer and len(self.fetched) <= 2
+        return is_short and not any(self._is_costly(expr) for expr in exprs)
+
+    def _is_costly(self, expr: Expr) -> bool:
+        """Whether ``expr`` takes many instructions for each column of a row."""
+        value = self.task.fusion.value(expr.outputs[0])
+        if expr.combine:
+            return True
+        columns = {*self.parts.columns}
+        return expr.op in COSTLY and value.is_tensor and bool(self.domain.axes_of(value.fid, value.tensor) & columns)
 
     def memory(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
@@ -410,6 +459,7 @@ class _Planner:
             chunks=chunks,
             at_once=choice.at_once,
             stages=choice.stages,
+            ahead=self._is_ahead(choice.threads, choice.stages),
             blocks=choice.blocks,
             fetched=fetched,
             resident=resident,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from fusebuild.body import Body, Group
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
@@ -34,9 +36,47 @@ from fusebuild.views.kernel_view import (
 from fusebuild.views.lambdas import Folding, combined, folded, foldings
 from fusebuild.views.steady import steady_of
 
-STAGED = "stage * kPlaces + (u * kChunks + c) * kThreads"
-"""Where a vector of the rows at hand is among the places of its thread."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """Where a thread holds rows: the arrays of what they have one element of each begin with ``letter``, their vectors
+    are in its places of a ``stage``."""
+
+    letter: str
+    stage: str
+
+    @property
+    def staged(self) -> str:
+        """Where a vector is among the places of its thread."""
+        return f"{self.stage} * kPlaces + (u * kChunks + c) * kThreads"
+
+
+AT_HAND = _Held(letter="c", stage="stage")
+AHEAD = _Held(letter="q", stage="next_stage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowNumbers:
+    """What a thread keeps of inputs that have one element a row: formats of fid and offset."""
+
+    comment: str
+    arrays: str
+    load: str
+    handed_over: Lines
+
+
+NEXT_NUMBERS = _RowNumbers(
+    comment="// c holds the rows at hand; q the next ones, zeros where there never were any.",
+    arrays="c{0}[kRows], q{0}[kRows]{{}}",
+    load="q{0}[u] = T{0}[{1}];",
+    handed_over=("c{0}[u] = q{0}[u];",),
+)
+NUMBERS_AHEAD = _RowNumbers(
+    comment="// c holds the rows at hand, q the next ones, y those after them; zeros where there never were any.",
+    arrays="c{0}[kRows]{{}}, q{0}[kRows]{{}}, y{0}[kRows]{{}}",
+    load="y{0}[u] = fb::load_ahead(T{0} + {1});",
+    handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
+)
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
 
@@ -46,7 +86,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
     rows, body = walk.rows, walk.rows.body
     return make_view(
         spec, body, rows.exprs,
-        bases=walk.shared_arrays(), sweeps=walk.sweeps(),
+        bases=(*walk.own_columns(), *walk.shared_arrays()), sweeps=walk.sweeps(),
         lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
         extents={
             "columns": body.size(walk.parts.columns),
@@ -103,23 +143,55 @@ class _Walk:
         for at in range(last + 1):
             along, down = all_along.get(at + 1, []), all_down.get(at + 1, [])
             stored = wide if at == last else []
+            held = AHEAD if self.heuristics.ahead and at < last else AT_HAND
             gathered = row_batches(rows, along, keeps=False)
             targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))
             if not (targets or narrow):
                 continue
             sweep = join(
-                self._row(targets, narrow if at == last else []),
+                self._summed(all_along.get(at, [])),
+                self._row(targets, narrow if at == last else [], held),
                 Sweep(element=self._steady.taken(body, targets)),
-                row_sweep(rows, targets, self._ready, self._loads, "v{0}[k]"),
+                row_sweep(rows, targets, self._ready, partial(self._loads, held), "v{0}[k]"),
                 self._along(gathered),
                 self._down(down),
-                row_stores(rows, stored),
+                row_stores(replace(rows, column=self._column(stored)), stored),
                 Sweep(results=row_results(rows, narrow if at == last else [])),
             )
             sweeps.append(sweep)
         return tuple(sweeps)
 
-    def _row(self, targets: Sequence[int], narrow: Sequence[int]) -> Sweep:
+    def _column(self, fids: Iterable[int]) -> Group:
+        """The columns by the name that they have in addresses of the tensors ``fids``. A thread's own are added one
+        after another there, so that what tells its vectors apart is a constant of the instruction: nvcc takes none out
+        of a sum of 32 bits."""
+        body, column = self.rows.body, self.rows.column
+        if not self.heuristics.ahead or any(body.needs_coordinates([fid], column) for fid in fids):
+            return column
+        return replace(column, name="start + c * kStep")
+
+    def own_columns(self) -> Lines:
+        """What :meth:`_column` names."""
+        if not self.heuristics.ahead:
+            return ()
+        return (
+            "const Index start = lane * kVec;  // the thread's first column",
+            "constexpr int kStep = kThreadsPerRow * kVec;  // from there to its next vector",
+        )
+
+    def _summed(self, along: Sequence[int]) -> Sweep:
+        """What comes before the sweep after the reductions ``along``, where those were begun a turn before."""
+        if not (self.heuristics.ahead and along):
+            return Sweep()
+        body = self.rows.body
+        return Sweep(
+            accumulators=(
+                *(folding.column_declaration("kRows") for folding in foldings(body, along)),
+                f"fb::finish_reduce_row<kThreadsPerRow>(phase, {accumulators(body, along)});",
+            )
+        )
+
+    def _row(self, targets: Sequence[int], narrow: Sequence[int], held: _Held) -> Sweep:
         """What a sweep needs to know of a row before it walks its columns: elements of the row, results of reductions
         along it, where its columns are."""
         body, rows = self.rows.body, self.rows
@@ -138,7 +210,7 @@ class _Walk:
         return Sweep(
             row=(
                 *body.coordinates(rows.row, coordinates),
-                *(self._row_load(fid) for fid in loads),
+                *(self._row_load(fid, held) for fid in loads),
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
                 *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in exprs),
                 *(row_base(rows, fid, self.outputs) for fid in dict.fromkeys(based)),
@@ -151,9 +223,9 @@ class _Walk:
         held = (*self.heuristics.fetched, *self.heuristics.resident, *self.heuristics.packed)
         return in_memory and fid not in held
 
-    def _row_load(self, fid: int) -> str:
+    def _row_load(self, fid: int, held: _Held) -> str:
         body = self.rows.body
-        source = f"c{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
+        source = f"{held.letter}{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
         return scalar_load(body, fid, source)
 
     def _along(self, gathered: Batches) -> Sweep:
@@ -165,7 +237,11 @@ class _Walk:
         one_by_one = Sweep(
             accumulators=tuple(folding.column_declaration("kRows") for folding in own),
             accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in singly),
-            reduce=reduction_in_block(self.heuristics.threads, arguments),
+            reduce=(
+                f"fb::begin_reduce_row<kThreadsPerRow>(phase, {arguments});"
+                if self.heuristics.ahead
+                else reduction_in_block(self.heuristics.threads, arguments)
+            ),
         )
         return join(one_by_one, gathered.along_rows("[u]"))
 
@@ -186,12 +262,12 @@ class _Walk:
         """How the names of functions end that reach accumulators in memory."""
         return "_shared" if self.heuristics.storage == "shared" else ""
 
-    def _loads(self, fid: int) -> Lines:
-        """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
+    def _loads(self, held: _Held, fid: int) -> Lines:
+        """The lines that put the current vector of input ``fid`` of the rows ``held`` into ``v<fid>``."""
         if fid in self.heuristics.packed:
             return (self.rows.vector(fid, f"fb::unpack(h{fid}[c])"),)
         if fid in self.heuristics.fetched:
-            place = f"s{fid}[{STAGED}]" if self._is_staged else f"c{fid}[u][c]"
+            place = f"s{fid}[{held.staged}]" if self._is_staged else f"c{fid}[u][c]"
             return (self.rows.vector(fid, f"fb::unpack({place})"),)
         return global_loads(self.rows)(fid)
 
@@ -203,22 +279,23 @@ class _Walk:
         """The inputs of the next rows: what they are kept in, and how they get there and from there. Those that are
         staged go to shared memory, and are used there."""
         body = self.rows.body
-        groups = [Group(name="next", axes=self.parts.rows, index="int64_t"), self.rows.column]
-        wide = [(fid, body.c_type(fid), body.offset(fid, groups)) for fid in self.heuristics.fetched]
+        following = Group(name="next", axes=self.parts.rows, index="int64_t")
+        offset = {fid: body.offset(fid, [following, self._column([fid])]) for fid in self.heuristics.fetched}
+        wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
         held = [] if self._is_staged else wide
+        numbers = NUMBERS_AHEAD if self.heuristics.ahead else NEXT_NUMBERS
         return Sweep(
             arrays=(
-                *(("// c holds the rows at hand; q the next ones, zeros where there never were any.",)
-                  if self._scalars or held else ()),
-                *(f"{body.c_type(fid)} c{fid}[kRows], q{fid}[kRows]{{}};" for fid in self._scalars),
+                *((numbers.comment,) if self._scalars or held else ()),
+                *(f"{body.c_type(fid)} {numbers.arrays.format(fid)};" for fid in self._scalars),
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
                   for fid, c_type, _ in held),
             ),
-            vector=tuple(f"q{fid}[u] = T{fid}[{body.offset(fid, groups)}];" for fid in self._scalars),
+            vector=tuple(numbers.load.format(fid, body.offset(fid, [following])) for fid in self._scalars),
             loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
-            stores=tuple(f"fb::copy_async(&s{fid}[{STAGED}], T{fid} + {offset});" for fid, _, offset in wide
+            stores=tuple(f"fb::copy_async(&s{fid}[{AT_HAND.staged}], T{fid} + {offset});" for fid, _, offset in wide
                          if self._is_staged),
-            accumulators=tuple(f"c{fid}[u] = q{fid}[u];" for fid in self._scalars),
+            accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
 

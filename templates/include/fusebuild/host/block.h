@@ -135,6 +135,7 @@ struct TransferBarrier {
 
   uint32_t prepared;
   int rank;          // of its block
+  int arrivals;      // of threads that a phase takes, each of which expects some bytes, or none
   int expectations;  // still to come in this phase
   int64_t bytes;     // still to come, negative while more have come than are expected
   int64_t phases;    // that are over
@@ -177,7 +178,9 @@ class Block {
   void arrive_cluster();
   void wait_cluster();
   void check_peer(int rank) const;
-  void prepare_transfers(TransferBarrier& barrier) { barrier = {TransferBarrier::kPrepared, rank_, 1, 0, 0}; }
+  void prepare_transfers(TransferBarrier& barrier, int arrivals) {
+    barrier = {TransferBarrier::kPrepared, rank_, arrivals, arrivals, 0, 0};
+  }
   void expect_transfers(TransferBarrier& barrier, int bytes);
   void count_transfer(TransferBarrier& barrier, int bytes);
   void wait_transfers(TransferBarrier& barrier, int parity);
@@ -431,7 +434,7 @@ inline void Block::count_transfer(TransferBarrier& barrier, int bytes) {
 // Ends the phase if nothing is still to come.
 inline void Block::end_phase(TransferBarrier& barrier) {
   if (barrier.expectations != 0 || barrier.bytes != 0) return;
-  barrier.expectations = 1;
+  barrier.expectations = barrier.arrivals;
   ++barrier.phases;
   cluster_.block(barrier.rank).release_from_transfers();
 }

@@ -48,6 +48,11 @@ FUSEBUILD_DEVICE int grid_x() { return host::position.grid.x; }
 FUSEBUILD_DEVICE int grid_y() { return host::position.grid.y; }
 FUSEBUILD_DEVICE int grid_z() { return host::position.grid.z; }
 
+template <int kThreads>
+FUSEBUILD_DEVICE int thread_x() {
+  return thread_x();
+}
+
 FUSEBUILD_DEVICE int thread_lane() { return host::current_block->lane(); }
 
 FUSEBUILD_DEVICE void sync_block() { host::current_block->sync_block(); }
@@ -65,8 +70,13 @@ using TransferBarrier = host::TransferBarrier;
 
 template <int kCount>
 FUSEBUILD_DEVICE void prepare_transfers(TransferBarrier (&barriers)[kCount]) {
-  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier);
+  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier, 1);
 }
+template <int kCount>
+FUSEBUILD_DEVICE void prepare_arrivals(TransferBarrier (&barriers)[kCount], int threads) {
+  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier, threads);
+}
+FUSEBUILD_DEVICE void arrive(TransferBarrier& barrier) { host::current_block->expect_transfers(barrier, 0); }
 FUSEBUILD_DEVICE void expect_transfers(TransferBarrier& barrier, int bytes) {
   host::current_block->expect_transfers(barrier, bytes);
 }

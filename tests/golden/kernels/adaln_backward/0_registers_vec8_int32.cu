@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 stages=1 blocks=528 fetched=[3, 6]
-//   resident=[0, 2] packed=[] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=1 at_once=2 stages=1 ahead=False blocks=528
+//   fetched=[3, 6] resident=[0, 2] packed=[] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

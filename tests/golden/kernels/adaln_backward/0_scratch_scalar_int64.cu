@@ -1,7 +1,7 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 stages=1 blocks=528 fetched=[]
-//   resident=[] packed=[] min_blocks=4
+// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 stages=1 ahead=False blocks=528
+//   fetched=[] resident=[] packed=[] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
