@@ -17,9 +17,9 @@ from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.choice import Choice, fewer_blocks
-from fusebuild.schedule.inner_persistent import RegisterChoice
 from fusebuild.schedule.kernel import Scheduler
 from fusebuild.schedule.neighbours import neighbours
+from fusebuild.schedule.persistent import RegisterChoice
 from fusebuild.schedule.pointwise import PointwiseHeuristics
 from fusebuild.schedule.rows import RowChoice
 from fusebuild.schedule.specialization import hinted_sizes, named_sizes, taken_variant

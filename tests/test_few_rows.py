@@ -9,8 +9,9 @@ from fusebuild.errors import KnobError
 from fusebuild.ir import Task
 from fusebuild.pipeline import plan_recipe
 from fusebuild.schedule.few_rows import LOADED_BYTES, FewRows, ways_of_few_rows
-from fusebuild.schedule.inner_persistent import FewRowsHeuristics, InnerPersistentScheduler
+from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
 from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.schedule.persistent import FewRowsHeuristics
 from fusebuild.schedule.rows import RowThreads
 from fusebuild.target import TARGETS
 

@@ -15,7 +15,7 @@ from small_recipes import RECIPES, ROOT, SUM_THEN_ADD, planned_file, recipe_of, 
 
 from fusebuild.pipeline import PlannedRecipe, plan_recipe
 from fusebuild.render import Kernel, describe, environment, strip_comments, template_digests
-from fusebuild.schedule.inner_persistent import PersistentHeuristics
+from fusebuild.schedule.persistent import PersistentHeuristics
 from fusebuild.schedule.rows import RowThreads
 from fusebuild.target import TARGETS
 

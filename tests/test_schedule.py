@@ -14,9 +14,7 @@ from fusebuild.schedule.inner_persistent import (
     CLUSTER_ROW_BYTES,
     CLUSTER_SHARE_BYTES,
     REGISTER_BYTES,
-    ClusterHeuristics,
     InnerPersistentScheduler,
-    PersistentHeuristics,
 )
 from fusebuild.schedule.kernel import (
     INDEX_HEADROOM,
@@ -29,6 +27,7 @@ from fusebuild.schedule.kernel import (
     hint,
     usable,
 )
+from fusebuild.schedule.persistent import ClusterHeuristics, PersistentHeuristics
 from fusebuild.schedule.pointwise import PointwiseHeuristics
 from fusebuild.schedule.reduction import InnerHeuristics, OuterHeuristics
 from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads

@@ -14,8 +14,8 @@ from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host
 from fusebuild.ir import Task  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.schedule import SCHEDULERS  # noqa: E402
-from fusebuild.schedule.inner_persistent import PersistentHeuristics  # noqa: E402
 from fusebuild.schedule.kernel import VariantSpec, axis_domain  # noqa: E402
+from fusebuild.schedule.persistent import PersistentHeuristics  # noqa: E402
 from fusebuild.schedule.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
 from fusebuild.target import TARGETS  # noqa: E402
 

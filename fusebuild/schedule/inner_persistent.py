@@ -44,6 +44,13 @@ from fusebuild.schedule.kernel import (
     vector_guards,
     vector_width,
 )
+from fusebuild.schedule.persistent import (
+    ClusterChoice,
+    ClusterHeuristics,
+    FewRowsHeuristics,
+    PersistentHeuristics,
+    RegisterChoice,
+)
 from fusebuild.schedule.resident import (
     EDGED_COLUMNS,
     RESIDENT_ROW_BYTES,
@@ -71,7 +78,7 @@ from fusebuild.schedule.rows import (
     row_threads,
 )
 from fusebuild.schedule.shifted import aligned_guards, has_odd_rows, shifted_guards
-from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values
+from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values, last_sweep
 from fusebuild.schedule.threaded import ThreadedPlanner
 from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.schedule.tiles import TilesPlanner
@@ -88,6 +95,9 @@ MOST_REGISTERS = 128
 
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
+
+LAST_REGISTERS = 4
+"""The same in its last sweep, where addresses, a vector of each result and the row's own values are counted."""
 
 EARLIER_REGISTERS = 8
 """What nvcc takes besides before sm_90."""
@@ -115,63 +125,6 @@ Tiles = TypeVar("Tiles", bound=TilesPlanner)
 
 SHORT_ROW = 1024
 """Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersistentHeuristics:
-    """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
-    (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
-    the one that computes them."""
-
-    threads: RowThreads
-    storage: str
-    chunks: int
-    cached: tuple[int, ...]
-    kept: tuple[int, ...] = ()
-
-    @property
-    def in_registers(self) -> bool:
-        return self.storage in ("registers", "cluster")
-
-    def grid(self, rows: Formula) -> Formula:
-        """Blocks for ``rows`` rows."""
-        return self.threads.grid(rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterHeuristics(PersistentHeuristics):
-    """``cluster`` neighbouring blocks walk a row together, their vectors in turn."""
-
-    cluster: int
-
-    def grid(self, rows: Formula) -> Formula:
-        return product([self.cluster, rows])
-
-    @property
-    def capacity(self) -> int:
-        """Vectors of the longest row that the cluster keeps."""
-        return self.cluster * self.threads.per_row * self.chunks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FewRowsHeuristics(PersistentHeuristics):
-    """Vectors beyond the row are loaded as its last one where they are ``clamped``, else not at all."""
-
-    clamped: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterChoice(RowChoice):
-    """How a row lies in registers: ``keeps`` costly values beside inputs or computes them again."""
-
-    keeps: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterChoice(RegisterChoice):
-    """The same in those of ``cluster`` blocks."""
-
-    cluster: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,13 +321,15 @@ class _Planner:
         if not self._holds(proposal, size, vec, most):
             return ()
         choice = decide(way, proposal, self.tuned, partial(self._check_cluster, size=size, vec=vec, most=most))
+        chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
         heuristics = ClusterHeuristics(
             threads=choice.threads,
             storage="cluster",
-            chunks=_chunks(-(-size // choice.cluster), vec, choice.threads, most=most),
+            chunks=chunks,
             cached=self.cached,
             kept=self.kept if choice.keeps else (),
             cluster=choice.cluster,
+            ahead=self._ahead(choice, vec, chunks),
         )
         above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
@@ -388,6 +343,19 @@ class _Planner:
         threads = row_threads(share, vec, max(1, CLUSTER_THREAD_BYTES // vector_bytes))
         keeps = bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec)
         return ClusterChoice(**_row_choice(threads).knobs, keeps=keeps, cluster=cluster)
+
+    def _ahead(self, choice: ClusterChoice, vec: int, chunks: int) -> int:
+        """Vectors of what the last sweep alone takes from memory that registers hold beside ``chunks`` of the row."""
+        task, kept = self.task, self.kept if choice.keeps else ()
+        sweep = last_sweep(task, self.domain, self.cached, kept)
+        words = _vector_bytes(task, sweep.inputs, vec) // 4
+        if not words or any(op_of(task.fusion.exprs[index]).is_random for index in task.exprs):
+            return 0
+        held = chunks * (_vector_bytes(task, self.cached, vec) // 4 + vec * len(kept))
+        held += 2 * len(sweep.inputs + sweep.outputs)  # addresses
+        held += (_vector_bytes(task, sweep.outputs, vec) + _vector_bytes(task, sweep.of_rows, 1)) // 4
+        registers = min(MOST_REGISTERS, self.target.registers // (choice.threads.block * choice.min_blocks))
+        return max(0, min(chunks, (registers - LAST_REGISTERS - held) // words))
 
     def _holds(self, choice: ClusterChoice, size: int, vec: int, most: int) -> bool:
         """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""

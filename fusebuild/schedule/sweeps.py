@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
+from dataclasses import dataclass
 
 from fusebuild.ir import Task
 from fusebuild.ops import Kind, op_of
@@ -16,6 +17,16 @@ COSTLY = frozenset(
      "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod", "philox_uniform"}
 )  # fmt: skip
 """Ops of many instructions: a value is worth the registers that keep it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastSweep:
+    """What the sweep of the final stores takes from memory along the row, what it stores there, and the values of the
+    row that a thread has until it ends: inputs, what follows from reductions, and results."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    of_rows: tuple[int, ...]
 
 
 def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
@@ -33,6 +44,24 @@ def column_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
     """Inputs that change along the row and are read by vectors, in the order of fids."""
     inner = len(domain.axes) - 1
     return tuple(fid for fid in vector_fids(domain, inner) if fid in task.inputs)
+
+
+def last_sweep(task: Task, domain: AxisDomain, cached: Container[int], kept: Collection[int]) -> LastSweep:
+    """The sweep of the final stores, where the inputs ``cached`` and the values ``kept`` are on chip."""
+    needed, _ = _needs(task, kept)
+    last, columns = max(levels(task).values()), {*reduced_axes(domain)}
+    exprs = [task.fusion.exprs[index] for index in task.exprs]
+    fids = (*task.inputs, *(fid for expr in exprs for fid in expr.outputs))
+    tensors = [fid for fid in fids if task.fusion.value(fid).is_tensor]
+    along = {fid for fid in tensors if domain.axes_of(fid, task.fusion.value(fid).tensor) & columns}
+    own = [expr for expr in exprs if expr.outputs[0] in along and last in needed.get(expr.outputs[0], ())]
+    used = {*(fid for expr in own for fid in expr.inputs), *task.outputs}
+    read = (fid for fid in column_inputs(task, domain) if fid not in cached)
+    return LastSweep(
+        inputs=tuple(fid for fid in read if last in needed.get(fid, ())),
+        outputs=tuple(fid for fid in task.outputs if fid in along),
+        of_rows=tuple(fid for fid in tensors if fid in used and fid not in along),
+    )
 
 
 def input_sweeps(task: Task) -> dict[int, set[int]]:

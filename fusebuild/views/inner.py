@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 from fusebuild.body import Body, Group, literal_text
 from fusebuild.ir import DType, Expr
-from fusebuild.schedule.inner_persistent import FewRowsHeuristics, PersistentHeuristics
 from fusebuild.schedule.kernel import C_TYPES, KernelSpec, reductions
+from fusebuild.schedule.persistent import ClusterHeuristics, FewRowsHeuristics, PersistentHeuristics
 from fusebuild.schedule.reduction import InnerHeuristics
 from fusebuild.schedule.rows import RowThreads, by_level, kept_axes, levels, reduced_axes
 from fusebuild.schedule.shifted import flat_fids
+from fusebuild.schedule.sweeps import last_sweep
 from fusebuild.views.batches import Batches, batches, place, position_of
 from fusebuild.views.dynamic_shared import arrays_in_shared, arrays_of
 from fusebuild.views.kernel_view import (
@@ -35,6 +36,12 @@ from fusebuild.views.shifted import INSIDE, if_inside, nearest_column, row_shift
 
 ELEMENT = "v{0}[k]"
 """An element of the current vector of an input: a format of the fid."""
+
+FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
+"""What the sweep before the last one ends with where the last one loads ahead: an exchange comes next."""
+
+NEXT_AHEAD = "load_ahead(c + kAhead);"
+"""What that one does before it stores vector ``c``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,9 +334,11 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         is_full=heuristics.in_registers,
         reader=f"{first}lane == 0",
     )
+    if loader.ahead:
+        sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
     if wide:
-        final = kept.around(rows, wide, known, loader.lines)
-        sweeps.append(join(final, row_stores(rows, wide)))
+        next_ahead = Sweep(stores=(NEXT_AHEAD,) if loader.ahead else ())
+        sweeps.append(join(kept.around(rows, wide, known, loader.last), next_ahead, row_stores(rows, wide)))
     narrow = row_result_stores(rows, [fid for fid in outputs if fid not in wide], heuristics.threads)
     return make_view(
         spec, body, rows.exprs,
@@ -339,6 +348,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
             loads=loader.first(),
         ),
         extents=rows.extents,
+        ahead=loader.loads_ahead(),
         clamped=isinstance(heuristics, FewRowsHeuristics) and heuristics.clamped,
     )  # fmt: skip
 
@@ -428,6 +438,7 @@ class _Loader:
     def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
         self.rows_of, self._heuristics = rows, heuristics
         self._in_shared: set[int] = set()
+        self.ahead = _read_ahead(rows.body, heuristics)
 
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
@@ -461,9 +472,30 @@ class _Loader:
         self._in_shared.add(fid)
         return (rows.vector(fid, self.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
 
+    def last(self, fid: int) -> Lines:
+        """The same in the last sweep, for which some are loaded ahead."""
+        return (self.rows_of.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self.lines(fid)
+
+    def loads_ahead(self) -> Sweep:
+        """Loads of those, a vector of each at a time."""
+        body, column = self.rows_of.body, self.rows_of.column
+        address = {fid: f"r{fid} + {body.offset(fid, [column])}" for fid in self.ahead}
+        return Sweep(
+            arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kChunks];" for fid in self.ahead),
+            coordinates=body.coordinates(column, body.needs_coordinates(self.ahead, column)),
+            loads=tuple(f"p{fid}[c] = fb::load_packed_ahead<kVec>({address[fid]});" for fid in self.ahead),
+        )
+
     def from_memory(self, fid: int, *, packed: bool = False) -> str:
         """The call that fetches the current vector of input ``fid`` from global memory."""
         return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
+
+
+def _read_ahead(body: Body, heuristics: PersistentHeuristics) -> tuple[int, ...]:
+    """The inputs of which the last sweep loads vectors before it takes them."""
+    if not isinstance(heuristics, ClusterHeuristics) or not heuristics.ahead:
+        return ()
+    return last_sweep(body.task, body.domain, heuristics.cached, heuristics.kept).inputs
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:

@@ -64,10 +64,10 @@ class Lifetime:
 class KernelView:
     """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
     value is known; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine
-    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need; ``edges`` are
-    a sweep's lines for an element beside its vectors; ``finishes`` are those of :mod:`fusebuild.views.finish`;
-    ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row are those of
-    :class:`fusebuild.schedule.inner_persistent.FewRowsHeuristics`."""
+    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
+    the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
+    :mod:`fusebuild.views.finish`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row are those of
+    :class:`fusebuild.schedule.persistent.FewRowsHeuristics`."""
 
     template: str
     index: str
@@ -84,6 +84,7 @@ class KernelView:
     lambdas: tuple[Lines, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
+    ahead: Sweep = Sweep()
     constants: tuple[tuple[str, str], ...] = ()
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()

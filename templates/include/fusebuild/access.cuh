@@ -13,8 +13,8 @@
 namespace fusebuild {
 
 // How long a cache line will be of use. kKeep is only for memory that the kernel never writes: it reads
-// through the read-only path.
-enum class Hint { kNone, kStreaming, kKeep };
+// through the read-only path. kAhead says when to load instead: where it is written, and no later.
+enum class Hint { kNone, kStreaming, kKeep, kAhead };
 
 enum class Shuffle { kXor, kDown, kIndex };
 

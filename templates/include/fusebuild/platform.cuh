@@ -214,14 +214,21 @@ FUSEBUILD_DEVICE T shuffle(T value, int operand, int width) {
   return value;
 }
 
+// Those of kAhead are plain: ptxas moves loads of the read-only path down to their use, volatile or not.
 template <Hint kHint>
 FUSEBUILD_DEVICE uint4 load_word(const uint4* address) {
   if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   uint4 word;
-  asm("ld.global.nc.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-      : "l"(address));
+  if constexpr (kHint == Hint::kAhead) {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                 : "l"(address));
+  } else {
+    asm("ld.global.nc.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+        : "l"(address));
+  }
   return word;
 }
 
@@ -230,7 +237,11 @@ FUSEBUILD_DEVICE uint2 load_word(const uint2* address) {
   if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   uint2 word;
-  asm("ld.global.nc.L1::evict_last.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+  if constexpr (kHint == Hint::kAhead) {
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+  } else {
+    asm("ld.global.nc.L1::evict_last.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+  }
   return word;
 }
 
@@ -239,7 +250,11 @@ FUSEBUILD_DEVICE unsigned int load_word(const unsigned int* address) {
   if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   unsigned int word;
-  asm("ld.global.nc.L1::evict_last.u32 %0, [%1];" : "=r"(word) : "l"(address));
+  if constexpr (kHint == Hint::kAhead) {
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(address));
+  } else {
+    asm("ld.global.nc.L1::evict_last.u32 %0, [%1];" : "=r"(word) : "l"(address));
+  }
   return word;
 }
 
@@ -247,7 +262,14 @@ FUSEBUILD_DEVICE unsigned int load_word(const unsigned int* address) {
 template <Hint kHint, typename Word>
 FUSEBUILD_DEVICE Word load_word(const Word* address) {
   static_assert(sizeof(Word) <= 2);
-  return kHint == Hint::kStreaming ? __ldcs(address) : *address;
+  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
+  if constexpr (kHint != Hint::kAhead) return *address;
+  unsigned short word;
+  if constexpr (sizeof(Word) == 2)
+    asm volatile("ld.global.u16 %0, [%1];" : "=h"(word) : "l"(address));
+  else
+    asm volatile("ld.global.u8 %0, [%1];" : "=h"(word) : "l"(address));
+  return static_cast<Word>(word);
 }
 
 // The wide stores are spelled out: the compiler may take `*address = word` apart into the values that made up
