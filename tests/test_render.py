@@ -51,6 +51,7 @@ SHOWN_FUSIONS = {
     "batches_cluster": ("0_cluster4_vec8_int32",),
     "inner_outer_finishes": ("0_registers_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
+    "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged_tiles_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32",),
     "odd_lambdas": ("0_shifted_vec4_int32",),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment

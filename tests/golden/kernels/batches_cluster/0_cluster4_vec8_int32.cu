@@ -1,6 +1,6 @@
 // batches_cluster.yaml, segment 0: inner_persistent, variant cluster4_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 16: 4, 30: 23}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=4
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=4 ahead=0
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -37,9 +37,10 @@ constexpr int kThreadsPerRow = 512;
 constexpr int kCluster = 4;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
+constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_9e5dbf710b7146c8(
+inner_persistent_4dea12edab2913b6(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int64_t* __restrict__ T1,  // place: int64[M, 1]
     int64_t* __restrict__ T16,  // largest: int64[M, 1]
@@ -48,7 +49,8 @@ inner_persistent_9e5dbf710b7146c8(
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int lane = fb::thread_x();
+  const Index start = (rank * kThreadsPerRow + lane) * kVec;  // of the thread's first vector
   const int64_t row = fb::block_x() / kCluster;
   const int64_t t1 = T1[row];  // place
   const __nv_bfloat16* r0 = T0 + row * n1;
@@ -57,7 +59,7 @@ inner_persistent_9e5dbf710b7146c8(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     c0[c] = fb::load_packed<kVec>(r0 + col);
   }
@@ -70,7 +72,7 @@ inner_persistent_9e5dbf710b7146c8(
   const __nv_bfloat16 q21_0 = has21 ? r0[at21] : fb::cast<__nv_bfloat16>(0.0f);
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     fb::Vec<float, kVec> e5;
@@ -96,7 +98,7 @@ inner_persistent_9e5dbf710b7146c8(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     const int h19 = fb::place_in<kVec>(t1, col);
@@ -124,4 +126,4 @@ inner_persistent_9e5dbf710b7146c8(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_9e5dbf710b7146c8, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_4dea12edab2913b6, kCluster)

@@ -1,6 +1,6 @@
 // cluster_levels.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
-// schedule: threads.per_row=1024 threads.rows=1 storage=cluster chunks=2 cached=[0, 1] kept=[] cluster=2
+// schedule: threads.per_row=1024 threads.rows=1 storage=cluster chunks=2 cached=[0, 1] kept=[] cluster=2 ahead=2
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -8,9 +8,11 @@ constexpr int kThreadsPerRow = 1024;
 constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
+constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
+constexpr int kAhead = 2;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_aa9cf80f1d1b48ef(
+inner_persistent_f3d3033554cd0f7a(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -25,7 +27,8 @@ inner_persistent_aa9cf80f1d1b48ef(
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int lane = fb::thread_x();
+  const Index start = (rank * kThreadsPerRow + lane) * kVec;  // of the thread's first vector
   const int64_t row = fb::block_x() / kCluster;
   const float t3 = T3[row];  // per_row
   const __half* r0 = T0 + row * n1;
@@ -38,17 +41,24 @@ inner_persistent_aa9cf80f1d1b48ef(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     c0[c] = fb::load_packed<kVec>(r0 + col);
     c1[c] = fb::load_packed<kVec>(r1 + col);
   }
 
+  fb::Packed<__nv_bfloat16, kVec> p2[kChunks];
+  const auto load_ahead = [&](int c) FUSEBUILD_INLINE {
+    if (c >= kChunks) return;
+    const Index col = fb::smaller(start + c * kStep, columns - kVec);  // no load waits for a test
+    p2[c] = fb::load_packed_ahead<kVec>(r2 + col);
+  };
+
   float a4 = fb::Max::identity<float>();
   float a6 = fb::Min::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
@@ -68,7 +78,7 @@ inner_persistent_aa9cf80f1d1b48ef(
   float a12 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
@@ -91,7 +101,7 @@ inner_persistent_aa9cf80f1d1b48ef(
   float a24 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
@@ -118,7 +128,7 @@ inner_persistent_aa9cf80f1d1b48ef(
   float a29 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
@@ -140,6 +150,8 @@ inner_persistent_aa9cf80f1d1b48ef(
       a29 = fb::Sum::combine(a29, t28);
     }
   }
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) load_ahead(c);
   fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a29));
   const float t29 = a29;  // v_sum, cluster_levels.yaml:17
   const float t30 = t29 / fb::cast<float>(s23);  // v_reduced, cluster_levels.yaml:17
@@ -148,11 +160,11 @@ inner_persistent_aa9cf80f1d1b48ef(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__half, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<float, kVec> v1 = fb::unpack(c1[c]);
-    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
+    const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(p2[c]);
     fb::Vec<__half, kVec> o36;
     fb::Vec<int32_t, kVec> o39;
     FUSEBUILD_UNROLL
@@ -176,6 +188,7 @@ inner_persistent_aa9cf80f1d1b48ef(
       o36[k] = t36;
       o39[k] = t39;
     }
+    load_ahead(c + kAhead);
     fb::store(r36 + col, o36);
     fb::store(r39 + col, o39);
   }
@@ -187,4 +200,4 @@ inner_persistent_aa9cf80f1d1b48ef(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_aa9cf80f1d1b48ef, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_f3d3033554cd0f7a, kCluster)

@@ -1,6 +1,6 @@
 // cluster_levels.yaml, segment 1: inner_persistent, variant cluster2_vec4_int32
 // segment fids to original fids: {0: 4, 4: 34}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2 ahead=0
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -8,23 +8,25 @@ constexpr int kThreadsPerRow = 512;
 constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
+constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_e7a3d506018e6971(
+inner_persistent_66bb4f5f91b342df(
     const float* __restrict__ T0,  // z: float[300, 100]
     float* __restrict__ T4) {  // of_z: float[300, 100]
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = 30000;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int lane = fb::thread_x();
+  const Index start = (rank * kThreadsPerRow + lane) * kVec;  // of the thread's first vector
   const float* r0 = T0;
   float* r4 = T4;
   fb::Packed<float, kVec> c0[kChunks];
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     c0[c] = fb::load_packed<kVec>(r0 + col);
   }
@@ -32,7 +34,7 @@ inner_persistent_e7a3d506018e6971(
   float a2 = fb::Max::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
@@ -47,7 +49,7 @@ inner_persistent_e7a3d506018e6971(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<float, kVec> v0 = fb::unpack(c0[c]);
     fb::Vec<float, kVec> o4;
@@ -61,4 +63,4 @@ inner_persistent_e7a3d506018e6971(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_e7a3d506018e6971, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_66bb4f5f91b342df, kCluster)

@@ -1,6 +1,6 @@
 // cluster_softmax.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2 ahead=1
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -37,9 +37,11 @@ constexpr int kThreadsPerRow = 512;
 constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
+constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
+constexpr int kAhead = 1;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_5de5d46226a3a22d(
+inner_persistent_a8c15a999f042911(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -51,7 +53,8 @@ inner_persistent_5de5d46226a3a22d(
   fb::ClusterPhase phase = fb::join_cluster();
   const Index columns = n1;
   const int rank = fb::cluster_rank<kCluster>();
-  const int lane = fb::thread_x() % kThreadsPerRow;
+  const int lane = fb::thread_x();
+  const Index start = (rank * kThreadsPerRow + lane) * kVec;  // of the thread's first vector
   const int64_t row = fb::block_x() / kCluster;
   const __nv_bfloat16* r0 = T0 + row * n1;
   const float* r1 = T1;
@@ -60,16 +63,23 @@ inner_persistent_5de5d46226a3a22d(
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     c0[c] = fb::load_packed<kVec>(r0 + col);
   }
+
+  fb::Packed<float, kVec> p1[kChunks];
+  const auto load_ahead = [&](int c) FUSEBUILD_INLINE {
+    if (c >= kChunks) return;
+    const Index col = fb::smaller(start + c * kStep, columns - kVec);  // no load waits for a test
+    p1[c] = fb::load_packed_ahead<kVec>(r1 + col);
+  };
 
   float a2 = fb::Max::identity<float>();
   lambdas::welford::State a6 = {0.0f, 0.0f, 0.0f};
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
@@ -91,7 +101,7 @@ inner_persistent_5de5d46226a3a22d(
   float a14 = fb::Sum::identity<float>();
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
@@ -102,16 +112,18 @@ inner_persistent_5de5d46226a3a22d(
       a14 = fb::Sum::combine(a14, t13);
     }
   }
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kAhead; ++c) load_ahead(c);
   fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14));
   const float t14 = a14;  // total_sum, cluster_softmax.yaml:20
   const float t17 = fb::reciprocal(t14);  // cluster_softmax.yaml:22
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
-    const Index col = ((Index(c) * kCluster + rank) * kThreadsPerRow + lane) * kVec;
+    const Index col = start + c * kStep;
     if (col >= columns) break;
     const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
-    const fb::Vec<float, kVec> v1 = fb::load<kVec>(r1 + col);
+    const fb::Vec<float, kVec> v1 = fb::unpack(p1[c]);
     fb::Vec<__nv_bfloat16, kVec> o21;
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
@@ -124,6 +136,7 @@ inner_persistent_5de5d46226a3a22d(
       const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // cluster_softmax.yaml:24
       o21[k] = t21;
     }
+    load_ahead(c + kAhead);
     fb::store(r21 + col, o21);
   }
 
@@ -135,4 +148,4 @@ inner_persistent_5de5d46226a3a22d(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_5de5d46226a3a22d, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_a8c15a999f042911, kCluster)

@@ -11,7 +11,7 @@ constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 2)
-inner_resident_80975540a48f37de(
+inner_resident_d128b7290443c8b0(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -26,7 +26,7 @@ inner_resident_80975540a48f37de(
   const Index columns = n1;
   const int thread = fb::thread_x();
   const int64_t row = fb::block_x();
-  const fb::Edges<kVec, Index> edges(row * columns, columns);
+  const fb::RoomyEdges<kVec, Index> edges(row * columns, columns);
   const Index start = edges.before + thread * kVec;  // of the thread's first vector
   const bool has_edge = thread < edges.count;  // an element beside the row's vectors is the thread's
   const Index edge = edges.column(thread);
@@ -173,4 +173,4 @@ inner_resident_80975540a48f37de(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_80975540a48f37de)
+FUSEBUILD_ENTRY(inner_resident_d128b7290443c8b0)

@@ -11,7 +11,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 4)
-inner_resident_035d555b0a32a373(
+inner_resident_127b45d7571a3665(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -19,7 +19,7 @@ inner_resident_035d555b0a32a373(
   const Index columns = n1;
   const int thread = fb::thread_x();
   const int64_t row = fb::block_x();
-  const fb::Edges<kVec, Index> edges(row * columns, columns);
+  const fb::RoomyEdges<kVec, Index> edges(row * columns, columns);
   const Index start = edges.before + thread * kVec;  // of the thread's first vector
   const bool has_edge = thread < edges.count;  // an element beside the row's vectors is the thread's
   const Index edge = edges.column(thread);
@@ -108,4 +108,4 @@ inner_resident_035d555b0a32a373(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_035d555b0a32a373)
+FUSEBUILD_ENTRY(inner_resident_127b45d7571a3665)
