@@ -291,3 +291,12 @@ def assert_near_or_equal(actual: torch.Tensor, expected: torch.Tensor, *inputs: 
         assert_near(actual, expected, *inputs)
     else:
         assert torch.equal(actual, expected)
+
+
+def test_a_division_by_a_known_size_gives_the_bits_that_a_division_gives():
+    generator = torch.Generator().manual_seed(0)
+    special = torch.tensor([0.0, -0.0, INF, -INF, NAN, 3e38, -1.0])
+    x = torch.cat([special, torch.randn(9 * 128 - len(special), generator=generator)])
+    for size in (1, 3, 7, 15, 4095, 4096, 50257):
+        divisor = torch.full_like(x, size)
+        assert same_values(run_pointwise("divide_by_known_float", x, divisor), x / divisor)
