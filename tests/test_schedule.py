@@ -30,6 +30,7 @@ from fusebuild.schedule.kernel import (
 from fusebuild.schedule.persistent import ClusterHeuristics, PersistentHeuristics
 from fusebuild.schedule.pointwise import PointwiseHeuristics
 from fusebuild.schedule.reduction import InnerHeuristics, OuterHeuristics
+from fusebuild.schedule.resident import EDGED_COLUMNS
 from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
 from fusebuild.schedule.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.segmentation import segment
@@ -314,7 +315,7 @@ class TestInnerPersistent:
         assert [variant.guard for variant in found[:2]] == [(*dense, ("le", "N", most)) for most in (1024, 8192)]
         assert found[2].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
         odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
-        assert found[3].guard == (*odd, ("lt", 640, "N"), ("le", "N", 16384 + 15))
+        assert found[3].guard == (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", 16384 + 15))
         assert [variant.guard for variant in found[4:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
 
     def test_a_warp_walks_a_short_row_where_rows_are_long_as_a_rule(self) -> None:

@@ -96,8 +96,8 @@ MOST_REGISTERS = 128
 OTHER_REGISTERS = 16
 """What a thread takes beside what it keeps of its row."""
 
-LAST_REGISTERS = 4
-"""The same in its last sweep, where addresses, a vector of each result and the row's own values are counted."""
+LAST_REGISTERS = 24
+"""The same in its last sweep, where what it stores, the row's own values and its addresses are counted."""
 
 EARLIER_REGISTERS = 8
 """What nvcc takes besides before sm_90."""
@@ -119,7 +119,10 @@ CLUSTER_SHARE_BYTES = 64 * 1024
 share a multiprocessor, and one row's reductions do not idle it."""
 
 CLUSTER_THREAD_BYTES = 128
-"""Bytes of a row that one thread of a cluster keeps, more only where its threads do not suffice."""
+"""Bytes of a row that one thread of a cluster keeps, at most."""
+
+FEWER_THREADS_BYTES = 256
+"""The same where its last sweep reads something else ahead: what threads take besides is taken by half as many."""
 
 Tiles = TypeVar("Tiles", bound=TilesPlanner)
 
@@ -316,12 +319,11 @@ class _Planner:
         if self.target.cluster == 1 or not vector_bytes or size is None:
             return ()
         way = f"cluster_vec{vec}_int32"
-        most = max(1, REGISTER_BYTES // vector_bytes)
-        proposal = self._propose_cluster(size, vec, vector_bytes, most)
-        if not self._holds(proposal, size, vec, most):
+        proposal = self._propose_cluster(size, vec, vector_bytes)
+        if not self._holds(proposal, size, vec):
             return ()
-        choice = decide(way, proposal, self.tuned, partial(self._check_cluster, size=size, vec=vec, most=most))
-        chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
+        choice = decide(way, proposal, self.tuned, partial(self._check_cluster, size=size, vec=vec))
+        chunks = self._cluster_chunks(choice, size, vec)
         heuristics = ClusterHeuristics(
             threads=choice.threads,
             storage="cluster",
@@ -336,13 +338,26 @@ class _Planner:
         name = f"cluster{choice.cluster}_vec{vec}_int32"
         return (self._variant(way, name, (*guard, above, fits), vec, "int32_t", heuristics, choice),)
 
-    def _propose_cluster(self, size: int, vec: int, vector_bytes: int, most: int) -> ClusterChoice:
-        row_bytes = -(-size // vec) * vector_bytes
+    def _propose_cluster(self, size: int, vec: int, vector_bytes: int) -> ClusterChoice:
+        row_bytes, most = -(-size // vec) * vector_bytes, self._cluster_thread_bytes
         cluster = min(self.target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
-        share = -(-size // cluster)
-        threads = row_threads(share, vec, max(1, CLUSTER_THREAD_BYTES // vector_bytes))
-        keeps = bool(self.kept) and self._lasts(threads, _chunks(share, vec, threads, most=most) * vec)
-        return ClusterChoice(**_row_choice(threads).knobs, keeps=keeps, cluster=cluster)
+        threads = row_threads(-(-size // cluster), vec, max(1, most // vector_bytes))
+        blocks = max(1, min(blocks_wanted(threads), 2 * self.target.registers // (threads.block * most)))
+        knobs = {**_row_choice(threads).knobs, "min_blocks": blocks}
+        choice = ClusterChoice(**knobs, keeps=False, cluster=cluster)
+        keeps = bool(self.kept) and self._lasts(threads, self._cluster_chunks(choice, size, vec) * vec)
+        return replace(choice, keeps=keeps)
+
+    @property
+    def _cluster_thread_bytes(self) -> int:
+        reads_more = bool(last_sweep(self.task, self.domain, self.cached, ()).inputs)
+        return FEWER_THREADS_BYTES if reads_more else CLUSTER_THREAD_BYTES
+
+    def _cluster_chunks(self, choice: ClusterChoice, size: int, vec: int) -> int:
+        """Vectors of a row of ``size`` that each thread has: half of its registers at most."""
+        registers = self.target.registers // (choice.threads_per_row * choice.min_blocks)
+        most = min(self._cluster_thread_bytes, 2 * registers) // _vector_bytes(self.task, self.cached, vec)
+        return _chunks(-(-size // choice.cluster), vec, choice.threads, most=max(1, most))
 
     def _ahead(self, choice: ClusterChoice, vec: int, chunks: int) -> int:
         """Vectors of what the last sweep alone takes from memory that registers hold beside ``chunks`` of the row."""
@@ -352,26 +367,26 @@ class _Planner:
         if not words or any(op_of(task.fusion.exprs[index]).is_random for index in task.exprs):
             return 0
         held = chunks * (_vector_bytes(task, self.cached, vec) // 4 + vec * len(kept))
-        held += 2 * len(sweep.inputs + sweep.outputs)  # addresses
         held += (_vector_bytes(task, sweep.outputs, vec) + _vector_bytes(task, sweep.of_rows, 1)) // 4
+        axes = (self.domain.accesses[fid].axes for fid in sweep.inputs + sweep.outputs)
+        held += sum(2 for own in axes if {*own} & {*kept_axes(self.domain)})  # addresses
         registers = min(MOST_REGISTERS, self.target.registers // (choice.threads.block * choice.min_blocks))
         return max(0, min(chunks, (registers - LAST_REGISTERS - held) // words))
 
-    def _holds(self, choice: ClusterChoice, size: int, vec: int, most: int) -> bool:
+    def _holds(self, choice: ClusterChoice, size: int, vec: int) -> bool:
         """Whether a cluster keeps a row of ``size`` and exchanges its partial results."""
-        chunks = _chunks(-(-size // choice.cluster), vec, choice.threads, most=most)
         warps = choice.cluster * choice.threads_per_row // WARP
-        held = choice.cluster * choice.threads_per_row * chunks * vec
+        held = choice.cluster * choice.threads_per_row * self._cluster_chunks(choice, size, vec) * vec
         return held >= size and fits_exchange(warps, _most_parts(self.task))
 
-    def _check_cluster(self, choice: ClusterChoice, *, size: int, vec: int, most: int) -> None:
+    def _check_cluster(self, choice: ClusterChoice, *, size: int, vec: int) -> None:
         check_rows(choice, self.target, most_rows=1)
         require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
         require_power_of_two(choice, "cluster", 2, self.target.cluster)
         require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
         blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
         message = f"{blocks} do not hold a row of {size} elements, or their partial results do not fit"
-        require(self._holds(choice, size, vec, most), "cluster", message)
+        require(self._holds(choice, size, vec), "cluster", message)
 
     def resident(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Very long rows in blocks that stay with what all rows share: one variant, or none where they share nothing,

@@ -1,18 +1,18 @@
 // cluster_levels.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
-// schedule: threads.per_row=1024 threads.rows=1 storage=cluster chunks=2 cached=[0, 1] kept=[] cluster=2 ahead=2
+// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[] cluster=2 ahead=5
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsPerRow = 1024;
+constexpr int kThreadsPerRow = 256;
 constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 2;  // vectors of a row that a thread holds
+constexpr int kChunks = 5;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kAhead = 2;  // how many of them ahead the last sweep loads what the thread does not hold
+constexpr int kAhead = 5;  // how many of them ahead the last sweep loads what the thread does not hold
 
-FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_persistent_f3d3033554cd0f7a(
+FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
+inner_persistent_5bc5614d7e6b7773(
     const __half* T0,  // x: half[M, N]
     const float* T1,  // y: float[M, N]
     const __nv_bfloat16* T2,  // weight: bfloat16[N]
@@ -200,4 +200,4 @@ inner_persistent_f3d3033554cd0f7a(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_f3d3033554cd0f7a, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_5bc5614d7e6b7773, kCluster)

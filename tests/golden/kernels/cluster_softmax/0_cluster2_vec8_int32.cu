@@ -1,6 +1,6 @@
 // cluster_softmax.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2 ahead=1
+// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=16 cached=[0] kept=[] cluster=2 ahead=3
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -33,15 +33,15 @@ struct welford {
 
 }  // namespace lambdas
 
-constexpr int kThreadsPerRow = 512;
+constexpr int kThreadsPerRow = 256;
 constexpr int kCluster = 2;  // neighbouring blocks, which walk a row together
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kChunks = 8;  // vectors of a row that a thread holds
+constexpr int kChunks = 16;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kAhead = 1;  // how many of them ahead the last sweep loads what the thread does not hold
+constexpr int kAhead = 3;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_a8c15a999f042911(
+inner_persistent_91d7fed5868a5fce(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -148,4 +148,4 @@ inner_persistent_a8c15a999f042911(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_a8c15a999f042911, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_91d7fed5868a5fce, kCluster)
