@@ -17,7 +17,7 @@ from typing import Literal
 
 from fusebuild import toolchain as tools
 from fusebuild.errors import FusebuildError, ToolchainError
-from fusebuild.resources import data_root
+from fusebuild.resources import cache_dir, data_root
 from fusebuild.target import TARGETS
 
 Status = Literal["ok", "warn", "error"]
@@ -211,7 +211,7 @@ def _runtime_finding() -> Finding:
 
 
 def _cache_finding(environ: Mapping[str, str]) -> Finding:
-    folder = tools.cache_dir(environ)
+    folder = cache_dir(environ)
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding(name="cache", status="ok", found=str(folder))

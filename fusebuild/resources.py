@@ -1,4 +1,4 @@
-"""Where fusebuild's own data lies: the templates, the device header and ``build.ninja.in``.
+"""Where fusebuild's own data lies: the templates, the device header and ``build.ninja.in``; what it keeps of its work.
 
 In a source checkout they are the top level's ``templates/`` and ``build.ninja.in``; an installed wheel carries the same
 tree under ``fusebuild/data``. Everything that reads them asks here.
@@ -6,6 +6,8 @@ tree under ``fusebuild/data``. Everything that reads them asks here.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from fusebuild.errors import ToolchainError
@@ -38,3 +40,12 @@ def include_dir() -> Path:
 def ninja_template() -> str:
     """The text of ``build.ninja.in``."""
     return (data_root() / _NINJA_TEMPLATE).read_text(encoding="utf-8")
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """The folder for what only makes the next run faster: ``FUSEBUILD_CACHE_DIR``, else ``fusebuild`` under the user's
+    cache folder."""
+    if environ.get("FUSEBUILD_CACHE_DIR"):
+        return Path(environ["FUSEBUILD_CACHE_DIR"])
+    base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
+    return Path(base, "fusebuild")

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from fusebuild import elf
 from fusebuild.errors import ToolchainError
+from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 
 FIX = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.2'"
@@ -374,14 +375,6 @@ def probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str]) -> N
         said = (result.stdout + reason).strip()
         raise ToolchainError(f"the probe does not compile for {target.name}:\n{shlex.join(map(str, command))}\n{said}")
     _remember(record, toolchain.versions)
-
-
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    """``FUSEBUILD_CACHE_DIR``, else ``fusebuild`` under the user's cache folder."""
-    if environ.get("FUSEBUILD_CACHE_DIR"):
-        return Path(environ["FUSEBUILD_CACHE_DIR"])
-    base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
-    return Path(base, "fusebuild")
 
 
 def compiler_environment(environ: Mapping[str, str]) -> dict[str, str]:

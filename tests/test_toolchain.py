@@ -19,7 +19,6 @@ from fusebuild.toolchain import (
     FIX,
     Part,
     Toolchain,
-    cache_dir,
     choose_nvcc,
     compiler_environment,
     find_cxx,
@@ -303,11 +302,6 @@ class TestProbe:
         (tree.root / "probe.elf").write_bytes(whole[: len(whole) // 2])
         with pytest.raises(ToolchainError, match="it is truncated: a "):
             find(environ, tree.nvcc)
-
-    def test_where_the_cache_is(self) -> None:
-        assert cache_dir({"FUSEBUILD_CACHE_DIR": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}) == Path("/a")
-        assert cache_dir({"XDG_CACHE_HOME": "/b", "HOME": "/c"}) == Path("/b/fusebuild")
-        assert cache_dir({"HOME": "/c"}) == Path("/c/.cache/fusebuild")
 
 
 class TestDigests:

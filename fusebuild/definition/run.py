@@ -28,10 +28,11 @@ from fusebuild.passes import run_passes
 from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, plan_segmented, source_digests
 from fusebuild.plan import Plan, PlanOutput, PlanValue
 from fusebuild.recipe import Recipe
+from fusebuild.resources import cache_dir
 from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target import TARGETS, Target, find_target
-from fusebuild.toolchain import cache_dir, find_toolchain
+from fusebuild.toolchain import find_toolchain
 
 logger = logging.getLogger(__name__)
 

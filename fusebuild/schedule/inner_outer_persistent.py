@@ -171,7 +171,7 @@ class InnerOuterPersistentScheduler:
         assert isinstance(domain, AxisDomain)
         parts = inner_outer_parts(self.name, task, domain)
         assert isinstance(parts, InnerOuterParts)
-        planner = _Planner(task=task, target=target, domain=domain, parts=parts, sizes=sizes, tuned=tuned)
+        planner = _planner(task, target, domain, parts, sizes, tuned)
         inner = len(domain.axes) - 1
         vec = vector_width(task, domain, inner)
         wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
@@ -198,9 +198,37 @@ class _Shape:
         return (0, self.chunks > FEW_CHUNKS, -self.blocks * self.at_once, -self.blocks, self.chunks)
 
 
+def _planner(
+    task: Task, target: Target, domain: AxisDomain, parts: InnerOuterParts, sizes: Mapping[str, int], tuned: Tuned
+) -> _Planner:
+    """A planner, with what each of the shapes that it tries asks for."""
+    read = _read_by_rows(task, parts).intersection(task.inputs)
+    everything, moving = tuple(range(len(domain.axes))), {*parts.depth}
+    axes = {fid: domain.accesses[fid].axes for fid in vector_fids(domain, len(domain.axes) - 1) if fid in read}
+    level = levels(task)
+    return _Planner(
+        task=task, target=target, domain=domain, parts=parts, sizes=sizes, tuned=tuned,
+        fetched=tuple(fid for fid, own in axes.items() if own == everything),
+        resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
+        levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
+    )  # fmt: skip
+
+
+def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
+    """The values that the walk over rows needs: all but those that only epilogues read."""
+    needed, accumulated = {*parts.written_by_rows(task)}, {*parts.accumulated}
+    for index in reversed(task.exprs):
+        expr = task.fusion.exprs[index]
+        if index in accumulated or not needed.isdisjoint(expr.outputs):
+            needed.update(expr.inputs)
+    return needed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner:
-    """One task on one target, for which variants are made."""
+    """One task on one target, for which variants are made. ``fetched`` are its dense inputs of the whole domain,
+    ``resident`` those of columns that change from one outer index to the next at most. Rows have ``levels`` of
+    reductions, each of which needs the one before it."""
 
     task: Task
     target: Target
@@ -208,36 +236,13 @@ class _Planner:
     parts: InnerOuterParts
     sizes: Mapping[str, int]
     tuned: Tuned
+    fetched: tuple[int, ...]
+    resident: tuple[int, ...]
+    levels: int
 
     @property
     def columns(self) -> Formula:
         return axis_product(self.domain, self.parts.columns)
-
-    @property
-    def fetched(self) -> tuple[int, ...]:
-        """Inputs of the whole domain, dense ones."""
-        everything = tuple(range(len(self.domain.axes)))
-        return tuple(fid for fid in self._vectors() if self.domain.accesses[fid].axes == everything)
-
-    @property
-    def resident(self) -> tuple[int, ...]:
-        """Inputs of columns that change from one outer index to the next at most."""
-        moving = {*self.parts.depth}
-        return tuple(fid for fid in self._vectors() if not moving & {*self.domain.accesses[fid].axes})
-
-    def _vectors(self) -> list[int]:
-        read = self._read_by_rows().intersection(self.task.inputs)
-        return [fid for fid in vector_fids(self.domain, len(self.domain.axes) - 1) if fid in read]
-
-    def _read_by_rows(self) -> set[int]:
-        """The values that the walk over rows needs: all but those that only epilogues read."""
-        exprs = self.task.fusion.exprs
-        needed = {*self.parts.written_by_rows(self.task)}
-        for index in reversed(self.task.exprs):
-            expr = exprs[index]
-            if index in self.parts.accumulated or not needed.isdisjoint(expr.outputs):
-                needed.update(expr.inputs)
-        return needed
 
     @property
     def reduced(self) -> tuple[int, ...]:
@@ -333,9 +338,7 @@ class _Planner:
     def _is_ahead(self, threads: RowThreads, stages: int) -> bool:
         """Whether rows are reduced along a turn before they are stored: with one level of reductions, where the threads
         of a row need barriers to meet, and have them in memory."""
-        level = levels(self.task)
-        last = max((level[self.task.fusion.exprs[index].outputs[0]] for index in self.parts.along), default=0)
-        return stages > 1 and last == 1 and not threads.in_one_warp and self.target.cluster > 1
+        return stages > 1 and self.levels == 1 and not threads.in_one_warp and self.target.cluster > 1
 
     def _reserved_bytes(self, threads: RowThreads, at_once: int, stages: int) -> int:
         """Bytes of shared memory for partial results of rows: a place is as large as the largest of them."""
