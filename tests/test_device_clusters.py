@@ -88,6 +88,19 @@ def test_more_values_than_a_buffer_holds_take_several_turns():
     assert torch.allclose(out[:, 0], expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize(("threads", "cluster"), [(64, 2), (32, 8)])
+@pytest.mark.parametrize(("rows", "walkers"), [(1, 1), (3, 3), (4, 3), (5, 1), (29, 3), (64, 7)])
+def test_clusters_take_every_row_once(threads, cluster, rows, walkers):
+    """However they share them: a cluster draws a ticket before it knows that there is nothing left for it."""
+    x = sample(torch.float32, rows * threads * cluster).view(rows, threads * cluster)
+    for _ in range(2):
+        out, counter = torch.zeros_like(x, dtype=torch.float64), torch.zeros(1, dtype=torch.int32)
+        grid = (walkers * cluster,)
+        library("cluster").run(f"take_rows_{threads}x{cluster}", grid, (threads,), x, out, counter, rows)
+        assert torch.allclose(out, x.double().sum(1, keepdim=True).expand_as(out), rtol=1e-5, atol=1e-4)
+        assert counter.item() == rows + walkers
+
+
 def test_dependent_cluster_reductions_run_back_to_back():
     x = sample(torch.float32, 3 * 256).view(3, 256)
     out = torch.full_like(x, NAN)

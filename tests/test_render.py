@@ -52,11 +52,14 @@ SHOWN_FUSIONS = {
     "inner_outer_finishes": ("0_registers_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged_tiles_vec8_int32"),
-    "resident_rows": ("0_resident8_vec8_int32",),
+    "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged8_vec8_int32"),
     "odd_lambdas": ("0_shifted_vec4_int32",),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""
+
+SUFFIXES = {"reduction_finish": "_finish", "ticket_counters": "_counters"}
+"""What tells kernels that come with others apart from those."""
 
 INDEXED = {
     "rope": ({"x": "bfloat16[M, D]", "c": "float[M, D]", "s": "float[M, D]"},
@@ -79,8 +82,8 @@ class Launched:
 def launched(planned: PlannedRecipe) -> Iterator[Launched]:
     for segment in planned.plan.targets[0].segments:
         for variant in segment.variants:
-            for number, launch in enumerate(variant.launches):
-                suffix = "_finish" if number else ""
+            for launch in variant.launches:
+                suffix = SUFFIXES.get(launch.kernel.rpartition("_")[0], "")
                 kernel = planned.kernels["sm_90"][launch.kernel]
                 yield Launched(stem=f"{segment.id}_{variant.name}{suffix}", kernel=kernel)
 

@@ -54,6 +54,7 @@ from fusebuild.schedule.persistent import (
 from fusebuild.schedule.resident import (
     EDGED_COLUMNS,
     RESIDENT_ROW_BYTES,
+    WEIGHTED_ROW_BYTES,
     LongRows,
     ResidentHeuristics,
     decide_rows,
@@ -78,8 +79,9 @@ from fusebuild.schedule.rows import (
     row_threads,
 )
 from fusebuild.schedule.shifted import aligned_guards, has_odd_rows, shifted_guards
-from fusebuild.schedule.sweeps import cached_inputs, column_inputs, kept_values, last_sweep
+from fusebuild.schedule.sweeps import cached_inputs, column_inputs, costly_values, kept_values, last_sweep
 from fusebuild.schedule.threaded import ThreadedPlanner
+from fusebuild.schedule.tickets import TicketCounters
 from fusebuild.schedule.tiled import TiledPlanner
 from fusebuild.schedule.tiles import TilesPlanner
 from fusebuild.target import Target
@@ -391,11 +393,18 @@ class _Planner:
     def resident(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Very long rows in blocks that stay with what all rows share: one variant, or none where they share nothing,
         where the recipe tells of no such rows, or where there is no room for them. Costly values are kept elsewhere."""
-        least: Formula = ("le", RESIDENT_ROW_BYTES, product([self._bytes_per_element, self.columns]))
-        rows = self._long_rows(vec, (RESIDENT_ROW_BYTES - 1) // max(1, self._bytes_per_element), has_edges=False)
+        row_bytes = self._least_resident_bytes()
+        least: Formula = ("le", row_bytes, product([self._bytes_per_element, self.columns]))
+        rows = self._long_rows(vec, (row_bytes - 1) // max(1, self._bytes_per_element), has_edges=False)
         if rows is None or not rows.resident or self.kept:
             return ()
         return self._by_rows("resident", rows, (*guard, least))
+
+    def _least_resident_bytes(self) -> int:
+        """Bytes of a row's inputs from which blocks may stay."""
+        shared = shared_by_rows(self.task, self.domain, has_edges=False) or ()
+        weights = sum(self.task.fusion.value(fid).dtype.bytes for fid in shared)
+        return WEIGHTED_ROW_BYTES if weights > self._bytes_per_element else RESIDENT_ROW_BYTES
 
     def edged(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Rows of any length by whole aligned vectors and elements beside them: one variant, or none as above. Where
@@ -427,6 +436,7 @@ class _Planner:
             resident_bytes=vec * sum(self.task.fusion.value(fid).dtype.bytes for fid in shared),
             tensor_bytes=_vector_bytes(self.task, vector_fids(self.domain, len(self.domain.axes) - 1), vec),
             reductions=len(reductions(self.task)),
+            costly=bool(costly_values(self.task, self.domain)),
         )
 
     def _by_rows(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
@@ -439,9 +449,12 @@ class _Planner:
         fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
         full_name = f"{name}{cluster}_vec{rows.vec}_int32"
         shared_bytes = rows.shared_bytes(per_row, cluster) if heuristics.walkers else 0
-        if not heuristics.walkers:
+        if rows.has_edges:
             guard = (*guard, *aligned_guards(self.task, rows.resident, rows.vec))
-        return (self._variant(way, full_name, (*guard, fits), rows.vec, "int32_t", heuristics, choice, shared_bytes),)
+        variant = self._variant(way, full_name, (*guard, fits), rows.vec, "int32_t", heuristics, choice, shared_bytes)
+        if heuristics.walkers:
+            variant = TicketCounters(counters=rows.vec if rows.has_edges else 1).serving(variant)
+        return (variant,)
 
     def _lasts(self, threads: RowThreads, columns: int) -> bool:
         """Whether two blocks have the registers to keep costly values, too, for ``columns`` to a thread."""

@@ -44,7 +44,10 @@ from fusebuild.schedule.shifted import flat_fids
 from fusebuild.target import Target
 
 RESIDENT_ROW_BYTES = 256 * 1024
-"""Bytes of a row's inputs from which blocks stay: shorter rows are faster without."""
+"""Bytes of a row's inputs from which blocks stay: shorter rows are faster without, but for"""
+
+WEIGHTED_ROW_BYTES = 128 * 1024
+"""those whose weights are more than they, and of which the next one is loaded ahead."""
 
 EDGED_COLUMNS = 512
 """Elements beyond which a row may have edges: in a shorter one they are too much of it."""
@@ -54,6 +57,13 @@ BLOCK_THREADS = (32, 64, 128, 256, 512)
 
 OTHER_REGISTERS = 32
 """What a thread takes beside what it keeps of its row, at least: else twice what a vector of each tensor takes."""
+
+MOVING_REGISTERS = 16
+"""What it takes at least beside twice what a vector of each tensor takes that does not stay, where others do. (ptxas
+13.0 spills with less, in norms of many kinds.)"""
+
+COSTLY_REGISTERS = 16
+"""What ops of many instructions take beside that where something stays."""
 
 CUT_REGISTERS = 4
 """What it takes for each input that is cut out of two vectors."""
@@ -67,6 +77,9 @@ MOST_REGISTERS = 128
 THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
 
+LEAST_THREAD_BYTES = 48
+"""Bytes of a row that a thread has where weights are more than the row, at least: with less, exchanges take longer."""
+
 BYTES_IN_FLIGHT = 48 * 1024
 """Bytes of rows that a multiprocessor shall have at a time."""
 
@@ -75,10 +88,6 @@ MOST_BLOCKS = 24
 
 FEW_BLOCKS = 2
 """Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
-
-WAVES = 4
-"""Walkers for each one that runs at a time, where it costs little that each reads what stays: multiprocessors that are
-faster take more of them."""
 
 RESERVED_BYTES = 2048
 """Shared memory that a block takes beside what stays and what its reductions exchange, the system's part of it too."""
@@ -141,25 +150,28 @@ class ResidentChoice(EdgedChoice):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """What each of ``cluster`` blocks of ``per_row`` threads has of a row, in ``bytes`` of what is kept of it.
-    ``blocks`` of them have room on a multiprocessor."""
+    ``blocks`` of them have room on a multiprocessor. They ``stay`` where they walk many rows, the next one loaded
+    ``ahead`` or not."""
 
     cluster: int
     per_row: int
     bytes: int
     blocks: int
+    stay: bool
+    ahead: bool
 
     def preference(self) -> tuple[int, ...]:
-        """Less for shares that are better: several blocks on a multiprocessor, enough bytes for it, then few blocks to
-        wait for and few threads."""
+        """Less for shares that are better: several blocks on a multiprocessor, enough bytes for it, none that stay and
+        wait for the next row, then few blocks to wait for and few threads."""
         has_too_few = self.blocks * self.bytes < BYTES_IN_FLIGHT
-        return self.blocks < FEW_BLOCKS, has_too_few, self.cluster, self.per_row
+        return self.blocks < FEW_BLOCKS, has_too_few, self.stay and not self.ahead, self.cluster, self.per_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongRows:
     """Rows of ``size`` elements on ``target``, with edges or without. Of the inputs ``cached``, which are kept of each
     row, a vector of ``vec`` elements takes ``vector_bytes``, of those ``resident``, which stay, ``resident_bytes``, of
-    all tensors ``tensor_bytes``. So many ``reductions`` exchange partial results."""
+    all tensors ``tensor_bytes``. So many ``reductions`` exchange partial results. Whether ops are ``costly``."""
 
     target: Target
     size: int
@@ -171,10 +183,11 @@ class LongRows:
     resident_bytes: int
     tensor_bytes: int
     reductions: int
+    costly: bool
 
     def stays(self, cluster: int) -> bool:
         """Whether blocks walk rows, and what all rows share stays with them."""
-        return bool(self.resident) and (cluster > 1 or not self.has_edges)
+        return bool(self.resident) and cluster > 1
 
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
@@ -193,21 +206,25 @@ class LongRows:
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
         slots = cluster * -(-per_row // WARP)
-        return RESERVED_BYTES + 2 * self.reductions * next_power_of_two(PARTIAL_BYTES * slots)
+        exchanged = self.reductions + self.stays(cluster)  # a ticket, too
+        return RESERVED_BYTES + 2 * exchanged * next_power_of_two(PARTIAL_BYTES * slots)
 
-    def registers(self, per_row: int, cluster: int, *, ahead: bool = False) -> int:
+    def registers(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes // 4
-        others = max(OTHER_REGISTERS, 2 * self.tensor_bytes // 4)
-        others += 0 if self.stays(cluster) else CUT_REGISTERS * len(self.resident)
+        others = max(OTHER_REGISTERS, 2 * self.tensor_bytes // 4) + CUT_REGISTERS * len(self.resident)
+        if self.stays(cluster):
+            moving = 2 * (self.tensor_bytes - self.resident_bytes) // 4
+            others = max(OTHER_REGISTERS, MOVING_REGISTERS + moving)
+            others += COSTLY_REGISTERS if self.costly else 0
         others += LATER_REGISTERS if self.target.compute_capability >= 100 else 0
         return others + (2 * words if ahead else words)
 
-    def blocks(self, per_row: int, cluster: int) -> int:
+    def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
         if self.chunks(per_row, cluster) * self.vector_bytes > THREAD_BYTES:
             return 0
-        registers = -(-self.registers(per_row, cluster) // 8) * 8
+        registers = -(-self.registers(per_row, cluster, ahead=ahead) // 8) * 8
         shared = self.reserved_bytes(per_row, cluster)
         shared += self.shared_bytes(per_row, cluster) if self.stays(cluster) else 0
         by_threads = min(MOST_BLOCKS, self.target.threads_per_multiprocessor // per_row)
@@ -221,23 +238,33 @@ class LongRows:
         """What blocks may have: of rows without edges, which are very long, two or one of the largest on a
         multiprocessor."""
         clusters = [1 << power for power in range(self.target.cluster.bit_length())]
-        shapes = combinations(clusters, BLOCK_THREADS) if self.has_edges else [(clusters[-1], BLOCK_THREADS[-1])]
-        for cluster, per_row in shapes:
-            blocks = self.blocks(per_row, cluster)
+        threads = BLOCK_THREADS if self.has_edges else BLOCK_THREADS[-1:]
+        for cluster, per_row, ahead in combinations(clusters, threads, (False, True)):
+            stay = self.stays(cluster)
+            blocks = self.blocks(per_row, cluster, ahead=ahead) if stay or not ahead else 0
             if blocks and self.exchanges(per_row, cluster):
-                kept = per_row * self.chunks(per_row, cluster) * self.vector_bytes
-                most = blocks if self.has_edges else FEW_BLOCKS
-                yield Share(cluster=cluster, per_row=per_row, bytes=kept, blocks=min(blocks, most))
+                share = Share(
+                    cluster=cluster,
+                    per_row=per_row,
+                    bytes=per_row * self.chunks(per_row, cluster) * self.vector_bytes,
+                    blocks=blocks if self.has_edges else min(blocks, FEW_BLOCKS),
+                    stay=stay,
+                    ahead=ahead,
+                )
+                if self._is_worth(share):
+                    yield share
+
+    def _is_worth(self, share: Share) -> bool:
+        """Whether other kernels are slower: most often, but for rows that are not so long without edges."""
+        if self.has_edges or self.size * self.vector_bytes >= RESIDENT_ROW_BYTES * self.vec:
+            return True
+        return share.ahead and share.blocks >= FEW_BLOCKS and share.bytes >= LEAST_THREAD_BYTES * share.per_row
 
     def walkers(self, share: Share) -> int:
-        """How many share the rows: so many as run at a time, or some times as many. Of those without edges one less
-        where each multiprocessor has a single block (measured: 0.945 of a copy's bandwidth with 14 clusters on an H200,
-        0.905 with the 15 that fit)."""
+        """How many share the rows: so many as run at a time, an equal number for each place that rows may begin at."""
         fitting = self.target.clusters(share.cluster, share.blocks)
-        if not self.has_edges:
-            return max(1, fitting - 1 if share.blocks == 1 else fitting)
-        waves = WAVES if self.resident_bytes <= self.vector_bytes else 1
-        return waves * max(1, fitting // self.vec) * self.vec
+        places = self.vec if self.has_edges else 1
+        return max(1, fitting // places) * places
 
 
 def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
@@ -261,10 +288,8 @@ def decide_rows(way: str, rows: LongRows, tuned: Tuned) -> tuple[ResidentHeurist
     proposal = EdgedChoice(
         threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
     )
-    if rows.stays(share.cluster):
-        proposal = ResidentChoice(
-            **proposal.knobs, walkers=rows.walkers(share), ahead=not rows.has_edges and share.blocks == 1
-        )
+    if share.stay:
+        proposal = ResidentChoice(**proposal.knobs, walkers=rows.walkers(share), ahead=share.ahead)
     choice = decide(way, proposal, tuned, partial(_check, rows=rows))
     heuristics = ResidentHeuristics(
         threads=choice.threads,

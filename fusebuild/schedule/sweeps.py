@@ -92,8 +92,13 @@ def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dic
 
 def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
     """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
+    _, kept = _needs(task, costly_values(task, domain))
+    return kept
+
+
+def costly_values(task: Task, domain: AxisDomain) -> set[int]:
+    """Values that change along a row and take many instructions for each of its columns."""
     columns = {*reduced_axes(domain)}
     exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
     values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
-    _, kept = _needs(task, {value.fid for value in values if domain.axes_of(value.fid, value.tensor) & columns})
-    return kept
+    return {value.fid for value in values if domain.axes_of(value.fid, value.tensor) & columns}

@@ -19,6 +19,7 @@ from fusebuild.views.pointwise_rows import pointwise_rows
 from fusebuild.views.resident import inner_resident
 from fusebuild.views.scan import scan, scan_outer
 from fusebuild.views.threaded import inner_threaded
+from fusebuild.views.tickets import ticket_counters
 from fusebuild.views.tiled import inner_tiled
 from fusebuild.views.transpose import transpose
 
@@ -35,6 +36,7 @@ _VIEWS: dict[str, Callable[[KernelSpec], KernelView]] = {
     "reduction_inner": reduction_inner,
     "reduction_outer": reduction_outer,
     "reduction_finish": reduction_finish,
+    "ticket_counters": ticket_counters,
     "scan": scan,
     "scan_outer": scan_outer,
 }

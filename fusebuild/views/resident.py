@@ -53,8 +53,11 @@ def inner_resident(spec: KernelSpec) -> KernelView:
     walk = _walk(spec)
     rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
     wide = [fid for fid in outputs if rows.has_columns(fid)]
-    by_levels = by_level(spec.task, reductions(spec.task)).items()
-    parts = [walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at)) for at, own in by_levels]
+    by_levels = by_level(spec.task, reductions(spec.task))
+    parts = [
+        walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at), walk.tickets if at == max(by_levels) else ())
+        for at, own in by_levels.items()
+    ]
     parts.append(walk.storing(wide))
     setup, bases = row_setup(rows, outputs, walk.there)
     return make_view(
@@ -89,11 +92,18 @@ class _Walk:
         """Inputs that are there when a row begins."""
         return (*self.heuristics.cached, *self.heuristics.resident)
 
-    def reducing(self, indices: Sequence[int], results: Lines) -> tuple[Sweep, Lines]:
-        """The sweep of the reductions at ``indices``, which the row's ``results`` follow from."""
+    @property
+    def tickets(self) -> tuple[str, ...]:
+        """What the last reduction of a row finds for the cluster beside its results: the largest of what its threads
+        have drawn, which is the ticket of the one that did."""
+        return ("fb::accumulator<fb::Max>(ticket)",) if self.heuristics.walkers else ()
+
+    def reducing(self, indices: Sequence[int], results: Lines, beside: Sequence[str]) -> tuple[Sweep, Lines]:
+        """The sweep of the reductions at ``indices``, which the row's ``results`` follow from; accumulators ``beside``
+        theirs are combined with them."""
         body = self.rows.body
         own = accumulate(body, indices)
-        arguments = accumulators(body, indices)
+        arguments = ", ".join((accumulators(body, indices), *beside))
         call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
         if self.heuristics.cluster > 1:
             call = reduction_in_cluster(arguments)
@@ -133,11 +143,13 @@ class _Walk:
     def stays(self) -> Lifetime:
         """What stays with a block as long as it lives."""
         fids = self.heuristics.resident
-        load = "fb::pack(fb::load_elements<kVec>({}))" if self.heuristics.has_edges else "fb::load_packed<kVec>({})"
+        load = "fb::copy_async(&h{0}[{1}], T{0} + col);"
+        if self.heuristics.has_edges:
+            load = "h{0}[{1}] = fb::pack(fb::load_cut<kVec>(T{0} + col, edges.before));"
         return Lifetime(
             arrays=(*self._places(fids), *(self.edge.declarations(fids) if self.heuristics.has_edges else ())),
             steady=Sweep(
-                loads=tuple(f"h{fid}[{PLACE}] = {load.format(f'T{fid} + {VECTOR}')};" for fid in fids),
+                loads=tuple(load.format(fid, PLACE) for fid in fids),
                 element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
             ),
         )

@@ -168,3 +168,34 @@ FUSEBUILD_CLUSTER_KERNEL(64, 1, 4) pass_on(int64_t* scratch, int64_t* __restrict
   out[thread] = *const_cast<volatile int64_t*>(scratch + neighbour * 64 + 63 - thread_x());
 }
 FUSEBUILD_CLUSTER_ENTRY(pass_on, 4)
+
+// Clusters take rows as they get to them. Each thread adds its row's sum to what it has of that row.
+template <int kThreadsPerRow, int kCluster>
+FUSEBUILD_DEVICE void take_rows(const float* in, double* out, int* counter, int64_t rows) {
+  const int64_t walkers = grid_x() / kCluster;
+  const int thread = cluster_rank<kCluster>() * kThreadsPerRow + thread_x();
+  ClusterPhase phase = join_cluster();
+  int ticket = draw_ticket<kCluster>(counter);
+  meet_cluster(phase);
+  for (int64_t row = block_x() / kCluster; row < rows;) {
+    const int64_t place = row * kCluster * kThreadsPerRow + thread;
+    float sum = in[place];
+    ticket = await_ticket(ticket);
+    reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, accumulator<Sum>(sum), accumulator<Max>(ticket));
+    const int64_t next = walkers + ticket;
+    ticket = draw_ticket<kCluster>(counter);
+    out[place] += sum;
+    row = next;
+  }
+}
+
+#define TAKING_KERNEL(threads, cluster)                                                                 \
+  FUSEBUILD_CLUSTER_KERNEL(threads, 1, cluster)                                                         \
+  take_rows_##threads##x##cluster(const float* __restrict__ in, double* __restrict__ out, int* counter, \
+                                  int64_t rows) {                                                       \
+    take_rows<threads, cluster>(in, out, counter, rows);                                                \
+  }                                                                                                     \
+  FUSEBUILD_CLUSTER_ENTRY(take_rows_##threads##x##cluster, cluster)
+
+TAKING_KERNEL(64, 2)
+TAKING_KERNEL(32, 8)

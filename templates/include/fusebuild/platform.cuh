@@ -138,6 +138,17 @@ FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
   } while (is_over == 0);
 }
 
+// Counts up in global memory, for all blocks at once; the number before. (What adds one a compiler does once
+// for all lanes, which then wait for the answer to share it out.)
+FUSEBUILD_DEVICE int count_up(int* counter) {
+  unsigned number;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], 0x7fffffff;"
+               : "=r"(number)
+               : "l"(counter)
+               : "memory");
+  return static_cast<int>(number);
+}
+
 // A place in the shared memory of a block of the cluster, to send to.
 struct PeerAddress {
   uint32_t address;

@@ -1,6 +1,6 @@
 // resident_rows.yaml, segment 0: inner_persistent, variant resident8_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 11: 10, 16: 9, 24: 16, 26: 18}
-// schedule: threads.per_row=512 threads.rows=1 cluster=8 chunks=2 walkers=14 cached=[0, 1] resident=[3, 4] ahead=True
+// schedule: threads.per_row=512 threads.rows=1 cluster=8 chunks=2 walkers=15 cached=[0, 1] resident=[3, 4] ahead=True
 //   has_edges=False
 #include <fusebuild/kernel.cuh>
 
@@ -10,10 +10,10 @@ constexpr int kCluster = 8;  // neighbouring blocks, which have rows together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kWalkers = 14;  // clusters that share the rows
+constexpr int kWalkers = 15;  // clusters that share the rows
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_resident_92bc2d5867ac636c(
+inner_resident_2739ab1f82a0d3e4(
     const float* T0,  // x: float[M, N]
     const __half* T1,  // residual: half[M, N]
     const __nv_bfloat16* T2,  // z: bfloat16[M, N]
@@ -26,7 +26,9 @@ inner_resident_92bc2d5867ac636c(
     __nv_bfloat16* T26,  // gated: bfloat16[M, N]
     int64_t s8,  // N
     int64_t n0,  // M
-    int64_t n1) {  // N
+    int64_t n1,  // N
+    int32_t* __restrict__ counters) {  // of tickets
+  fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
   const int64_t rows = n0;
   const Index columns = n1;
@@ -40,6 +42,7 @@ inner_resident_92bc2d5867ac636c(
       reinterpret_cast<fb::Packed<float, kVec>*>(fb::dynamic_shared<unsigned char>()) + lane;
   fb::Packed<__nv_bfloat16, kVec>* const h3 =
       reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h4 - lane + kChunks * kThreadsPerRow) + lane;
+  int ticket = fb::draw_ticket<kCluster>(counters);
 
   {  // The first row, and what all rows share.
     const int64_t next = first;
@@ -52,18 +55,20 @@ inner_resident_92bc2d5867ac636c(
       q0[c] = fb::load_packed<kVec>(next0 + start + c * kStep);
       q1[c] = fb::load_packed<kVec>(next1 + start + c * kStep);
     }
-    FUSEBUILD_UNROLL
+    // Vectors after the last one are not used, but a load behind a branch would wait for those before it.
+    const Index last = columns - kVec;
+    FUSEBUILD_UNROLL_BY(4)
     for (int c = 0; c < kChunks; ++c) {
-      const Index col = start + c * kStep;
-      if (col >= columns) break;
-      h3[c * kThreadsPerRow] = fb::load_packed<kVec>(T3 + start + c * kStep);
-      h4[c * kThreadsPerRow] = fb::load_packed<kVec>(T4 + start + c * kStep);
+      const Index col = start + c * kStep < last ? start + c * kStep : last;
+      fb::copy_async(&h3[c * kThreadsPerRow], T3 + col);
+      fb::copy_async(&h4[c * kThreadsPerRow], T4 + col);
     }
+    fb::end_copies();
+    fb::wait_copies<0>();
   }
   fb::meet_cluster(phase);
-
-  for (int64_t row = first; row < rows; row += kWalkers) {
-    const int64_t next = row + kWalkers;
+  int64_t next = first + kWalkers;
+  for (int64_t row = first; row < rows;) {
     const float t5 = T5[row];  // per_row
     const __nv_bfloat16* r2 = T2 + row * n1;
     float* r24 = T24 + row * n1;
@@ -75,6 +80,7 @@ inner_resident_92bc2d5867ac636c(
       c0[c] = q0[c];
       c1[c] = q1[c];
     }
+    ticket = fb::await_ticket(ticket);
     if (next < rows) {
       const float* next0 = T0 + next * n1;
       const __half* next1 = T1 + next * n1;
@@ -125,11 +131,14 @@ inner_resident_92bc2d5867ac636c(
         a14 = fb::Sum::combine(a14, t13);
       }
     }
-    fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14));
+    fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14),
+        fb::accumulator<fb::Max>(ticket));
     const float t14 = a14;  // v_sum, resident_rows.yaml:14
     const float t15 = t14 / fb::cast<float>(s8);  // v_reduced, resident_rows.yaml:14
     const float t18 = t15 + 1e-05f;  // resident_rows.yaml:15
     const float t19 = fb::rsqrt(t18);  // resident_rows.yaml:15
+    const int64_t later = 2 * kWalkers + int64_t(ticket);
+    ticket = fb::draw_ticket<kCluster>(counters);
 
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
@@ -168,7 +177,9 @@ inner_resident_92bc2d5867ac636c(
       T11[row] = t10;
       T16[row] = t15;
     }
+    row = next;
+    next = later;
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_resident_92bc2d5867ac636c, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_resident_2739ab1f82a0d3e4, kCluster)
