@@ -13,7 +13,7 @@ constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of 
 constexpr int kWalkers = 8;  // clusters that share the rows
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_resident_c508f7d591fd392c(
+inner_resident_2bfbc1956c3c4d9c(
     const float* T0,  // x: float[M, N]
     const __half* T1,  // residual: half[M, N]
     const __nv_bfloat16* T2,  // z: bfloat16[M, N]
@@ -69,7 +69,7 @@ inner_resident_c508f7d591fd392c(
     }
     // Vectors after the last one are not used, but a load behind a branch would wait for those before it.
     const Index last = edges.end() - kVec;
-    FUSEBUILD_UNROLL_BY(4)
+    FUSEBUILD_UNROLL_BY(2)
     for (int c = 0; c < kChunks; ++c) {
       const Index col = start + c * kStep < last ? start + c * kStep : last;
       h3[c * kThreadsPerRow] = fb::pack(fb::load_cut<kVec>(T3 + col, edges.before));
@@ -238,4 +238,4 @@ inner_resident_c508f7d591fd392c(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_resident_c508f7d591fd392c, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_resident_2bfbc1956c3c4d9c, kCluster)

@@ -13,7 +13,7 @@ constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of 
 constexpr int kWalkers = 15;  // clusters that share the rows
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_resident_2739ab1f82a0d3e4(
+inner_resident_375d957221a73d91(
     const float* T0,  // x: float[M, N]
     const __half* T1,  // residual: half[M, N]
     const __nv_bfloat16* T2,  // z: bfloat16[M, N]
@@ -57,7 +57,7 @@ inner_resident_2739ab1f82a0d3e4(
     }
     // Vectors after the last one are not used, but a load behind a branch would wait for those before it.
     const Index last = columns - kVec;
-    FUSEBUILD_UNROLL_BY(4)
+    FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const Index col = start + c * kStep < last ? start + c * kStep : last;
       fb::copy_async(&h3[c * kThreadsPerRow], T3 + col);
@@ -182,4 +182,4 @@ inner_resident_2739ab1f82a0d3e4(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_resident_2739ab1f82a0d3e4, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_resident_375d957221a73d91, kCluster)
