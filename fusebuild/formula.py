@@ -188,6 +188,11 @@ def substitute(formula: Formula, sizes: Mapping[str, int] | Mapping[str, Formula
     return evaluate(rebuilt, {}) if all(isinstance(operand, int) for operand in folded) else rebuilt
 
 
+def simplified(formula: Formula) -> Formula:
+    """``formula``, folded as far as the numbers in it allow."""
+    return substitute(formula, dict[str, int]())
+
+
 def show(formula: Formula) -> str:
     """``formula`` as a person writes it: ``("mul", 2, "M", "N")`` as ``2*M*N``."""
     if not isinstance(formula, tuple):

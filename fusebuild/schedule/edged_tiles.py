@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.formula import Formula, product, substitute
+from fusebuild.formula import Formula, product, simplified
 from fusebuild.plan import FormulaArg
 from fusebuild.schedule.choice import decide, decision, fewer_blocks, require
 from fusebuild.schedule.kernel import (
@@ -106,12 +106,7 @@ class EdgedTilesChoice(RowChoice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgedTilesPlanner(TilesPlanner):
-    """Tiles that threads read by aligned vectors, of rows of a ``size`` that is known."""
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether all rows are as these tiles want them."""
-        return isinstance(self.columns, int) and bool(self.variants())
+    """Tiles that threads read by aligned vectors, of rows whose size is known."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of the size that is known, or none where threads do not take such rows well. Raises
@@ -152,20 +147,21 @@ class EdgedTilesPlanner(TilesPlanner):
         threads = next(self._shapes(size), None)
         if threads is None:
             return None
-        chunks, turns = self._chunks(size, threads.per_row), TURNS
+        chunks, turns, turn_bytes = self._chunks(size, threads.per_row), TURNS, threads.rows * self._row_bytes(size)
         most = self.target.shared_bytes // 2 - RESERVED_BYTES
-        while turns > 1 and threads.rows * turns * self._row_bytes(size) > most:
+        while turns > 1 and turns * turn_bytes > most:
             turns //= 2
+        if turns * turn_bytes > most:
+            return None
         holds = bool(self.resident) and self._registers(chunks, self.resident) <= MOST_REGISTERS
         blocks = self._blocks(size, threads, turns, self._registers(chunks, self.resident if holds else ()))
-        proposal = EdgedTilesChoice(
+        return EdgedTilesChoice(
             threads_per_row=threads.per_row,
             rows_per_block=threads.rows,
             min_blocks=blocks,
             turns=turns,
             holds_columns=holds,
         )
-        return proposal if threads.rows * turns * self._row_bytes(size) <= most else None
 
     def _blocks(self, size: int, threads: RowThreads, turns: int, registers: int) -> int:
         """The blocks that a multiprocessor has room for."""
@@ -220,7 +216,7 @@ class EdgedTilesPlanner(TilesPlanner):
         """The rows of a tile: as many as the groups are, or some times that."""
         spread: Formula = ("floor_div", self.rows, BLOCKS_WANTED * choice.rows_per_block)
         turns: Formula = ("max", 1, ("min", choice.turns, spread))
-        return _folded(product([choice.rows_per_block, turns]))
+        return simplified(product([choice.rows_per_block, turns]))
 
     def _variant(self, size: int, choice: EdgedTilesChoice) -> VariantSpec:
         chunks, tile_rows = self._chunks(size, choice.threads_per_row), self._tile_rows(choice)
@@ -254,15 +250,11 @@ class EdgedTilesPlanner(TilesPlanner):
         )
         launch = LaunchSpec(
             kernel=kernel,
-            grid=(_folded(("ceil_div", self.rows, tile_rows)), 1, 1),
+            grid=(simplified(("ceil_div", self.rows, tile_rows)), 1, 1),
             block=(choice.threads.block, 1, 1),
-            shared_bytes=_folded(product([tile_rows, self._row_bytes(size)])),
+            shared_bytes=simplified(product([tile_rows, self._row_bytes(size)])),
         )
         aligned = aligned_guards(self.task, heuristics.held, self.vec)
         guard = (*shifted_guards(self.task, self.domain, self.vec), *aligned, ("eq", self.columns, size))
         decided = decision(self._way, choice, self.tuned)
         return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
-
-
-def _folded(formula: Formula) -> Formula:
-    return substitute(formula, dict[str, int]())

@@ -9,8 +9,8 @@ softmax, which are kept where registers last.
 
 Rows of lengths that are no multiple of a vector have kernels of their own: short ones lie in tiles of many
 (:mod:`fusebuild.schedule.tiled`, :mod:`fusebuild.schedule.edged_tiles` where the length is known and
-:mod:`fusebuild.schedule.threaded` for those of a few elements), longer ones have
-edges (:mod:`fusebuild.schedule.resident`, which is also for rows so long that blocks stay to keep what all rows share).
+:mod:`fusebuild.schedule.threaded` for those of a few elements), longer ones have edges
+(:mod:`fusebuild.schedule.resident`, which is also for rows so long that blocks stay to keep what all rows share).
 """
 
 from __future__ import annotations
@@ -479,16 +479,12 @@ class _Planner:
         """Rows of any length by aligned vectors, the fastest way first: longer ones as they lie, short ones in tiles.
         Where the length is known it has one."""
         edged, tiled = self.edged(vec, guard), self.tiles(TiledPlanner, vec)
-        known: list[ThreadedPlanner | EdgedTilesPlanner] = [
-            self.tiles(ThreadedPlanner, vec),
-            self.tiles(EdgedTilesPlanner, vec),
-        ]
         if edged and isinstance(self.columns, int):
             return [*edged]
-        for planner in known:
-            if planner.takes_all:
-                return [*planner.variants()]
-        found = [*edged, *(variant for planner in known for variant in planner.variants()), *tiled.variants()]
+        known = [*self.tiles(ThreadedPlanner, vec).variants(), *self.tiles(EdgedTilesPlanner, vec).variants()]
+        if known and isinstance(self.columns, int):
+            return known[:1]
+        found = [*edged, *known, *tiled.variants()]
         if not (edged or tiled.takes_all):
             found.append(self.registers(vec, guard, name="shifted", shifted=True))
         return found

@@ -24,9 +24,8 @@ from fusebuild.schedule.choice import (
     require_power_of_two,
 )
 from fusebuild.schedule.kernel import KernelSpec, LaunchSpec, VariantSpec, kernel_parameters, known_parameters
-from fusebuild.schedule.rows import MAX_THREADS, WARP, kept_axes, next_power_of_two, reduced_axes
+from fusebuild.schedule.rows import MAX_THREADS, WARP, kept_axes, next_power_of_two
 from fusebuild.schedule.shifted import flat_fids
-from fusebuild.schedule.sweeps import column_inputs
 from fusebuild.schedule.tiles import TilesPlanner
 
 BLOCK = 64
@@ -78,11 +77,6 @@ class ThreadedChoice(Choice):
 class ThreadedPlanner(TilesPlanner):
     """Rows of a few elements in the registers of one thread each."""
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether there are no rows of other lengths."""
-        return isinstance(self.columns, int) and bool(self.variants())
-
     def variants(self) -> tuple[VariantSpec, ...]:
         """One where the recipe names the size at hand, and threads have registers for such rows; else none. Raises
         :class:`KnobError` for a choice that no kernel can be made with."""
@@ -105,12 +99,6 @@ class ThreadedPlanner(TilesPlanner):
         ]  # fmt: skip
         return tuple(fid for fid in side_by_side if fid in outputs or self._vector_bytes(fid) >= LEAST_COPY_BYTES)
 
-    @property
-    def _columns_alone(self) -> tuple[int, ...]:
-        """Inputs that change along columns alone, side by side in memory."""
-        accesses, columns = self.domain.accesses, reduced_axes(self.domain)
-        return tuple(fid for fid in column_inputs(self.task, self.domain) if accesses[fid].axes == columns)
-
     def _vector_bytes(self, fid: int) -> int:
         return self.vec * self.bytes_of([fid])
 
@@ -124,7 +112,7 @@ class ThreadedPlanner(TilesPlanner):
         inputs = columns * sum(map(self._vector_bytes, self.flat_inputs))
         of_rows = sum(map(self._vector_bytes, self._of_rows))
         outputs = [fid for fid in flat_fids(self.domain) if fid in self.task.outputs]
-        words = [max(1, self.bytes_of([fid]) // 4) for fid in (*self._columns_alone, *self.kept, *outputs)]
+        words = [max(1, self.bytes_of([fid]) // 4) for fid in (*self.resident, *self.kept, *outputs)]
         return OTHER_REGISTERS + (inputs + of_rows) // 4 + columns * sum(words)
 
     def _propose(self, columns: int) -> ThreadedChoice:
@@ -154,7 +142,7 @@ class ThreadedPlanner(TilesPlanner):
             vec=next_power_of_two(columns),
             kept=self.kept,
             of_rows=self._of_rows,
-            columns_alone=self._columns_alone,
+            columns_alone=self.resident,
             in_place=tuple(self.in_place.items()),
             copied=tuple((fid, size // self.bytes_of([fid])) for fid, size in access_bytes.items()),
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusebuild.formula import Formula, evaluate, product, substitute, symbols, total
+from fusebuild.formula import Formula, evaluate, product, simplified, symbols, total
 from fusebuild.ir import DType
 from fusebuild.plan import FormulaArg
 from fusebuild.schedule.choice import (
@@ -153,7 +153,7 @@ class TiledPlanner(TilesPlanner):
 
     def _row_shift(self, choice: TiledChoice) -> Formula:
         steps = self._steps(choice)
-        return _folded(total([product([more, ("lt", beyond, self.columns)]) for beyond, more, _ in steps]))
+        return simplified(total([product([more, ("lt", beyond, self.columns)]) for beyond, more, _ in steps]))
 
     def _variant(self, choice: TiledChoice) -> VariantSpec:
         cached, kept = self._in_registers()
@@ -188,7 +188,7 @@ class TiledPlanner(TilesPlanner):
         )
         launch = LaunchSpec(
             kernel=kernel,
-            grid=(_folded(("ceil_div", self.rows, tile_rows)), 1, 1),
+            grid=(simplified(("ceil_div", self.rows, tile_rows)), 1, 1),
             block=(choice.threads, 1, 1),
             shared_bytes=self._shared_bytes(tile_rows),
         )
@@ -248,17 +248,13 @@ class TiledPlanner(TilesPlanner):
         element_bytes = self.bytes_of(self.tiles)
         fit: Formula = ("floor_div", choice.tile_bytes // element_bytes, product([least, self.columns]))
         spread: Formula = ("floor_div", self.rows, product([BLOCKS_WANTED, least]))
-        return _folded(product([least, ("max", 1, ("min", fit, spread))]))
+        return simplified(product([least, ("max", 1, ("min", fit, spread))]))
 
     def _shared_bytes(self, tile_rows: Formula) -> Formula:
         places = product([self.vec, total([2, ("floor_div", product([tile_rows, self.columns]), self.vec)])])
         tiles = product([self.bytes_of(self.tiles), places])
-        return _folded(total([tiles, product([self._resident_bytes(), total([self.columns, WARP])])]))
+        return simplified(total([tiles, product([self._resident_bytes(), total([self.columns, WARP])])]))
 
     def _resident_bytes(self) -> int:
         """What one column takes of all resident inputs, which may be floats for threads."""
         return sum(max(DType.FLOAT.bytes, self.bytes_of([fid])) for fid in self.resident)
-
-
-def _folded(formula: Formula) -> Formula:
-    return substitute(formula, dict[str, int]())
