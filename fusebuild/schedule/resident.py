@@ -44,10 +44,10 @@ from fusebuild.schedule.shifted import flat_fids
 from fusebuild.target import Target
 
 RESIDENT_ROW_BYTES = 256 * 1024
-"""Bytes of a row's inputs from which blocks stay: shorter rows are faster without, but for"""
+"""Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
 
 WEIGHTED_ROW_BYTES = 128 * 1024
-"""those whose weights are more than they, and of which the next one is loaded ahead."""
+"""The same for rows that are less than what stays, where the next one is loaded ahead."""
 
 EDGED_COLUMNS = 512
 """Elements beyond which a row may have edges: in a shorter one they are too much of it."""
@@ -78,7 +78,7 @@ THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
 
 LEAST_THREAD_BYTES = 48
-"""Bytes of a row that a thread has where weights are more than the row, at least: with less, exchanges take longer."""
+"""Bytes that a thread has of such a row, at least: with less of them exchanges are too much of its work."""
 
 BYTES_IN_FLIGHT = 48 * 1024
 """Bytes of rows that a multiprocessor shall have at a time."""
