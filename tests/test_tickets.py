@@ -15,7 +15,7 @@ from fusebuild.render import Origin, render
 from fusebuild.runtime.loader import load
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
 from fusebuild.schedule.kernel import VariantSpec
-from fusebuild.schedule.tickets import TicketCounters
+from fusebuild.schedule.tickets import COUNTERS, TicketCounters
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS
 from fusebuild.toolchain import find_toolchain
@@ -47,9 +47,9 @@ def variant_of(columns: int, name: str) -> VariantSpec:
 def test_a_kernel_of_one_block_sets_them_to_zero_and_the_next_one_waits_for_it() -> None:
     variant = variant_of(262144, "resident8_vec8_int32")
     first, second = variant.launches
-    assert (first.grid, first.block, first.overlaps) == ((1, 1, 1), (1, 1, 1), False)
-    assert (first.kernel.heuristics, second.overlaps) == (TicketCounters(counters=1), True)
-    assert variant.scratch == (4,)
+    assert (first.grid, first.block, first.overlaps) == ((1, 1, 1), (32, 1, 1), False)
+    assert (first.kernel.heuristics, second.overlaps) == (TicketCounters(counters=32), True)
+    assert variant.scratch == (4 * 32,)
     (counters,) = first.kernel.parameters
     assert counters == second.kernel.parameters[-1]
     assert counters.arg == WorkspaceArg(slot=0)
@@ -57,7 +57,7 @@ def test_a_kernel_of_one_block_sets_them_to_zero_and_the_next_one_waits_for_it()
 
 def test_each_place_that_rows_begin_at_has_one() -> None:
     variant = variant_of(50257, "edged4_vec8_int32")
-    assert (variant.launches[0].block, variant.scratch) == ((8, 1, 1), (32,))
+    assert variant.launches[1].kernel.vec == 8 <= COUNTERS
     text = render(variant.launches[1].kernel, ORIGIN).source
     assert text.count("fb::draw_ticket<kCluster>(counters + first % kVec)") == 2
     assert "const int64_t later = 2 * kWalkers + first % kVec + kVec * int64_t(ticket);" in text

@@ -453,7 +453,7 @@ class _Planner:
             guard = (*guard, *aligned_guards(self.task, rows.resident, rows.vec))
         variant = self._variant(way, full_name, (*guard, fits), rows.vec, "int32_t", heuristics, choice, shared_bytes)
         if heuristics.walkers:
-            variant = TicketCounters(counters=rows.vec if rows.has_edges else 1).serving(variant)
+            variant = TicketCounters().serving(variant)
         return (variant,)
 
     def _lasts(self, threads: RowThreads, columns: int) -> bool:

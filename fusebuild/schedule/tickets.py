@@ -19,12 +19,15 @@ from dataclasses import dataclass, replace
 from fusebuild.ir import DType
 from fusebuild.schedule.kernel import KernelSpec, LaunchSpec, VariantSpec, workspace_parameter
 
+COUNTERS = 32
+"""A warp sets as many to zero: at least one for each place of a vector that rows may begin at."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketCounters:
     """So many ``counters``: the rows of each are handed out apart from those of others."""
 
-    counters: int
+    counters: int = COUNTERS
 
     def serving(self, variant: VariantSpec) -> VariantSpec:
         """``variant``, whose only kernel draws tickets, with the counters and the kernel that sets them to zero."""
