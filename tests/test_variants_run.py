@@ -145,13 +145,9 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
             "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
     tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
              "inner_threaded threaded_vecN_int32")  # fmt: skip
-    walked = ("residentN_vecN_int32", "edged1_vecN_int32", "edgedN_vecN_int32")
-    assert rows == {
-        "sized",
-        *tiled,
-        *(f"inner_persistent {way}" for way in ways),
-        *(f"inner_resident {way}" for way in walked),
-    }
+    walked = ("ticket_counters inner_resident residentN_vecN_int32", "inner_resident edged1_vecN_int32",
+              "inner_resident edgedN_vecN_int32", "ticket_counters inner_resident edgedN_vecN_int32")  # fmt: skip
+    assert rows == {"sized", *tiled, *(f"inner_persistent {way}" for way in ways), *walked}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
     assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",
                     "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
