@@ -20,7 +20,7 @@ from functools import partial
 from typing import Self
 
 from fusebuild.formula import Formula, product, total
-from fusebuild.ir import Expr, Task
+from fusebuild.ir import Task
 from fusebuild.schedule.choice import (
     NOT_TUNED,
     Choice,
@@ -63,7 +63,7 @@ from fusebuild.schedule.rows import (
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.schedule.sweeps import COSTLY
+from fusebuild.schedule.sweeps import costly_values
 from fusebuild.target import Target
 
 MOST_AT_ONCE = 4
@@ -372,17 +372,9 @@ class _Planner:
     def _is_light(self) -> bool:
         """Whether rows are walked with few registers: there are no outer indices, two inputs at most, and no ops of
         many instructions."""
-        exprs = (self.task.fusion.exprs[index] for index in self.task.exprs)
-        is_short = not self.parts.outer and len(self.fetched) <= 2
-        return is_short and not any(self._is_costly(expr) for expr in exprs)
-
-    def _is_costly(self, expr: Expr) -> bool:
-        """Whether ``expr`` takes many instructions for each column of a row."""
-        value = self.task.fusion.value(expr.outputs[0])
-        if expr.combine:
-            return True
-        columns = {*self.parts.columns}
-        return expr.op in COSTLY and value.is_tensor and bool(self.domain.axes_of(value.fid, value.tensor) & columns)
+        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
+        is_costly = has_lambdas or bool(costly_values(self.task, self.domain, self.parts.columns))
+        return not self.parts.outer and len(self.fetched) <= 2 and not is_costly
 
     def memory(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The

@@ -393,37 +393,35 @@ class _Planner:
     def resident(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Very long rows in blocks that stay with what all rows share: one variant, or none where they share nothing,
         where the recipe tells of no such rows, or where there is no room for them. Costly values are kept elsewhere."""
-        row_bytes = self._least_resident_bytes()
-        least: Formula = ("le", row_bytes, product([self._bytes_per_element, self.columns]))
-        rows = self._long_rows(vec, (row_bytes - 1) // max(1, self._bytes_per_element), has_edges=False)
-        if rows is None or not rows.resident or self.kept:
+        shared = shared_by_rows(self.task, self.domain, has_edges=False)
+        if not shared or self.kept:
             return ()
+        is_weighted = self._element_bytes(shared) > self._bytes_per_element
+        row_bytes = WEIGHTED_ROW_BYTES if is_weighted else RESIDENT_ROW_BYTES
+        beyond = (row_bytes - 1) // max(1, self._bytes_per_element)
+        rows = self._long_rows(vec, shared, beyond, has_edges=False)
+        if rows is None:
+            return ()
+        least: Formula = ("le", row_bytes, product([self._bytes_per_element, self.columns]))
         return self._by_rows("resident", rows, (*guard, least))
-
-    def _least_resident_bytes(self) -> int:
-        """Bytes of a row's inputs from which blocks may stay."""
-        shared = shared_by_rows(self.task, self.domain, has_edges=False) or ()
-        weights = sum(self.task.fusion.value(fid).dtype.bytes for fid in shared)
-        return WEIGHTED_ROW_BYTES if weights > self._bytes_per_element else RESIDENT_ROW_BYTES
 
     def edged(self, vec: int, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """Rows of any length by whole aligned vectors and elements beside them: one variant, or none as above. Where
         the first case's rows are not odd, those that are are others, and may be longer."""
-        rows = self._long_rows(vec, EDGED_COLUMNS, has_edges=True)
+        shared = shared_by_rows(self.task, self.domain, has_edges=True)
+        rows = None if shared is None else self._long_rows(vec, shared, EDGED_COLUMNS, has_edges=True)
         if rows is None:
             return ()
         guard = (*guard, ("lt", EDGED_COLUMNS, self.columns))
         longer = self._by_rows("edged", replace(rows, size=2 * rows.size), guard) if rows.size % vec == 0 else ()
         return longer or self._by_rows("edged", rows, guard)
 
-    def _long_rows(self, vec: int, beyond: int, *, has_edges: bool) -> LongRows | None:
-        """Rows of more than so many elements that the recipe tells of; None where there are none that can be walked."""
-        shared = shared_by_rows(self.task, self.domain, has_edges=has_edges)
+    def _long_rows(self, vec: int, shared: tuple[int, ...], beyond: int, *, has_edges: bool) -> LongRows | None:
+        """Rows of more elements than so many ``beyond`` which the recipe tells of, that read the inputs ``shared``;
+        None where it tells of none, or where nothing of them is worth keeping by vectors."""
         vector_bytes = _vector_bytes(self.task, self.cached, vec)
-        if shared is None or not vector_bytes or vec == 1:
-            return None
         size = _long_row(self.task, self.columns, self.sizes, beyond)
-        if size is None:
+        if not vector_bytes or vec == 1 or size is None:
             return None
         return LongRows(
             target=self.target,
@@ -433,10 +431,10 @@ class _Planner:
             cached=self.cached,
             resident=shared,
             vector_bytes=vector_bytes,
-            resident_bytes=vec * sum(self.task.fusion.value(fid).dtype.bytes for fid in shared),
+            resident_bytes=vec * self._element_bytes(shared),
             tensor_bytes=_vector_bytes(self.task, vector_fids(self.domain, len(self.domain.axes) - 1), vec),
             reductions=len(reductions(self.task)),
-            costly=bool(costly_values(self.task, self.domain)),
+            costly=bool(costly_values(self.task, self.domain, reduced_axes(self.domain))),
         )
 
     def _by_rows(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
@@ -498,7 +496,11 @@ class _Planner:
 
     @property
     def _bytes_per_element(self) -> int:
-        return sum(self.task.fusion.value(fid).dtype.bytes for fid in self.cached)
+        return self._element_bytes(self.cached)
+
+    def _element_bytes(self, fids: Sequence[int]) -> int:
+        """Bytes of one element of each of ``fids``."""
+        return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)
 
     def fits_shared(self) -> bool:
         """Whether shared memory holds a row."""

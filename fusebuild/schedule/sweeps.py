@@ -92,13 +92,12 @@ def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dic
 
 def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
     """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
-    _, kept = _needs(task, costly_values(task, domain))
+    _, kept = _needs(task, costly_values(task, domain, reduced_axes(domain)))
     return kept
 
 
-def costly_values(task: Task, domain: AxisDomain) -> set[int]:
-    """Values that change along a row and take many instructions for each of its columns."""
-    columns = {*reduced_axes(domain)}
+def costly_values(task: Task, domain: AxisDomain, columns: Collection[int]) -> set[int]:
+    """Values that take many instructions for each column of a row, which change along the axes ``columns``."""
     exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
     values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
-    return {value.fid for value in values if domain.axes_of(value.fid, value.tensor) & columns}
+    return {value.fid for value in values if not domain.axes_of(value.fid, value.tensor).isdisjoint(columns)}

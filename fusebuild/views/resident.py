@@ -54,8 +54,9 @@ def inner_resident(spec: KernelSpec) -> KernelView:
     rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
     wide = [fid for fid in outputs if rows.has_columns(fid)]
     by_levels = by_level(spec.task, reductions(spec.task))
+    last = max(by_levels)
     parts = [
-        walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at), walk.tickets if at == max(by_levels) else ())
+        walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at), walk.tickets if at == last else ())
         for at, own in by_levels.items()
     ]
     parts.append(walk.storing(wide))
@@ -155,8 +156,7 @@ class _Walk:
         )
 
     def _places(self, fids: Sequence[int]) -> Lines:
-        thread = "lane" if self.heuristics.cluster > 1 else "thread"
-        return places_in_shared(arrays_of(self.rows.body, fids, "h", "kChunks * kThreadsPerRow"), thread)
+        return places_in_shared(arrays_of(self.rows.body, fids, "h", "kChunks * kThreadsPerRow"), "lane")
 
     def arrays(self, vectors: str, elements: str) -> Lines:
         """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""

@@ -84,9 +84,8 @@ FUSEBUILD_DEVICE void wait_transfers(TransferBarrier& barrier, int parity) {
   host::current_block->wait_transfers(barrier, parity);
 }
 
-FUSEBUILD_DEVICE int count_up(int* counter) {
-  return (*counter)++;
-}  // the blocks of a kernel share an OS thread
+// The blocks of a kernel share an OS thread.
+FUSEBUILD_DEVICE int count_up(int* counter) { return (*counter)++; }
 
 struct PeerAddress {
   unsigned char* address;
