@@ -259,14 +259,17 @@ def import_command(script: Path, out: Path | None, timeout: float, as_json: bool
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(min=1),
+              help="Run everything so many times; all have to give the same bits.")  # fmt: skip
 @JSON
-def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, as_json: bool) -> None:
+def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int, as_json: bool) -> None:
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
     from fusebuild.verification import Limits, verify_artifact
 
     rows, failed = [], 0
     for artifact in _artifacts(paths):
-        for verdict in verify_artifact(artifact, target=target, limits=Limits(max_elements=max_elements), seed=seed):
+        limits = Limits(max_elements=max_elements)
+        for verdict in verify_artifact(artifact, target=target, limits=limits, seed=seed, runs=runs):
             failed += not verdict.ok
             rows.append(_verdict_json(verdict))
             if not as_json and (not verdict.ok or not click.get_current_context().obj["quiet"]):

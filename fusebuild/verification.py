@@ -72,9 +72,12 @@ class Limits:
     max_elements: int = 2**62
 
 
-def verify_artifact(path: Path, *, target: str | None, limits: Limits, seed: int = 0) -> Iterator[Verdict]:
+def verify_artifact(
+    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
+) -> Iterator[Verdict]:
     """Run every case within ``limits`` of the artifact at ``path``: with the variant that the executor chooses, with
-    each other variant whose guards hold, and with misaligned inputs.
+    each other variant whose guards hold, and with misaligned inputs. Of so many ``runs`` of each way on the same inputs
+    every one has to give the same bits.
 
     ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits.
     """
@@ -83,7 +86,7 @@ def verify_artifact(path: Path, *, target: str | None, limits: Limits, seed: int
     device = "cpu" if plan.target.startswith("host") else "cuda"
     for index, case in enumerate(recipe.fusion.cases):
         if largest_tensor(recipe.fusion, case) <= limits.max_elements:
-            yield from verify_case(plan, recipe, case, device, seed + 1000 * index)
+            yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -109,14 +112,29 @@ def recipe_trial(recipe: Recipe, case: Mapping[str, int], device: str, seed: int
     return Trial(fusion=recipe.fusion, case=case, inputs=inputs, wanted=evaluate_fp64(recipe.fusion, inputs))
 
 
-def verify_case(plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Iterator[Verdict]:
-    """Every way to run one case."""
+def verify_case(
+    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int, *, runs: int = 1
+) -> Iterator[Verdict]:
+    """Every way to run one case, each so many ``runs``."""
     trial = recipe_trial(recipe, case, device, seed)
-    yield run_trial(plan, trial).verdict
+    yield repeat_trial(plan, trial, runs)
     for variant in _possible_variants(plan, trial.inputs):
-        yield run_trial(plan, trial, variant=variant).verdict
+        yield repeat_trial(plan, trial, runs, variant=variant)
     misaligned = replace(trial, inputs=[_misaligned(value) for value in trial.inputs])
-    yield run_trial(plan, misaligned, layout="misaligned").verdict
+    yield repeat_trial(plan, misaligned, runs, layout="misaligned")
+
+
+def repeat_trial(
+    plan: LoadedPlan, trial: Trial, runs: int, *, variant: int | None = None, layout: str = "aligned"
+) -> Verdict:
+    """:func:`run_trial`, and as many more runs until there are ``runs``: it is a problem when one gives other bits."""
+    first = run_trial(plan, trial, variant=variant, layout=layout)
+    names = [output.name for output in trial.fusion.outputs]
+    for run in range(2, runs + 1) if first.verdict.ok else ():
+        for name, before, after in zip(names, first.results, _run(plan, trial, variant), strict=True):
+            if not _same_bits(before, after):
+                return replace(first.verdict, problem=f"{name} has other bits in run {run} than in the first")
+    return first.verdict
 
 
 def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
@@ -135,15 +153,8 @@ def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
 def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> Outcome:
     """Run ``plan`` once on poisoned outputs, with the variant of that index, else the executor's choice."""
     fusion = trial.fusion
-    arguments = trial.arguments()
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
-    out = [
-        _poisoned(fusion, output.fid, output.alias, want)
-        for output, want in zip(fusion.outputs, trial.wanted, strict=True)
-    ]
-    with _poisoned_memory():
-        results = plan(*arguments, out=out[0] if len(out) == 1 else tuple(out), variant=variant)
-    results = results if isinstance(results, tuple) else (results,)
+    results = _run(plan, trial, variant)
     comparisons = [
         compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
         for got, want, output in zip(results, trial.wanted, fusion.outputs, strict=True)
@@ -165,6 +176,18 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
         problem=f"input {changed[0]} was overwritten" if changed else "",
     )
     return Outcome(results=results, comparisons=comparisons, verdict=verdict)
+
+
+def _run(plan: LoadedPlan, trial: Trial, variant: int | None) -> tuple[Any, ...]:
+    """The outputs of one run, which were poisoned before."""
+    fusion = trial.fusion
+    out = [
+        _poisoned(fusion, output.fid, output.alias, want)
+        for output, want in zip(fusion.outputs, trial.wanted, strict=True)
+    ]
+    with _poisoned_memory():
+        results = plan(*trial.arguments(), out=out[0] if len(out) == 1 else tuple(out), variant=variant)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _is_overwritten(fusion: Fusion, index: int) -> bool:
@@ -211,13 +234,12 @@ def _misaligned(value: Any) -> Any:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Bitwise equality, so that NaN equals NaN."""
+    """Whether two inputs, numbers or tensors, are the same."""
+    return _same_bits(before, after) if hasattr(before, "stride") else bool(before == after)
+
+
+def _same_bits(one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same bytes: NaN equals itself, and the zeros differ."""
     import torch
 
-    if not hasattr(before, "stride"):
-        return bool(before == after)
-    return bool(torch.equal(torch.isnan(before), torch.isnan(after))) and bool(
-        torch.equal(before.nan_to_num(), after.nan_to_num())
-        if before.is_floating_point()
-        else torch.equal(before, after)
-    )
+    return bool(torch.equal(*(tensor.contiguous().view(-1).view(torch.uint8) for tensor in (one, other))))

@@ -147,6 +147,9 @@ def test_verify_tells_what_ran(built: Path) -> None:
     rows = json.loads(fusebuild("verify", "build", "--target", "host", "--json", cwd=built).stdout)
     assert {row["fusion"] for row in rows} == {"doubled"}
     assert all(row["ok"] for row in rows)
+    again = fusebuild("verify", "build", "--target", "host", "--runs", "3", "--json", cwd=built)
+    assert json.loads(again.stdout) == rows
+    assert fusebuild("verify", "build", "--runs", "0", cwd=built).returncode == 2
 
 
 def test_inspecting_an_artifact_equals_inspecting_its_recipe(built: Path) -> None:
