@@ -19,9 +19,10 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fusebuild import elf
@@ -33,12 +34,18 @@ from fusebuild.toolchain import Toolchain, compiler_environment
 
 logger = logging.getLogger(__name__)
 
+KERNEL_HEADER = "fusebuild/kernel.cuh"
+"""What every kernel includes, and before anything else."""
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-]")
 _STATUS = "fusebuild %f/%t "
-_STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) ")
+_STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) (header )?")
 _FAILED_LINE = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 _SHOWN_LINES = 40
 _ROOM_TO_COMPILE = 2**20
+_WORTH_A_HEADER = 4
+"""Kernels for the CPU to each compiler that runs at a time for which the header is read once, before any of them. (Two
+are as fast without.)"""
 
 Key = tuple[str, str]
 """(target, kernel): how objects are addressed."""
@@ -77,6 +84,11 @@ class BuildDir:
     def include(self) -> Path:
         """The copy of the headers that kernels are compiled with."""
         return self.state / "include"
+
+    @property
+    def precompiled(self) -> Path:
+        """The headers as the host's compiler keeps them, a folder for each target, while ninja runs."""
+        return self.state / "precompiled"
 
     @property
     def ninja_file(self) -> Path:
@@ -159,12 +171,13 @@ class BuildError(CompileError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """One edge of ``build.ninja``."""
+    """One edge of ``build.ninja``. ``precompiled`` says that it waits for its target's header to be."""
 
     kernel: KernelSource
     target: Target
     output: Path
     log: Path
+    precompiled: bool = False
     key: Key = field(init=False)
 
     def __post_init__(self) -> None:
@@ -182,6 +195,18 @@ class _Job:
     @property
     def edge_input(self) -> str:
         return f"kernels/{self.kernel.name}.cu"
+
+    @property
+    def edge(self) -> str:
+        """Its lines in ``build.ninja``."""
+        waits = f" || {_header_output(self.target)}" if self.precompiled else ""
+        variables = "".join(f"  {name} = {_ninja_escape(value)}\n" for name, value in self.variables.items())
+        return f"build {self.edge_output}: {self.rule} {self.edge_input}{waits}\n{variables}"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What its rule's command asks it for."""
+        return {"flags": shlex.join(self.target.compiler_flags), "target": self.target.name}
 
     def problem(self) -> str:
         """Why the object that is there cannot be used; empty when it can."""
@@ -267,8 +292,10 @@ def build(
             compiled = sum(not _is_whole(job) for job in planned)
         elif planned:
             with _locked(build_dir.lock):
+                jobs = jobs or _available_cpus()
+                planned = _with_headers(planned, jobs)
                 _write_inputs(planned, build_dir, toolchain, headers)
-                compiled = _make(planned, build_dir, toolchain, jobs or _available_cpus(), on_progress)
+                compiled = _make(planned, build_dir, toolchain, jobs, on_progress)
         resources = {job.key: used for job in planned if (used := job.resources()) is not None}
     except OSError as error:
         raise CompileError(f"cannot build in {build_dir.root}: {error.strerror} ({error.filename})") from error
@@ -301,6 +328,12 @@ def _plan(
     return planned
 
 
+def _with_headers(planned: Sequence[_Job], jobs: int) -> list[_Job]:
+    """``planned``, waiting for precompiled headers where those are worth it."""
+    missing = Counter(job.target.name for job in planned if job.target.is_host and not job.output.exists())
+    return [replace(job, precompiled=missing[job.target.name] >= _WORTH_A_HEADER * jobs) for job in planned]
+
+
 def _is_whole(job: _Job) -> bool:
     return job.output.is_file() and not job.problem() and (job.target.is_host or job.resources() is not None)
 
@@ -331,21 +364,25 @@ def ninja_text(template: str, variables: Mapping[str, str], planned: Sequence[_J
     def value(match: re.Match[str]) -> str:
         return _ninja_escape(variables[match[1]])
 
-    edges = [
-        f"build {job.edge_output}: {job.rule} {job.edge_input}\n"
+    headers = {
+        job.target.name: f"build {_header_output(job.target)}: header include/{KERNEL_HEADER}\n"
         f"  flags = {_ninja_escape(shlex.join(job.target.compiler_flags))}\n"
         for job in planned
-    ]
-    return "\n".join([re.sub(r"(?<= = )@(\w+)@$", value, template, flags=re.MULTILINE), *edges])
+        if job.precompiled
+    }
+    rules = re.sub(r"(?<= = )@(\w+)@$", value, template, flags=re.MULTILINE)
+    return "\n".join([rules, *headers.values(), *(job.edge for job in planned)])
+
+
+def _header_output(target: Target) -> str:
+    """The precompiled header of ``target`` as ``build.ninja`` names it: g++ looks for it beside the header, in each
+    folder that it looks for that in."""
+    return f"precompiled/{target.name}/{KERNEL_HEADER}.gch"
 
 
 def _compile_command(job: _Job, template: str, variables: Mapping[str, str], build_dir: BuildDir) -> dict[str, object]:
     """One entry of ``compile_commands.json``: the rule's command without its redirection."""
-    words = dict(variables) | {
-        "flags": shlex.join(job.target.compiler_flags),
-        "in": job.edge_input,
-        "out": job.edge_output,
-    }
+    words = {**variables, **job.variables, "in": job.edge_input, "out": job.edge_output}
     command = _rule_command(template, job.rule).partition(" > ")[0]
     command = re.sub(r"\$(\w+)", lambda match: words[match[1]], command)
     return {
@@ -357,12 +394,13 @@ def _compile_command(job: _Job, template: str, variables: Mapping[str, str], bui
 
 
 def _rule_command(template: str, rule: str) -> str:
-    """The command of ``rule``, its lines joined as ninja joins them."""
+    """The command of ``rule``, its lines joined as ninja joins them, with the values of the template's variables."""
     joined = re.sub(r"\$\n *", "", template)
+    values = dict(re.findall(r"^(\w+) = ([^@].*)$", joined, re.MULTILINE))
     match = re.search(rf"^rule {rule}\n(?:  .*\n)*?  command = (.*)$", joined, re.MULTILINE)
     if match is None:
         raise CompileError(f"build.ninja.in has no rule {rule}")
-    return match[1]
+    return re.sub(r"\$(\w+)", lambda word: values.get(word[1], word[0]), match[1])
 
 
 def _make(
@@ -419,6 +457,7 @@ def _run_ninja(
 ) -> tuple[int, list[Failure]]:
     """One run of ninja: how many compilations ended, and those that failed. Raises :class:`CompileError` when ninja
     itself fails."""
+    _remove(build_dir.precompiled)  # half of a header may be left of a build that was killed
     command = [str(toolchain.ninja), "-f", build_dir.ninja_file.name, "-j", str(jobs), "-k", "0"]
     environment = compiler_environment(os.environ) | {"NINJA_STATUS": _STATUS}
     process = subprocess.Popen(
@@ -433,23 +472,32 @@ def _run_ninja(
         errors="replace",
     )
     assert process.stdout is not None
-    lines, done = [], 0
+    lines, done, headers = [], 0, 0
+    waiting_for = {job.target.name for job in planned if job.precompiled}
     try:
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if match := _STATUS_LINE.match(line):
-                done = int(match[1])
-                if on_progress:
-                    on_progress(done, int(match[2]))
+                headers += bool(match[3])
+                done = int(match[1]) - headers
+                if on_progress and not match[3]:
+                    on_progress(done, int(match[2]) - len(waiting_for))
         status = process.wait()
     except BaseException:
         process.terminate()  # ninja then stops its compilers and removes what they had half written
         process.wait()
         raise
+    finally:
+        _remove(build_dir.precompiled)
     failures = _failures(lines, planned)
     if status and not failures:
         raise CompileError(f"ninja failed in {build_dir.state}:\n" + "\n".join(lines))
     return done, failures
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def _failures(lines: Sequence[str], planned: Sequence[_Job]) -> list[Failure]:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,100 @@ class TestRepair:
         assert [run.returncode for run in runs] == [0, 0]
         assert sum(counts) == 4
         assert build_all([a_kernel(f"k{i}") for i in (1, 2, 3, 4)], [HOST], build_dir, toolchain).compiled == 0
+
+
+def kernels_of_ours(count: int) -> list[KernelSource]:
+    """Kernels that need the device header."""
+    text = """\
+    #include <fusebuild/kernel.cuh>
+    FUSEBUILD_KERNEL(32, 1) {name}(const __nv_bfloat16* x, float* y) {{ y[0] = fb::cast<float>(x[0]) + {index}; }}
+    FUSEBUILD_ENTRY({name})
+    """
+    names = [f"k{index}" for index in range(count)]
+    return [
+        KernelSource(name=name, text=textwrap.dedent(text).format(name=name, index=index))
+        for index, name in enumerate(names)
+    ]
+
+
+def telling(toolchain: Toolchain, folder: Path, but: str = "") -> Toolchain:
+    """``toolchain`` with a compiler for the CPU that says which headers it reads, ``but`` does something before."""
+    compiler = folder / "cxx"
+    compiler.write_text(f'#!/bin/sh\n{but}\nexec "{toolchain.cxx}" "$@" -H\n')
+    compiler.chmod(0o755)
+    return replace(toolchain, cxx=compiler)
+
+
+class TestHeaderReadOnce:
+    """Where there are four kernels for the CPU, or more, to each compiler that runs at a time."""
+
+    def test_objects_are_the_same(self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path) -> None:
+        kernels = kernels_of_ours(4)
+        progress: list[tuple[int, int]] = []
+        at_once = build_all(
+            kernels, [HOST, ASAN], build_dir, telling(toolchain, tmp_path), jobs=1,
+            on_progress=lambda *step: progress.append(step),
+        )  # fmt: skip
+        for target in (HOST, ASAN):
+            used = f"! precompiled/{target.name}/fusebuild/kernel.cuh.gch\n"
+            logs = [path.read_text() for path in (build_dir.state / target.name).glob("*.log")]
+            assert [used in log for log in logs] == [True] * 4
+        assert (at_once.compiled, at_once.total) == (8, 8)
+        assert progress == [(done, 8) for done in range(1, 9)]
+        alone = build_all(
+            kernels, [HOST, ASAN], BuildDir(root=tmp_path / "alone"), telling(toolchain, tmp_path), jobs=2
+        )
+        assert "kernel.cuh.gch" not in (tmp_path / "alone" / ".fusebuild" / "build.ninja").read_text()
+        assert digests(at_once) == digests(alone)
+
+    def test_nothing_is_left_of_it(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        kernels = kernels_of_ours(4)
+        assert build_all(kernels, [HOST], build_dir, toolchain, jobs=1).compiled == 4
+        assert not build_dir.precompiled.exists()
+        assert build_all(kernels, [HOST], build_dir, toolchain, jobs=1).compiled == 0
+        assert "kernel.cuh.gch" not in build_dir.ninja_file.read_text()
+
+    def test_half_of_one_is_no_harm(self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path) -> None:
+        """What a build leaves that is killed while it makes one."""
+        name, aside = "host/fusebuild/kernel.cuh.gch", tmp_path / "aside"
+        keeping = telling(toolchain, tmp_path, but=f'cp "precompiled/{name}" "{aside}" 2>/dev/null')
+        build_all(kernels_of_ours(4), [HOST], BuildDir(root=tmp_path / "first"), keeping, jobs=1)
+        half = aside.read_bytes()[: 2**22]
+        for jobs in (8, 1):
+            (build_dir.precompiled / name).parent.mkdir(parents=True)
+            (build_dir.precompiled / name).write_bytes(half)
+            kernels = kernels_of_ours(12 - jobs)
+            assert build_all(kernels, [HOST], build_dir, toolchain, jobs=jobs).compiled == (4 if jobs == 8 else 7)
+
+    def test_compilers_that_cannot_do_it(self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path) -> None:
+        but = 'case "$*" in *c++-header*) echo "no such language" >&2; exit 1;; esac'
+        result = build_all(kernels_of_ours(4), [HOST], build_dir, telling(toolchain, tmp_path, but), jobs=1)
+        assert result.compiled == 4
+
+    def test_a_header_that_does_not_compile_is_every_kernels_problem(
+        self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        include = tmp_path / "include" / "fusebuild"
+        include.mkdir(parents=True)
+        (include / "kernel.cuh").write_text("#error no header\n")
+        monkeypatch.setattr(building, "include_dir", lambda: include.parent)
+        with pytest.raises(BuildError) as raised:
+            build_all(kernels_of_ours(4), [HOST], build_dir, toolchain, jobs=1)
+        assert [failure.kernel for failure in raised.value.failures] == ["k0", "k1", "k2", "k3"]
+        assert all("#error no header" in failure.output for failure in raised.value.failures)
+
+    def test_what_system_headers_say_is_still_looked_at(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        """ninja knows them, whether an object's compiler read them or another."""
+        known = []
+        for jobs in (1, 8):
+            root = BuildDir(root=build_dir.root / str(jobs))
+            result = build_all(kernels_of_ours(4), [HOST], root, toolchain, jobs=jobs)
+            output = f"host/{result.objects['host', 'k0'].name}"
+            command = [str(toolchain.ninja), "-C", str(root.state), "-t", "deps", output]
+            lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+            known.append({line.strip() for line in lines if line.startswith("    ")})
+        assert known[0] == known[1]
+        assert {"include/fusebuild/vec.cuh", f"{toolchain.cuda_include}/cuda_bf16.h"} <= known[0]
 
 
 class TestNames:
