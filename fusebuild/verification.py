@@ -242,4 +242,7 @@ def _same_bits(one: Any, other: Any) -> bool:
     """Whether two tensors hold the same bytes: NaN equals itself, and the zeros differ."""
     import torch
 
-    return bool(torch.equal(*(tensor.contiguous().view(-1).view(torch.uint8) for tensor in (one, other))))
+    def bytes_of(tensor: Any) -> Any:  # of a copy: what is contiguous may have any stride along dims of size 1
+        return tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
+
+    return bool(torch.equal(bytes_of(one), bytes_of(other)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,12 @@ def test_nan_in_an_input_equals_itself(artifacts: Path) -> None:
     trial.inputs[0][1, 1] = trial.wanted[0][1, 1] = trial.wanted[1][1] = float("nan")
     verdict = repeat_trial(load(artifacts / "two.fuse", target="host"), trial, 3)
     assert (verdict.ok, verdict.problem) == (True, "")
+
+
+def test_one_element_may_have_any_strides(artifacts: Path) -> None:
+    recipe = recipe_of(TWO)
+    trial = recipe_trial(recipe, {"M": 1, "N": 1}, "cpu", 0)
+    strided = replace(trial, inputs=[torch.full((9,), 2.0).as_strided((1, 1), (7, 3))])
+    for result in strided.wanted:
+        result.copy_(4.0 if result.dim() == 2 else 2.0)
+    assert repeat_trial(load(artifacts / "two.fuse", target="host"), strided, 2).ok

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
@@ -30,6 +31,10 @@ BESIDE = 8
 """Readers of one tensor that count as each other's neighbours: the first ones."""
 
 
+DraftState: TypeAlias = tuple[frozenset[tuple[int, frozenset[int]]], frozenset[tuple[int, int]], tuple[int, ...]]
+"""What each task holds, where each expr is at home, and the order of the tasks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """What every draft of one Fusion on one target shares."""
@@ -37,6 +42,8 @@ class Problem:
     dependencies: Dependencies
     acceptance: Acceptance
     costs: CostModel
+    futile: set[tuple[int, DraftState]] = field(default_factory=set)
+    """Tasks of drafts that no move improves."""
     _prices: dict[tuple[frozenset[int], frozenset[int]], float] = field(default_factory=dict)
     _reads: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _closures: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = field(default_factory=dict)
@@ -153,6 +160,12 @@ class Draft:
         return twin
 
     @property
+    def state(self) -> DraftState:
+        """Equal for two drafts of one problem exactly when nothing tells them apart."""
+        held = frozenset((name, part.exprs) for name, part in self.parts.items())
+        return held, frozenset(self.home.items()), tuple(sorted(self._place, key=self.place))
+
+    @property
     def seconds(self) -> float:
         """The predicted time of all tasks."""
         return sum(part.seconds for part in self.parts.values())
@@ -213,8 +226,8 @@ class Draft:
     ) -> Proposal | None:
         """The same for a change that may cost up to ``most_seconds``."""
         change = Change(self, exprs, homes)
-        proposal = change.settle()
-        return None if proposal.seconds > most_seconds or change.closes_cycle(proposal) else proposal
+        proposal = change.settle(most_seconds)
+        return None if proposal is None or change.closes_cycle(proposal) else proposal
 
     def commit(self, proposal: Proposal) -> None:
         """Make ``proposal``, which must have been weighed against the draft as it is now."""
@@ -290,8 +303,9 @@ class Change:
         for name, new in exprs.items():
             self._set_exprs(name, new)
 
-    def settle(self) -> Proposal:
-        """Follow the change upstream, dropping what nothing needs any more, and price it."""
+    def settle(self, most_seconds: float) -> Proposal | None:
+        """Follow the change upstream, dropping what nothing needs any more, and price it; None where it costs more than
+        ``most_seconds``, which is often known before all tasks are priced."""
         while self._pending:
             name = max(self._pending, key=self._draft.place)
             self._pending.discard(name)
@@ -303,15 +317,16 @@ class Change:
                 self._pending.discard(name)
         self._rehome()
         proposal = Proposal(homes=self._homes)
-        for name in sorted(self._exprs):
-            old = self._draft.parts[name]
-            new = self._part(name)
+        names = sorted(self._exprs)
+        for place, name in enumerate(names):
+            if proposal.seconds - sum(self._draft.parts[other].seconds for other in names[place:]) > most_seconds:
+                return None
+            old, new = self._draft.parts[name], self._part(name)
             if new is None or (new.exprs, new.writes) != (old.exprs, old.writes):
                 proposal.parts[name] = new
                 proposal.seconds += (new.seconds if new else 0.0) - old.seconds
-        if any(not self._is_made(fid) for part in proposal.parts.values() if part for fid in part.reads):
-            proposal.seconds = REJECTED
-        return proposal
+        is_whole = all(self._is_made(fid) for part in proposal.parts.values() if part for fid in part.reads)
+        return proposal if is_whole and proposal.seconds <= most_seconds else None
 
     def _rehome(self) -> None:
         """Exprs that their home task dropped are at home in the first of the tasks that still hold them."""

@@ -53,10 +53,16 @@ def _climb(draft: Draft) -> None:
 
 
 def _improve(draft: Draft, name: int) -> None:
-    """Every move of one task, the first that saves time each time."""
+    """Every move of one task, the first that saves time each time. What nothing was found for, here or in an attempt
+    that led to the same draft, is not tried again."""
+    futile = draft.problem.futile
     while name in draft.parts:
+        state = draft.state
+        if (name, state) in futile:
+            return
         proposal = next((found for found in _moves(draft, name) if found is not None), None)
         if proposal is None:
+            futile.add((name, state))
             return
         draft.commit(proposal)
 
