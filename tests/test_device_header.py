@@ -106,13 +106,13 @@ def test_shuffles_read_the_lanes_that_cuda_says(dtype, width):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
 def test_vectors_are_loaded_and_stored_in_order(dtype, width):
-    thirds = 16 * 70
-    x = sample(DTYPES[dtype], 3 * thirds)
+    quarter = 16 * 70
+    x = sample(DTYPES[dtype], 4 * quarter)
     out = torch.zeros_like(x)
-    library("platform").run(f"copy_{dtype}_{width}", (-(-thirds // width // 64),), (64,), x, out, thirds)
-    kept = x[2 * thirds :].view(-1, width).clone()
+    library("platform").run(f"copy_{dtype}_{width}", (-(-quarter // width // 64),), (64,), x, out, quarter)
+    kept = x[2 * quarter : 3 * quarter].view(-1, width).clone()
     kept[:, [0, -1]] = kept[:, [-1, 0]]
-    assert torch.equal(out, torch.cat([x[: 2 * thirds], kept.view(-1)]))
+    assert torch.equal(out, torch.cat([x[: 2 * quarter], kept.view(-1), x[3 * quarter :]]))
 
 
 @only_on_the_host

@@ -123,24 +123,31 @@ SHUFFLE_KERNELS(__nv_bfloat16, bfloat16)
 SHUFFLE_KERNELS(int64_t, int64)
 SHUFFLE_KERNELS(bool, bool)
 
-// Copies a third of the input by each way to load, in vectors of N.
+// Copies a quarter of the input by each way to load, in vectors of N.
 template <typename T, int N>
-FUSEBUILD_DEVICE void copy_vectors(const T* in, T* out, int64_t thirds) {
+FUSEBUILD_DEVICE void copy_vectors(const T* in, T* out, int64_t quarter) {
+  FUSEBUILD_SHARED(T, places, 64 * N);
   const int64_t i = (int64_t(block_x()) * 64 + thread_x()) * N;
-  if (i >= thirds) return;
+  if (i >= quarter) return;
+  T* place = places + thread_x() * N;
+  store_shared(place, unpack(load_packed_ahead<N>(in + 3 * quarter + i)));
+  Packed<T, N> packed[1] = {load_shared_packed<N>(place)};
+  if constexpr (Packed<T, N>::kBytes >= 4) stay_packed(packed);
+  store_packed(out + 3 * quarter + i, packed[0]);
   store(out + i, load<N>(in + i));
-  store_streaming(out + thirds + i, load_streaming<N>(in + thirds + i));
-  Vec<T, N> kept = load_keep<N>(in + 2 * thirds + i);
+  store_streaming(out + quarter + i, load_streaming<N>(in + quarter + i));
+  Vec<T, N> kept = load_keep<N>(in + 2 * quarter + i);
   const T first = kept[0];
   kept[0] = kept[N - 1];  // so that elements are seen to have their places
   kept[N - 1] = first;
-  store(out + 2 * thirds + i, kept);
+  store(out + 2 * quarter + i, kept);
 }
 
-#define COPY_KERNEL(T, name, n)                                                                              \
-  FUSEBUILD_KERNEL(64, 1) copy_##name##_##n(const T* __restrict__ in, T* __restrict__ out, int64_t thirds) { \
-    copy_vectors<T, n>(in, out, thirds);                                                                     \
-  }                                                                                                          \
+#define COPY_KERNEL(T, name, n)                                                       \
+  FUSEBUILD_KERNEL(64, 1)                                                             \
+  copy_##name##_##n(const T* __restrict__ in, T* __restrict__ out, int64_t quarter) { \
+    copy_vectors<T, n>(in, out, quarter);                                             \
+  }                                                                                   \
   FUSEBUILD_ENTRY(copy_##name##_##n)
 
 #define COPY_KERNELS(T, name) \
