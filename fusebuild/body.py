@@ -96,6 +96,8 @@ class Statements:
         op, result = op_of(expr), self.value(expr.outputs[0])
         if expr.op == "exp" and self._is_below_largest(expr.inputs[0]):
             return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
+        if expr.op == "reciprocal" and self._counts_the_largest(expr.inputs[0]):
+            return f"fb::reciprocal_of_at_least_one({self.operand(expr.inputs[0], result.dtype)})"
         taken = self.taken(expr)
         operands = [self.operand(fid, dtype) for fid, dtype in taken]
         return operands[0] if expr.op in ("cast", "full") else op.text(operands, taken[-1][1])
@@ -108,17 +110,34 @@ class Statements:
         return tuple(zip(expr.inputs, dtypes, strict=True))
 
     def _is_below_largest(self, fid: int) -> bool:
-        """Whether ``fid`` is what a value is above the largest one of its kind, or above the logarithm of the sum of
-        their exponentials: 0 at most, and so its exponential is small beside 1 where an approximation is far off."""
+        """Whether ``fid`` is 0 at most, as :meth:`_largest_above` says: its exponential is small beside 1 where an
+        approximation is far off."""
+        return self._largest_above(fid) is not None
+
+    def _largest_above(self, fid: int) -> Expr | None:
+        """The reduction that finds the largest value of a kind, or the logarithm of the sum of their exponentials,
+        where ``fid`` is what one of them is above that; None where it is not."""
         difference = self._definition(fid)
         if difference is None or difference.op != "sub":
-            return False
+            return None
         value, largest = (self._before_widening(operand) for operand in difference.inputs)
         found = self._definition(largest)
         if found is None or found.op not in ("max", "add"):
-            return False
+            return None
         reduction = found if found.op == "max" else self._exponentials_of(found)
-        return reduction is not None and self._before_widening(reduction.inputs[0]) == value
+        is_of_its_kind = reduction is not None and self._before_widening(reduction.inputs[0]) == value
+        return reduction if is_of_its_kind else None
+
+    def _counts_the_largest(self, fid: int) -> bool:
+        """Whether ``fid`` is a sum of exponentials below the largest value, that one's among them: 1 at least."""
+        added = self._definition(self._before_widening(fid))
+        if added is None or added.op != "sum":
+            return False
+        exponential = self._definition(self._before_widening(added.inputs[0]))
+        if exponential is None or exponential.op != "exp":
+            return False
+        largest = self._largest_above(exponential.inputs[0])
+        return largest is not None and largest.op == "max" and largest.dims == added.dims
 
     def _exponentials_of(self, added: Expr) -> Expr | None:
         """The reduction of which ``added`` is the logarithm of a sum of exponentials, as logsumexp decomposes into it;

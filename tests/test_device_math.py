@@ -158,6 +158,12 @@ def test_silu_agrees_with_torch(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float", "double"])
+def test_the_reciprocal_of_what_is_at_least_one_agrees_with_torch(dtype):
+    x = torch.tensor([1.0, 1.0000001, 1.5, 3.0, 7.0, 1003.0, 65504.5, 2.0**31, 1e30, NAN], dtype=DTYPES[dtype])
+    assert_near(run_pointwise(f"reciprocal_of_at_least_one_{dtype}", x), torch.reciprocal(x), x)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
 def test_erfcinv_inverts_erfc_into_the_tails(dtype):
     values = [1.0, 0.5, 1.5, 0.1, 1.9, 1e-3, 1e-10, 1e-30, 1e-38, 0.9999, 1.0001, 0.31, 0.29]
     x = torch.tensor(values, dtype=DTYPES[dtype])

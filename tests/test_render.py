@@ -297,3 +297,28 @@ def test_exponentials_below_the_largest_value_are_approximated(
     assert texts
     assert all(("fb::exp_of_negative(" in text, "fb::exp(" in text) == (is_approximated, not is_approximated)
                for text in texts)  # fmt: skip
+
+
+SHARES = "e = exp(x - max(x, dims=[1], keepdim=True))\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_at_least_one"),
+    [
+        (f"{SHARES}y = e * reciprocal(sum(e, dims=[1], keepdim=True))", True),
+        (f"{SHARES}y = e * reciprocal(sum(e * 0.5, dims=[1], keepdim=True))", False),
+        (f"{SHARES}y = e * reciprocal(mean(e, dims=[1], keepdim=True))", False),
+        (f"{SHARES}y = e * reciprocal(e)", False),
+        ("e = exp(x)\ny = e * reciprocal(sum(e, dims=[1], keepdim=True))", False),
+        (
+            "e = exp(x - logsumexp(x, dims=[1], keepdim=True))\ny = e * reciprocal(sum(e, dims=[1], keepdim=True))",
+            False,
+        ),
+        ("e = exp(x - max(x, dims=[0, 1], keepdim=True))\ny = e * reciprocal(sum(e, dims=[1], keepdim=True))", False),
+    ],
+)
+def test_reciprocals_are_approximated_of_sums_that_are_at_least_one(body: str, is_at_least_one: bool) -> None:
+    planned = plan_recipe(recipe_of(text_of({"x": "float[M, N]"}, body, {"y": "float"})), [SM_90])
+    texts = [kernel.source for kernel in planned.kernels["sm_90"].values()]
+    calls = {call for text in texts for call in re.findall(r"fb::(reciprocal\w*)\(", text)}
+    assert calls == {"reciprocal_of_at_least_one" if is_at_least_one else "reciprocal"}

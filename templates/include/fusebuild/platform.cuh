@@ -338,8 +338,8 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   return result;
 }
 
-// 1 / x to 1 unit in the last place; of a subnormal x, infinity.
-FUSEBUILD_DEVICE float reciprocal(float x) {
+// 1 / x to 1 unit in the last place; of a subnormal x, infinity, and 0 where it is subnormal itself.
+FUSEBUILD_DEVICE float approximate_reciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;

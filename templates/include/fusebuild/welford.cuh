@@ -24,7 +24,7 @@ namespace fusebuild {
 // tests and the call for what is near the ends of a float's range. Where combining has branches, no compiler
 // loads the next partial result before it is done with the one at hand.
 FUSEBUILD_DEVICE float share_of(float part, float whole) {
-  const float estimate = reciprocal(whole);
+  const float estimate = approximate_reciprocal(whole);
   const float inverse = ::fmaf(estimate, ::fmaf(-whole, estimate, 1.0f), estimate);
   const float share = part * inverse;
   return ::fmaf(inverse, ::fmaf(-whole, share, part), share);

@@ -166,7 +166,7 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
 }
 
-FUSEBUILD_DEVICE float reciprocal(float x) { return 1.0f / x; }
+FUSEBUILD_DEVICE float approximate_reciprocal(float x) { return 1.0f / x; }
 
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {
   if (a != a || b != b) return a + b;

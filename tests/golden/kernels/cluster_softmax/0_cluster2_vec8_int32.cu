@@ -41,7 +41,7 @@ constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of 
 constexpr int kAhead = 3;  // how many of them ahead the last sweep loads what the thread does not hold
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
-inner_persistent_91d7fed5868a5fce(
+inner_persistent_a138f0873ac2cdf0(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const float* __restrict__ T1,  // weight: float[N]
     float* __restrict__ T9,  // mean: float[M, 1]
@@ -116,7 +116,7 @@ inner_persistent_91d7fed5868a5fce(
   for (int c = 0; c < kAhead; ++c) load_ahead(c);
   fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, fb::accumulator<fb::Sum>(a14));
   const float t14 = a14;  // total_sum, cluster_softmax.yaml:20
-  const float t17 = fb::reciprocal(t14);  // cluster_softmax.yaml:22
+  const float t17 = fb::reciprocal_of_at_least_one(t14);  // cluster_softmax.yaml:22
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
@@ -148,4 +148,4 @@ inner_persistent_91d7fed5868a5fce(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_persistent_91d7fed5868a5fce, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_persistent_a138f0873ac2cdf0, kCluster)

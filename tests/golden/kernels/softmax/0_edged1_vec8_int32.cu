@@ -11,7 +11,7 @@ constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreadsPerRow, 4)
-inner_resident_127b45d7571a3665(
+inner_resident_bcd0c92fec60d469(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -79,7 +79,7 @@ inner_resident_127b45d7571a3665(
   }
   fb::reduce_row<kThreadsPerRow, 1>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // row_sum_sum, softmax.yaml:10
-  const float t7 = fb::reciprocal(t5);  // softmax.yaml:11
+  const float t7 = fb::reciprocal_of_at_least_one(t5);  // softmax.yaml:11
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
@@ -108,4 +108,4 @@ inner_resident_127b45d7571a3665(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_127b45d7571a3665)
+FUSEBUILD_ENTRY(inner_resident_bcd0c92fec60d469)

@@ -10,7 +10,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 3)
-inner_persistent_06f865e33dcfad7d(
+inner_persistent_3d7887dc0c7b0d25(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -62,7 +62,7 @@ inner_persistent_06f865e33dcfad7d(
   }
   fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // row_sum_sum, softmax.yaml:10
-  const float t7 = fb::reciprocal(t5);  // softmax.yaml:11
+  const float t7 = fb::reciprocal_of_at_least_one(t5);  // softmax.yaml:11
 
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
@@ -80,4 +80,4 @@ inner_persistent_06f865e33dcfad7d(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_06f865e33dcfad7d)
+FUSEBUILD_ENTRY(inner_persistent_3d7887dc0c7b0d25)
