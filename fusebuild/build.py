@@ -293,7 +293,8 @@ def build(
         elif planned:
             with _locked(build_dir.lock):
                 jobs = jobs or _available_cpus()
-                planned = _with_headers(planned, jobs)
+                if toolchain.has_gcc:
+                    planned = _with_headers(planned, jobs)
                 _write_inputs(planned, build_dir, toolchain, headers)
                 compiled = _make(planned, build_dir, toolchain, jobs, on_progress)
         resources = {job.key: used for job in planned if (used := job.resources()) is not None}
@@ -352,6 +353,7 @@ def _write_inputs(planned: Sequence[_Job], build_dir: BuildDir, toolchain: Toolc
         "nvcc": shlex.quote(str(toolchain.nvcc or "nvcc")),
         "cxx": shlex.quote(str(toolchain.cxx)),
         "cuda_include": shlex.quote(str(toolchain.cuda_include)),
+        "header_deps": "-fpch-deps" if toolchain.has_gcc else "",
     }
     write_if_changed(build_dir.ninja_file, ninja_text(template, variables, planned))
     commands = [_compile_command(job, template, variables, build_dir) for job in planned]

@@ -124,6 +124,11 @@ class Toolchain:
         return {part.name: part.version for part in self.parts}
 
     @property
+    def has_gcc(self) -> bool:
+        """Whether the host compiler is GCC, which says after its name whose package it is, and not one like it."""
+        return any(part.name == "g++" and part.banner.startswith("(") for part in self.parts)
+
+    @property
     def digest(self) -> str:
         """Hex digest of all version banners: equal for equal tools, wherever they are installed."""
         return _digest([(part.name, part.banner) for part in self.parts])

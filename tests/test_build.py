@@ -385,6 +385,17 @@ class TestHeaderReadOnce:
         result = build_all(kernels_of_ours(4), [HOST], build_dir, telling(toolchain, tmp_path, but), jobs=1)
         assert result.compiled == 4
 
+    def test_it_is_left_to_gcc(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        parts = tuple(
+            replace(part, banner="version 14.0.6") if part.name == "g++" else part for part in toolchain.parts
+        )
+        like_clang = replace(toolchain, parts=parts)
+        assert (toolchain.has_gcc, like_clang.has_gcc) == (True, False)
+        assert build_all(kernels_of_ours(4), [HOST], build_dir, like_clang, jobs=1).compiled == 4
+        text = build_dir.ninja_file.read_text() + build_dir.compile_commands.read_text()
+        assert "kernel.cuh.gch" not in text
+        assert "-fpch-deps" not in text
+
     def test_a_header_that_does_not_compile_is_every_kernels_problem(
         self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
