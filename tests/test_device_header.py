@@ -535,28 +535,6 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
     assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
 
 
-@pytest.fixture(scope="module")
-def math_entries(tmp_path_factory):
-    """The PTX of each kernel of ``math.cu`` by its name."""
-    output = tmp_path_factory.mktemp("ptx") / "math.ptx"
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([*command, str(DEVICE_FOLDER / "math.cu"), "-o", str(output)], check=True)
-    return {text.partition("(")[0]: text for text in output.read_text().split(".entry ")[1:]}
-
-
-@pytest.mark.parametrize("name", ["div", "reciprocal", "sigmoid", "silu", "sqrt"])
-def test_nvcc_divides_and_takes_roots_as_ieee_754_says(math_entries, name):
-    """Near the ends of a float's range, too, where approximations give 0 and infinity."""
-    text = math_entries[f"{name}_float"]
-    assert re.search(r"(?:div|rcp|sqrt)\.rn\.f32", text)
-    assert not re.search(r"(?:div|rcp|sqrt)\.(?:approx|full)", text)
-
-
-def test_nvcc_takes_the_reciprocal_of_what_is_at_least_one_in_an_instruction(math_entries):
-    text = math_entries["reciprocal_of_at_least_one_float"]
-    assert re.findall(r"(?:div|rcp)\S+", text) == ["rcp.approx.ftz.f32"]
-
-
 FINISHES = [
     "adaln_backward/0_registers_vec8_int32_finish",
     "batchnorm_train/0_vec8_int32_split66_finish",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+import subprocess
 from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from device_harness import DTYPES, INF, NAN, TARGET, library, same_values
+from device_harness import DEVICE_FOLDER, DTYPES, INCLUDE_FOLDER, INF, NAN, TARGET, find_nvcc, library, same_values
 
 # --- Casts
 
@@ -306,3 +308,28 @@ def test_a_division_by_a_known_size_gives_the_bits_that_a_division_gives():
     for size in (1, 3, 7, 15, 4095, 4096, 50257):
         divisor = torch.full_like(x, size)
         assert same_values(run_pointwise("divide_by_known_float", x, divisor), x / divisor)
+
+
+# --- nvcc
+
+
+@pytest.fixture(scope="module")
+def math_entries(tmp_path_factory):
+    """The PTX of each kernel of ``math.cu`` by its name."""
+    output = tmp_path_factory.mktemp("ptx") / "math.ptx"
+    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
+    subprocess.run([*command, str(DEVICE_FOLDER / "math.cu"), "-o", str(output)], check=True)
+    return {text.partition("(")[0]: text for text in output.read_text().split(".entry ")[1:]}
+
+
+@pytest.mark.parametrize("name", ["div", "reciprocal", "sigmoid", "silu", "sqrt"])
+def test_nvcc_divides_and_takes_roots_as_ieee_754_says(math_entries, name):
+    """Near the ends of a float's range, too, where approximations give 0 and infinity."""
+    text = math_entries[f"{name}_float"]
+    assert re.search(r"(?:div|rcp|sqrt)\.rn\.f32", text)
+    assert not re.search(r"(?:div|rcp|sqrt)\.(?:approx|full)", text)
+
+
+def test_nvcc_takes_the_reciprocal_of_what_is_at_least_one_in_an_instruction(math_entries):
+    text = math_entries["reciprocal_of_at_least_one_float"]
+    assert re.findall(r"(?:div|rcp)\S+", text) == ["rcp.approx.ftz.f32"]
