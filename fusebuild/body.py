@@ -94,7 +94,7 @@ class Statements:
 
     def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         op, result = op_of(expr), self.value(expr.outputs[0])
-        if expr.op == "exp" and self._is_below_largest(expr.inputs[0]):
+        if expr.op == "exp" and self._largest_above(expr.inputs[0]) is not None:
             return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
         if expr.op == "reciprocal" and self._counts_the_largest(expr.inputs[0]):
             return f"fb::reciprocal_of_at_least_one({self.operand(expr.inputs[0], result.dtype)})"
@@ -109,14 +109,10 @@ class Statements:
         dtypes = op_of(expr).operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         return tuple(zip(expr.inputs, dtypes, strict=True))
 
-    def _is_below_largest(self, fid: int) -> bool:
-        """Whether ``fid`` is 0 at most, as :meth:`_largest_above` says: its exponential is small beside 1 where an
-        approximation is far off."""
-        return self._largest_above(fid) is not None
-
     def _largest_above(self, fid: int) -> Expr | None:
         """The reduction that finds the largest value of a kind, or the logarithm of the sum of their exponentials,
-        where ``fid`` is what one of them is above that; None where it is not."""
+        where ``fid`` is what one of them is above that; None where it is not. Such a ``fid`` is 0 at most, and so its
+        exponential is small beside 1 where an approximation is far off."""
         difference = self._definition(fid)
         if difference is None or difference.op != "sub":
             return None

@@ -200,13 +200,7 @@ class _Job:
     def edge(self) -> str:
         """Its lines in ``build.ninja``."""
         waits = f" || {_header_output(self.target)}" if self.precompiled else ""
-        variables = "".join(f"  {name} = {_ninja_escape(value)}\n" for name, value in self.variables.items())
-        return f"build {self.edge_output}: {self.rule} {self.edge_input}{waits}\n{variables}"
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """What its rule's command asks it for."""
-        return {"flags": shlex.join(self.target.compiler_flags), "target": self.target.name}
+        return _edge(self.edge_output, f"{self.rule} {self.edge_input}{waits}", self.target)
 
     def problem(self) -> str:
         """Why the object that is there cannot be used; empty when it can."""
@@ -366,14 +360,27 @@ def ninja_text(template: str, variables: Mapping[str, str], planned: Sequence[_J
     def value(match: re.Match[str]) -> str:
         return _ninja_escape(variables[match[1]])
 
-    headers = {
-        job.target.name: f"build {_header_output(job.target)}: header include/{KERNEL_HEADER}\n"
-        f"  flags = {_ninja_escape(shlex.join(job.target.compiler_flags))}\n"
-        for job in planned
-        if job.precompiled
-    }
+    headers = [
+        _edge(_header_output(target), f"header include/{KERNEL_HEADER}", target) for target in _precompiled_for(planned)
+    ]
     rules = re.sub(r"(?<= = )@(\w+)@$", value, template, flags=re.MULTILINE)
-    return "\n".join([rules, *headers.values(), *(job.edge for job in planned)])
+    return "\n".join([rules, *headers, *(job.edge for job in planned)])
+
+
+def _edge(output: str, inputs: str, target: Target) -> str:
+    """One edge of ``build.ninja``; ``inputs`` are its rule and what follows that."""
+    variables = "".join(f"  {name} = {_ninja_escape(value)}\n" for name, value in _variables(target).items())
+    return f"build {output}: {inputs}\n{variables}"
+
+
+def _variables(target: Target) -> Mapping[str, str]:
+    """What a rule's command asks its edges for."""
+    return {"flags": shlex.join(target.compiler_flags), "target": target.name}
+
+
+def _precompiled_for(planned: Sequence[_Job]) -> tuple[Target, ...]:
+    """The targets whose headers are precompiled."""
+    return tuple({job.target.name: job.target for job in planned if job.precompiled}.values())
 
 
 def _header_output(target: Target) -> str:
@@ -384,7 +391,7 @@ def _header_output(target: Target) -> str:
 
 def _compile_command(job: _Job, template: str, variables: Mapping[str, str], build_dir: BuildDir) -> dict[str, object]:
     """One entry of ``compile_commands.json``: the rule's command without its redirection."""
-    words = {**variables, **job.variables, "in": job.edge_input, "out": job.edge_output}
+    words = {**variables, **_variables(job.target), "in": job.edge_input, "out": job.edge_output}
     command = _rule_command(template, job.rule).partition(" > ")[0]
     command = re.sub(r"\$(\w+)", lambda match: words[match[1]], command)
     return {
@@ -475,7 +482,6 @@ def _run_ninja(
     )
     assert process.stdout is not None
     lines, done, headers = [], 0, 0
-    waiting_for = {job.target.name for job in planned if job.precompiled}
     try:
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
@@ -483,7 +489,7 @@ def _run_ninja(
                 headers += bool(match[3])
                 done = int(match[1]) - headers
                 if on_progress and not match[3]:
-                    on_progress(done, int(match[2]) - len(waiting_for))
+                    on_progress(done, int(match[2]) - len(_precompiled_for(planned)))
         status = process.wait()
     except BaseException:
         process.terminate()  # ninja then stops its compilers and removes what they had half written

@@ -129,10 +129,12 @@ def repeat_trial(
 ) -> Verdict:
     """:func:`run_trial`, and as many more runs until there are ``runs``: it is a problem when one gives other bits."""
     first = run_trial(plan, trial, variant=variant, layout=layout)
-    names = [output.name for output in trial.fusion.outputs]
-    for run in range(2, runs + 1) if first.verdict.ok else ():
-        for name, before, after in zip(names, first.results, _run(plan, trial, variant), strict=True):
-            if not _same_bits(before, after):
+    if runs == 1 or not first.verdict.ok:
+        return first.verdict
+    names, wanted = [output.name for output in trial.fusion.outputs], [bits_of(result) for result in first.results]
+    for run in range(2, runs + 1):
+        for name, bits, result in zip(names, wanted, _run(plan, trial, variant), strict=True):
+            if not bits.equal(bits_of(result)):
                 return replace(first.verdict, problem=f"{name} has other bits in run {run} than in the first")
     return first.verdict
 
@@ -235,14 +237,12 @@ def _misaligned(value: Any) -> Any:
 
 def _same(before: Any, after: Any) -> bool:
     """Whether two inputs, numbers or tensors, are the same."""
-    return _same_bits(before, after) if hasattr(before, "stride") else bool(before == after)
+    return bool(bits_of(before).equal(bits_of(after)) if hasattr(before, "stride") else before == after)
 
 
-def _same_bits(one: Any, other: Any) -> bool:
-    """Whether two tensors hold the same bytes: NaN equals itself, and the zeros differ."""
+def bits_of(tensor: Any) -> Any:
+    """The bytes of ``tensor``, where NaN equals itself and the zeros differ: those of a copy, since what is contiguous
+    may have any stride along dims of size 1."""
     import torch
 
-    def bytes_of(tensor: Any) -> Any:  # of a copy: what is contiguous may have any stride along dims of size 1
-        return tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
-
-    return bool(torch.equal(bytes_of(one), bytes_of(other)))
+    return tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)

@@ -79,6 +79,14 @@ def find_nvcc() -> str:
     return nvcc
 
 
+def ptx_of(source: Path, folder: Path, architecture: str = "sm_90") -> str:
+    """What nvcc makes of ``source`` before ptxas does; the file is left in ``folder``."""
+    output = folder / f"{source.stem}.ptx"
+    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", f"-arch={architecture}", "-I", str(INCLUDE_FOLDER)]
+    subprocess.run([*command, str(source), "-o", str(output)], check=True)
+    return output.read_text()
+
+
 class Library(Protocol):
     """The kernels of one ``.cu`` file, callable by name."""
 

@@ -86,9 +86,10 @@ def recipe_of(text: str, path: str = "test.yaml") -> Recipe:
 
 
 @functools.cache
-def planned_file(path: Path, target: str = "sm_90") -> PlannedRecipe:
-    """The recipe at ``path``, planned for one target: once in a process, however many tests look at it."""
-    return plan_recipe(load_recipe(path), [TARGETS[target]])
+def planned_file(path: Path, *targets: str) -> PlannedRecipe:
+    """The recipe at ``path``, planned for ``targets``, else for sm_90: once in a process, however many tests look at
+    it."""
+    return plan_recipe(load_recipe(path), [TARGETS[name] for name in targets or ("sm_90",)])
 
 
 def primitive(text: str) -> Fusion:

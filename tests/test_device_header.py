@@ -26,9 +26,9 @@ from device_harness import (
     NAN,
     HostLibrary,
     compile_kernels,
-    find_nvcc,
     library,
     only_on_the_host,
+    ptx_of,
     run_misuse,
     same_values,
     sample,
@@ -526,10 +526,7 @@ def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["copy_bfloat16_8", "copy_half_16", "copy_float_4", "copy_double_2", "copy_bool_16"])
 def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
-    output = tmp_path / "platform.ptx"
-    subprocess.run([*command, str(DEVICE_FOLDER / "platform.cu"), "-o", str(output)], check=True)
-    kernel = output.read_text().split(f".entry {name}(")[1].split(".entry")[0]
+    kernel = ptx_of(DEVICE_FOLDER / "platform.cu", tmp_path).split(f".entry {name}(")[1].split(".entry")[0]
     accesses = re.findall(r"(?:ld|st)\.global\S+", kernel)
     assert len(accesses) >= 6
     assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
@@ -551,9 +548,7 @@ def test_nvcc_reads_partial_results_after_the_wait_for_them(tmp_path, kernel, ar
     source = Path(__file__).parent / "golden" / "kernels" / f"{kernel}.cu"
     report = compile_kernels(source, tmp_path / "kernel.cubin", find_target(architecture))
     assert "0 bytes spill stores, 0 bytes spill loads" in report
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", f"-arch={architecture}", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([*command, str(source), "-o", str(tmp_path / "kernel.ptx")], check=True)
-    before, *after = (tmp_path / "kernel.ptx").read_text().split(".entry")[1].split("griddepcontrol.wait;")
+    before, *after = ptx_of(source, tmp_path, architecture).split(".entry")[1].split("griddepcontrol.wait;")
     assert bool(after) == (architecture != "sm_80")
     for text in after:
         assert not re.search(r"(?:ld|st)\.global", before)
@@ -564,9 +559,7 @@ def test_nvcc_reads_partial_results_after_the_wait_for_them(tmp_path, kernel, ar
 def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
     """Inputs of the plan, which nobody writes, are read as constant."""
     source = Path(__file__).parent / "golden" / "kernels" / "outer_normalization" / "4_rows_vec8_int32.cu"
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([*command, str(source), "-o", str(tmp_path / "kernel.ptx")], check=True)
-    before, after = (tmp_path / "kernel.ptx").read_text().split(".entry")[1].split("griddepcontrol.wait;")
+    before, after = ptx_of(source, tmp_path).split(".entry")[1].split("griddepcontrol.wait;")
     assert not re.search(r"ld\.global\.(?!nc)|st\.global", before)
     vectors = re.findall(r"ld\.global(\.nc)?\.v4", after)
     assert (vectors.count(""), vectors.count(".nc")) == (8, 4)
@@ -577,9 +570,7 @@ def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
 def test_nvcc_lets_finishing_kernels_begin_early(tmp_path, kernel, architecture, count):
     source = Path(__file__).parent / "golden" / "kernels" / f"{kernel}.cu"
     compile_kernels(source, tmp_path / "kernel.cubin", find_target(architecture))
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", f"-arch={architecture}", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([*command, str(source), "-o", str(tmp_path / "kernel.ptx")], check=True)
-    assert (tmp_path / "kernel.ptx").read_text().count("griddepcontrol.launch_dependents;") == count
+    assert ptx_of(source, tmp_path, architecture).count("griddepcontrol.launch_dependents;") == count
 
 
 # --- A GPU

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from device_harness import DEVICE_FOLDER, DTYPES, INCLUDE_FOLDER, INF, NAN, TARGET, find_nvcc, library, same_values
+from device_harness import DEVICE_FOLDER, DTYPES, INF, NAN, TARGET, library, ptx_of, same_values
 
 # --- Casts
 
@@ -316,10 +315,8 @@ def test_a_division_by_a_known_size_gives_the_bits_that_a_division_gives():
 @pytest.fixture(scope="module")
 def math_entries(tmp_path_factory):
     """The PTX of each kernel of ``math.cu`` by its name."""
-    output = tmp_path_factory.mktemp("ptx") / "math.ptx"
-    command = [find_nvcc(), "-std=c++17", "-O3", "-ptx", "-arch=sm_90", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([*command, str(DEVICE_FOLDER / "math.cu"), "-o", str(output)], check=True)
-    return {text.partition("(")[0]: text for text in output.read_text().split(".entry ")[1:]}
+    ptx = ptx_of(DEVICE_FOLDER / "math.cu", tmp_path_factory.mktemp("ptx"))
+    return {text.partition("(")[0]: text for text in ptx.split(".entry ")[1:]}
 
 
 @pytest.mark.parametrize("name", ["div", "reciprocal", "sigmoid", "silu", "sqrt"])

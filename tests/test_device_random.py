@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from device_harness import DEVICE_FOLDER, INCLUDE_FOLDER, find_nvcc, library
+from device_harness import DEVICE_FOLDER, library, ptx_of
 
 from fusebuild.random_ops import draws, philox4x32_10, stretched
 
@@ -78,10 +77,7 @@ def test_bounds_are_met_with_one_rounding(low: float, high: float) -> None:
 
 
 def test_nvcc_draws_four_neighbours_with_the_multiplications_of_one(tmp_path: Path) -> None:
-    output = tmp_path / "random.ptx"
-    flags = ["-O3", "-std=c++17", "-arch=sm_90", "-ptx", "-I", str(INCLUDE_FOLDER)]
-    subprocess.run([find_nvcc(), *flags, str(DEVICE_FOLDER / "random.cu"), "-o", str(output)], check=True)
-    entries = output.read_text().split(".entry ")[1:]
+    entries = ptx_of(DEVICE_FOLDER / "random.cu", tmp_path).split(".entry ")[1:]
     products = {
         entry.split("(")[0].strip(): entry.count("mul.lo.s64") + entry.count("mul.wide.u32") for entry in entries
     }

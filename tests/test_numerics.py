@@ -21,7 +21,7 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.reference import random_inputs
 from fusebuild.runtime.loader import load
 from fusebuild.target import TARGETS
-from fusebuild.verification import Limits, largest_tensor, read_recipe, verify_artifact
+from fusebuild.verification import Limits, bits_of, largest_tensor, read_recipe, verify_artifact
 
 torch = pytest.importorskip("torch")
 
@@ -60,11 +60,6 @@ COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lam
 """Recipes that reduce and scan with lambdas, the author's and those of built-in ops, and that merge variances."""
 
 
-def bits(tensor: Any) -> Any:
-    """The bytes of ``tensor``, where NaN equals itself and the zeros differ."""
-    return tensor.contiguous().view(-1).view(torch.uint8)
-
-
 @pytest.mark.parametrize("name", COMBINING)
 def test_lambdas_give_the_same_bits_on_every_run(name: str, artifacts: Path) -> None:
     path = artifacts / f"{name}.fuse"
@@ -78,7 +73,7 @@ def test_lambdas_give_the_same_bits_on_every_run(name: str, artifacts: Path) -> 
             again = plan(*(value.clone() if hasattr(value, "clone") else value for value in inputs), variant=variant)
             for one, other in zip(*(result if isinstance(result, tuple) else (result,) for result in (first, again)),
                                   strict=True):  # fmt: skip
-                assert torch.equal(bits(one), bits(other))
+                assert torch.equal(bits_of(one), bits_of(other))
 
 
 def special_rows(columns: int) -> Any:

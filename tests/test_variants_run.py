@@ -3,7 +3,6 @@ fusion that ``test_numerics.py`` compares with the oracle; and all of that under
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +10,12 @@ from pathlib import Path
 
 import pytest
 from sanitized import SANITIZED
-from small_recipes import RECIPES, ROOT
+from small_recipes import RECIPES, ROOT, planned_file
 
 from fusebuild.formula import Formula, evaluate
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
+from fusebuild.pipeline import PlannedRecipe
 from fusebuild.plan import PlanSegment, Variant, as_formula
-from fusebuild.recipe import load_recipe
 from fusebuild.schedule import SCHEDULERS
-from fusebuild.target import TARGETS
 from fusebuild.verification import largest_tensor
 
 LIMIT = 300_000
@@ -67,10 +64,9 @@ class Seen:
 Found = Iterator[tuple[PlanSegment, Variant]]
 
 
-@functools.cache
 def planned_for_all(path: Path) -> PlannedRecipe:
     """The recipe at ``path`` for every target, which is quicker than for one after another."""
-    return plan_recipe(load_recipe(path), [TARGETS[name] for name in TARGET_NAMES])
+    return planned_file(path, *TARGET_NAMES)
 
 
 def made_by(path: Path, target: str) -> Found:

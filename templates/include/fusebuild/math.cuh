@@ -311,7 +311,7 @@ FUSEBUILD_DEVICE T reciprocal(T x) {
 // The same of an x that is 1 at least, or NaN, and far from the largest float: there an approximation is off
 // by a unit in the last place, and one instruction.
 FUSEBUILD_DEVICE float reciprocal_of_at_least_one(float x) { return approximate_reciprocal(x); }
-FUSEBUILD_DEVICE double reciprocal_of_at_least_one(double x) { return 1.0 / x; }
+FUSEBUILD_DEVICE double reciprocal_of_at_least_one(double x) { return reciprocal(x); }
 
 template <typename T>
 FUSEBUILD_DEVICE T frac(T x) {
