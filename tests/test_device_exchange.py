@@ -11,9 +11,9 @@ import pytest
 import torch
 from device_harness import DEVICE_FOLDER, NAN, TARGET, library, only_on_the_host, run_misuse, same_values, sample
 
-pytestmark = pytest.mark.skipif(TARGET.cluster == 1, reason="threads cannot wait for so little")
+pytestmark = pytest.mark.skipif(TARGET.cluster == 1, reason="there are no clusters")
 
-SHAPES = re.findall(r"^WALK_KERNEL\((\w+), (\d+)\)", (DEVICE_FOLDER / "exchange.cu").read_text(), re.MULTILINE)
+SHAPES = re.findall(r"^WALK_KERNEL\((\w+), (\d+), (\d+)\)", (DEVICE_FOLDER / "exchange.cu").read_text(), re.MULTILINE)
 RESULTS = {"Sums": 3, "One": 1, "Kinds": 7}
 
 
@@ -29,15 +29,18 @@ def expected_of(kind: str, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(found, dim=1)
 
 
-@pytest.mark.parametrize(("kind", "threads"), [(kind, int(threads)) for kind, threads in SHAPES])
+@pytest.mark.parametrize(("kind", "threads", "cluster"), [(kind, int(a), int(b)) for kind, a, b in SHAPES])
 @pytest.mark.parametrize(("rows", "together"), [(0, 1), (1, 1), (2, 5), (9, 9), (33, 33), (12, 1), (21, 2), (30, 7)])
-def test_every_thread_gets_the_results_of_every_row(kind: str, threads: int, rows: int, together: int) -> None:
+def test_every_thread_of_every_block_gets_the_results_of_every_row(
+    kind: str, threads: int, cluster: int, rows: int, together: int
+) -> None:
     """However many rows have gone through the buffers, and wherever rows are all finished between."""
-    x = sample(torch.float32, rows * (threads + 1)).view(rows, threads + 1)
-    out = torch.full((rows, threads, RESULTS[kind]), NAN, dtype=torch.float64)
+    columns = threads * cluster
+    x = sample(torch.float32, rows * (columns + 1)).view(rows, columns + 1)
+    out = torch.full((rows, columns, RESULTS[kind]), NAN, dtype=torch.float64)
     again = torch.zeros_like(out)
     for results in (out, again):
-        library("exchange").run(f"walk_{kind}_{threads}", (1,), (threads,), x, results, rows, together)
+        library("exchange").run(f"walk_{kind}_{threads}x{cluster}", (cluster,), (threads,), x, results, rows, together)
     assert same_values(out, again)
     assert same_values(out, out[:, :1].expand_as(out).contiguous()), "threads of a row disagree"
     expected = expected_of(kind, x[:, :1] * x[:, 1:])
@@ -46,6 +49,6 @@ def test_every_thread_gets_the_results_of_every_row(kind: str, threads: int, row
 
 @only_on_the_host
 def test_a_warp_that_leaves_no_results_makes_all_wait_forever_and_the_message_says_so() -> None:
-    result = run_misuse(library("misuse").path, "leaves_a_row_to_the_others", blocks=1)
+    result = run_misuse(library("misuse").path, "leaves_a_row_to_the_others", blocks=2)
     assert result.returncode < 0
     assert "its threads diverged and wait forever: 64 at wait_transfers" in result.stderr

@@ -13,11 +13,8 @@ from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.schedule import first_accepting
 from fusebuild.schedule.finish import FinishGroup, FinishHeuristics
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
-from fusebuild.schedule.inner_outer_persistent import (
-    OTHER_REGISTERS,
-    InnerOuterHeuristics,
-    InnerOuterPersistentScheduler,
-)
+from fusebuild.schedule.inner_outer_persistent import OTHER_REGISTERS, InnerOuterPersistentScheduler
+from fusebuild.schedule.inner_outer_shape import InnerOuterHeuristics
 from fusebuild.schedule.kernel import Rejection, VariantSpec, axis_domain
 from fusebuild.target import TARGETS, Target
 
@@ -28,6 +25,8 @@ SCHEDULER = InnerOuterPersistentScheduler()
 PAIR = {"x": "bfloat16[M, N]", "g": "bfloat16[M, N]", "w": "bfloat16[N]"}
 BACKWARD = "p = g * w\ny = p - mean(p, dims=[1], keepdim=True)\ndw = sum(g * x, dims=[0])"
 NORM = whole(PAIR, BACKWARD, {"y": "bfloat16", "dw": "float"})
+TWO_LEVELS = BACKWARD.replace("mean(p", "mean(q").replace("y = p -", "q = p - max(p, dims=[1], keepdim=True)\ny = q -")
+LEVELS = whole(PAIR, TWO_LEVELS, {"y": "bfloat16", "dw": "float"})
 RANK3 = {"x": "float[B, S, D]"}
 PREFIXES = whole(RANK3, "y = -x\na = sum(x, dims=[1])\nb = sum(x, dims=[0, 1])",
                  {"y": "float", "a": "float", "b": "float"})  # fmt: skip
@@ -191,15 +190,32 @@ class TestLaunches:
     def test_the_next_ones_of_longer_rows_wait_in_shared_memory(self) -> None:
         found = variants(NORM, M=8192, N=16384)
         chosen = heuristics(found[0])
-        assert [each.name for each in found] == ["staged_vec8_int32", "scratch_scalar_int64"]
-        assert (chosen.threads.per_row, chosen.chunks, chosen.stages) == (512, 4, 3)
-        assert found[0].launches[0].shared_bytes == 3 * 16384 * 2 * 2
+        assert [each.name for each in found] == ["staged2_vec8_int32", "scratch_scalar_int64"]
+        assert (chosen.threads.per_row, chosen.cluster, chosen.chunks, chosen.stages) == (512, 2, 2, 6)
+        assert found[0].launches[0].shared_bytes == 6 * 16384 // 2 * 2 * 2
         assert found[0].guard[-1] == ("le", "N", 16384)
+
+    def test_the_blocks_of_a_cluster_share_them_and_there_are_as_many_as_run_at_a_time(self) -> None:
+        launch = variants(NORM, M=8192, N=16384)[0].launches[0]
+        assert (launch.grid, launch.block) == ((2 * 66, 1, 1), (512, 1, 1))
+        assert variants(NORM, M=8192, N=16384)[0].scratch == (("mul", 4 * 66, "N"),)
+        assert variants(NORM, M=8192, N=65536)[0].launches[0].grid == (4 * 30, 1, 1)
+
+    @pytest.mark.parametrize(
+        ("columns", "threads", "cluster", "chunks", "blocks"),
+        [(12288, 256, 2, 3, 2), (16384, 512, 2, 2, 1), (24576, 512, 2, 3, 1), (65536, 512, 4, 4, 1)],
+    )
+    def test_clusters_are_small_and_their_blocks_wide_while_most_threads_have_something_to_do(
+        self, columns: int, threads: int, cluster: int, chunks: int, blocks: int
+    ) -> None:
+        chosen = heuristics(variants(NORM, M=4096, N=columns)[0])
+        assert (chosen.threads.per_row, chosen.cluster, chosen.chunks) == (threads, cluster, chunks)
+        assert chosen.min_blocks == blocks
 
     def test_what_stays_for_them_is_unpacked_for_each_row_where_registers_do_not_last(self) -> None:
         outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
-        task = whole(PAIR, f"{BACKWARD}\ndb = sum(exp(cast(g, float)), dims=[0])", outputs)
-        chosen, other = (heuristics(variants(each, M=8192, N=16384)[0]) for each in (task, NORM))
+        task = whole(PAIR, f"{TWO_LEVELS}\ndb = sum(exp(cast(g, float)), dims=[0])", outputs)
+        chosen, other = (heuristics(variants(each, M=8192, N=16384)[0]) for each in (task, LEVELS))
         assert [(len(each.resident), len(each.packed)) for each in (chosen, other)] == [(0, 1), (1, 0)]
 
     def test_simple_rows_leave_more_registers_for_what_stays(self) -> None:
@@ -208,16 +224,13 @@ class TestLaunches:
         chosen = heuristics(variants(task, M=8192, N=16384)[0])
         assert (chosen.threads.per_row, len(chosen.resident), len(chosen.packed)) == (512, 1, 0)
 
-    def test_staged_rows_are_reduced_along_a_turn_before_they_are_stored(self) -> None:
-        """Unless a second level of reductions needs them in between, or warps cannot wait for so little."""
-        levels = whole(PAIR, BACKWARD.replace("y = p -", "q = p - max(p, dims=[1], keepdim=True)\ny = q -").replace(
-            "mean(p", "mean(q"), {"y": "bfloat16", "dw": "float"})  # fmt: skip
-        for task, target, ahead in ((NORM, SM_90, True), (levels, SM_90, False), (NORM, TARGETS["sm_80"], False)):
+    def test_blocks_share_no_rows_with_a_second_level_of_reductions_nor_where_there_are_no_clusters(self) -> None:
+        for task, target, cluster in ((NORM, SM_90, 2), (LEVELS, SM_90, 1), (NORM, TARGETS["sm_80"], 1)):
             chosen = heuristics(variants(task, target, M=8192, N=12288)[0])
-            assert (chosen.stages, chosen.ahead) == (3, ahead)
+            assert (chosen.stages > 1, chosen.cluster) == (True, cluster)
 
     def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
-        found = variants(NORM, M=8192, N=32768)
+        found = variants(LEVELS, M=8192, N=32768)
         assert [each.name for each in found] == ["shared_vec8_int32", "scratch_vec8_int64", "scratch_scalar_int64"]
         assert found[0].launches[0].shared_bytes == ("mul", 4, "N")
         assert ("le", ("mul", 4, "N"), SM_90.shared_bytes - 2048) in found[0].guard

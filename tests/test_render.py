@@ -256,7 +256,7 @@ class TestEnvironment:
         digests = template_digests(["pointwise"])
         assert list(digests) == ["macros.jinja", "pointwise.cu.jinja"]
         assert list(template_digests(["inner_outer_persistent"])) == [
-            "inner_outer_persistent.cu.jinja", "macros.jinja", "walk.jinja"
+            "inner_outer_persistent.cu.jinja", "macros.jinja", "turns.jinja", "walk.jinja"
         ]  # fmt: skip
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values())
 

@@ -69,7 +69,7 @@ class TestEdgedRows:
 
     @pytest.mark.parametrize(
         ("task", "columns", "walkers"),
-        [(NORM, 50257, 56), (SCALE, 50257, 56), (NORM, 100003, 24)],
+        [(NORM, 33001, 88), (NORM, 50257, 64), (SCALE, 50257, 64), (NORM, 100003, 24)],
     )
     def test_that_share_weights_in_clusters_are_walked(self, task: Task, columns: int, walkers: int) -> None:
         """As many walkers for each place that rows begin at as run at a time."""
@@ -276,13 +276,13 @@ class TestChoices:
             walked(NORM, columns, tuned=tuned)
 
     def test_walkers_follow_what_decides_how_many_there_is_room_for(self) -> None:
-        decision = walked(NORM, 50257)["edged4_vec8_int32"].decision
+        decision = walked(NORM, 33001)["edged4_vec8_int32"].decision
         assert decision is not None
         steps = {(knob, step.knobs[knob]): step.knobs["walkers"]
                  for step in decision.choice.steps()
                  for knob, value in decision.choice.knobs.items() if step.knobs[knob] != value}  # fmt: skip
-        assert steps["cluster", 8] == 24
-        assert steps["cluster", 2] == 112
-        assert steps["ahead", False] == 56
-        assert steps["walkers", 28] == 28
+        assert steps["cluster", 8] == 40
+        assert steps["cluster", 2] == 176
+        assert steps["ahead", False] == 88
+        assert steps["walkers", 44] == 44
         assert all(walkers % 8 == 0 for (knob, _), walkers in steps.items() if knob != "walkers")

@@ -48,6 +48,12 @@ def test_a_thread_has_as_many_rows_as_a_vector_has_elements(columns: int) -> Non
     assert [guard[0] for guard in variant.guard[1:] if isinstance(guard, tuple)] == ["aligned", "aligned"]
 
 
+@pytest.mark.parametrize(("columns", "threads"), [(1, 128), (2, 64), (15, 64)])
+def test_a_block_copies_two_kilobytes_at_least(columns: int, threads: int) -> None:
+    task = whole({"x": "bfloat16[M, N]"}, "y = x - max(x, dims=[1], keepdim=True)", {"y": "bfloat16"}, extents=NAMED)
+    assert variants(task, columns)[WAY].launches[0].block == (threads, 1, 1)
+
+
 def test_sizes_that_nobody_names_are_not_known() -> None:
     assert WAY not in variants(norm(extents="N: {values: [3]}"), 7)
     assert WAY not in variants(norm(extents=""), 7)

@@ -56,7 +56,7 @@ def test_a_kernel_of_one_block_sets_them_to_zero_and_the_next_one_waits_for_it()
 
 
 def test_each_place_that_rows_begin_at_has_one() -> None:
-    variant = variant_of(50257, "edged4_vec8_int32")
+    variant = variant_of(50257, "edged2_vec8_int32")
     assert variant.launches[1].kernel.vec == 8 <= COUNTERS
     text = render(variant.launches[1].kernel, ORIGIN).source
     assert text.count("fb::draw_ticket<kCluster>(counters + first % kVec)") == 2

@@ -118,6 +118,19 @@ def test_threads_have_floats_of_what_they_take_as_floats_alone(body: str, w: str
     assert f"const {x} t0 = v0[k];" in text
 
 
+def test_a_warp_meets_before_the_place_of_what_one_thread_looked_up_is_taken() -> None:
+    """Shuffles order no memory accesses (racecheck found a write after a read)."""
+    body = "m = max(x, dims=[1], keepdim=True)\nhit = sum(where(iota(N) == labels, x, 0.0), dims=[1], keepdim=True)"
+    inputs = {"x": "bfloat16[M, N]", "labels": "int64[M, 1]"}
+    for dtype, meets in (("bfloat16", True), ("float", False)):
+        task = whole(inputs, f"{body}\ny = x - m - hit", {"y": dtype})
+        variant = tiled(task)
+        assert variant is not None
+        origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="inner_persistent", variant=variant.name)
+        text = render(variant.launches[0].kernel, origin).source
+        assert ("fb::sync_warp();" in text) == meets
+
+
 def test_a_choice_that_no_block_has_memory_for_is_an_error() -> None:
     knobs = {"threads": 128, "held": 32, "tile_bytes": 1 << 20, "min_blocks": 2}
     with pytest.raises(KnobError, match="bytes of shared memory are more than 232448"):

@@ -155,8 +155,8 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
               "inner_resident edgedN_vecN_int32", "ticket_counters inner_resident edgedN_vecN_int32")  # fmt: skip
     assert rows == {"sized", *tiled, *(f"inner_persistent {way}" for way in ways), *walked}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
-    assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "shared_vecN_int32",
-                    "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
+    assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "stagedN_vecN_int32",
+                    "shared_vecN_int32", "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {
         "pointwise vecN_int32", "pointwise shifted_vecN_int32", "pointwise scalar_int32", "pointwise scalar_int64",
         "pointwise_rows rows_vecN_int32", "sized", "transpose vecN_int32", "transpose scalar_int32",

@@ -3,9 +3,11 @@
 A block walks rows one after another. Each thread owns the same columns of every row, so what is reduced down columns
 accumulates in its registers (in shared memory where rows are too long) while rows are loaded, reduced along and stored;
 the next rows are loaded meanwhile. Where those wait in shared memory, they are reduced along before the rows at hand
-are stored: no warp waits for partial results of another that is less than a row behind. At the end every block writes
-its accumulators to scratch, and a finishing kernel combines them in a fixed order, so results are bitwise equal from
-run to run.
+are stored: no warp waits for partial results of another that is less than a row behind. Rows that would take a
+multiprocessor for themselves are shared by the blocks of a **cluster**, each of which has a part of their columns:
+there are fewer partial results, and more rows on their way (H200, layernorm's backward pass, 8192 x 16384: 217 -> 201
+us). At the end every block writes its accumulators to scratch, and a finishing kernel combines them in a fixed order,
+so results are bitwise equal from run to run.
 
 Blocks share the rows evenly. Where some reduction keeps outer indices, a block's rows follow each other, so that it has
 rows of few indices, mostly of one; else neighbouring rows are those of different blocks. (nvFuser's inner outer
@@ -15,19 +17,16 @@ persistent scheduler keeps partial results of columns in registers likewise, for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from fusebuild.formula import Formula, product, total
 from fusebuild.ir import Task
 from fusebuild.schedule.choice import (
     NOT_TUNED,
-    Choice,
     Tuned,
     decide,
     decision,
-    fewer_blocks,
     require,
     require_at_most,
     require_block,
@@ -37,6 +36,7 @@ from fusebuild.schedule.choice import (
 from fusebuild.schedule.domain import AxisDomain
 from fusebuild.schedule.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
 from fusebuild.schedule.inner_outer import Axes, InnerOuterParts, inner_outer_parts
+from fusebuild.schedule.inner_outer_shape import InnerOuterChoice, InnerOuterHeuristics, Shape
 from fusebuild.schedule.kernel import (
     KernelSpec,
     LaunchSpec,
@@ -72,85 +72,29 @@ THREAD_REGISTERS = 224
 """Registers that a thread may be planned to fill: of its 255 nvcc needs some to move values about."""
 OTHER_REGISTERS = 48
 """What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
-AHEAD_REGISTERS = 32
-"""The same where rows are reduced along a turn before they are stored, and what they do is simple: layernorm's backward
-pass has 96 registers for 16384 columns and takes 128."""
+LIGHT_CLUSTER_REGISTERS, CLUSTER_REGISTERS = 32, 56
+"""The same in clusters, where rows are reduced along a turn before they are stored: where what they do is simple, and
+else. (With 48 and what adds up to 168 registers ptxas 13.0 spills.)"""
 EXCHANGE_BUFFERS = 4
 """Partial results of so many rows have room then: exchange.cuh's kExchangeBuffers."""
 BLOCK_THREADS = (128, 256, 512)
 """Threads that may share a row of more than 128 vectors."""
+CLUSTERS = (2, 4, 8)
+"""Blocks that may share a row."""
 ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
 """Threads that may share a row whose vectors wait in shared memory."""
 STAGES = 3
-"""Groups of rows on their way to shared memory: with one less, loads pause between rows."""
+"""Groups of rows on their way to shared memory, at least: with one less, loads pause between rows."""
+MOST_STAGES = 6
+"""The same for a cluster, where partial results are longer on their way."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
-ENOUGH_THREADS = 384
-"""Threads on a multiprocessor whose warps hide each other's waits."""
-FEW_CHUNKS = 3
-"""Vectors of a row beyond which a thread has too much to do between two barriers."""
 MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
 MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
 ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterChoice(Choice):
-    """How rows are laid over threads, and over ``blocks`` of them; a multiprocessor shall have the registers of
-    ``min_blocks``. ``unpacks`` what is the same for many rows once, or for each of them."""
-
-    threads_per_row: int
-    rows_per_block: int
-    at_once: int
-    stages: int
-    unpacks: bool
-    blocks: int
-    min_blocks: int
-
-    @property
-    def threads(self) -> RowThreads:
-        return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
-
-    def stepped(self, knob: str, value: int) -> Self:
-        """The grid keeps filling the GPU once: with as many blocks as a multiprocessor has registers for. Threads that
-        have more to do at once need more of them."""
-        changed = super(InnerOuterChoice, self).stepped(knob, value)
-        if knob == "threads_per_row":
-            changed = replace(changed, rows_per_block=rows_beside(value, self.threads.block))
-        if knob in ("threads_per_row", "rows_per_block"):
-            blocks = fewer_blocks(self.min_blocks, self.threads.block, changed.threads.block)
-            changed = replace(changed, min_blocks=blocks)
-        if knob == "at_once" and value > self.at_once:
-            changed = replace(changed, min_blocks=max(1, self.min_blocks // 2))
-        if knob == "blocks":
-            return changed
-        return replace(changed, blocks=max(1, self.blocks * changed.min_blocks // self.min_blocks))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterHeuristics:
-    """``storage`` of the accumulators is registers, shared or scratch; ``chunks`` are the vectors of a row that a
-    thread owns, 0 where it walks the row in a loop. A thread works on ``at_once`` rows together, so that their waits
-    overlap, while inputs ``fetched`` of the next ones are loaded: into registers or, where there are several
-    ``stages``, so many times as many rows into shared memory, each thread's own vectors. Inputs ``resident`` are the
-    same for all rows of an outer index: what follows from them alone stays in registers, or those ``packed``
-    themselves, in fewer.
-    """
-
-    threads: RowThreads
-    storage: str
-    chunks: int
-    at_once: int
-    stages: int
-    ahead: bool
-    blocks: int
-    fetched: tuple[int, ...]
-    resident: tuple[int, ...]
-    packed: tuple[int, ...]
-    min_blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,26 +120,6 @@ class InnerOuterPersistentScheduler:
         vec = vector_width(task, domain, inner)
         wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
         return usable([*wide, *planner.registers(1), planner.scratch(1, ())])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """How rows are laid over threads; ``blocks`` fit a multiprocessor."""
-
-    threads: RowThreads
-    chunks: int
-    at_once: int
-    stages: int
-    unpacks: bool
-    blocks: int
-
-    def preference(self) -> tuple[int, ...]:
-        """Less for faster shapes, as measured on the backward passes of norms with 128 to 16384 columns: the next rows
-        in registers, few chunks, then many rows on their way, then blocks that do not all wait at once. Where the next
-        rows wait in shared memory warps enough to hide each other's waits, and few threads that have to meet."""
-        if self.stages > 1:
-            return (1, self.blocks * self.threads.block < ENOUGH_THREADS, not self.unpacks, self.threads.per_row)
-        return (0, self.chunks > FEW_CHUNKS, -self.blocks * self.at_once, -self.blocks, self.chunks)
 
 
 def _planner(
@@ -251,57 +175,78 @@ class _Planner:
 
     def registers(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in registers, for rows that one block can own; none where the first case has longer ones."""
-        shapes = self._shapes(vec)
-        if not shapes:
+        blocks = self._shapes(vec)
+        if not blocks:
             return ()
         way = f"registers_vec{vec}_int32"
-        proposal = self._propose(min(shapes, key=_Shape.preference))
-        choice = decide(way, proposal, self.tuned, partial(self._check_registers, vec=vec))
-        chunks = self._chunks(choice.threads_per_row, vec)
+        vectors = self._vectors(vec)
+        shape = min(blocks, key=lambda each: each.preference(blocks[each], vectors))
+        choice = decide(way, self._propose(shape, blocks[shape]), self.tuned, partial(self._check_registers, vec=vec))
+        shape = self._shape_of(choice, vec)
         heuristics = self._heuristics(
-            choice, chunks=chunks, storage="registers", fetched=self.fetched,
+            choice, chunks=shape.chunks, storage="registers", fetched=self.fetched,
             resident=self.resident if choice.unpacks else (), packed=() if choice.unpacks else self.resident,
         )  # fmt: skip
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
-        fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * vec)
+        fits: Formula = ("le", self.columns, choice.threads_per_row * choice.cluster * shape.chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
-        shared_bytes = self._staged_bytes(choice.threads, chunks, vec, choice.at_once, choice.stages)
-        name = way if choice.stages == 1 else f"staged_vec{vec}_int32"
+        staged = f"staged{choice.cluster if choice.cluster > 1 else ''}_vec{vec}_int32"
+        name = way if choice.stages == 1 else staged
+        shared_bytes = self._staged_bytes(shape, vec)
         return (self._variant(way, guard, vec, "int32_t", heuristics, choice, shared_bytes, name=name),)
 
-    def _staged_bytes(self, threads: RowThreads, chunks: int, vec: int, at_once: int, stages: int) -> int:
+    def _shape_of(self, choice: InnerOuterChoice, vec: int) -> Shape:
+        """The shape that is chosen, for the rows of the first case."""
+        return Shape(
+            threads=choice.threads,
+            cluster=choice.cluster,
+            chunks=self._chunks(choice.threads_per_row * choice.cluster, vec),
+            at_once=choice.at_once,
+            stages=choice.stages,
+            unpacks=choice.unpacks,
+        )
+
+    def _staged_bytes(self, shape: Shape, vec: int) -> int:
         """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
-        if stages == 1:
+        if shape.stages == 1:
             return 0
-        return stages * threads.block * chunks * at_once * vec * sum(map(self._bytes, self.fetched))
+        places = shape.stages * shape.threads.block * shape.chunks * shape.at_once
+        return places * vec * sum(map(self._bytes, self.fetched))
+
+    def _vectors(self, vec: int) -> int:
+        """Those of a row of the first case."""
+        return -(-hint(self.columns, self.sizes) // vec)
 
     def _chunks(self, threads: int, vec: int) -> int:
         """Vectors of a row that each of ``threads`` has."""
-        return -(-hint(self.columns, self.sizes) // (threads * vec))
+        return -(-self._vectors(vec) // threads)
 
     def _check_registers(self, choice: InnerOuterChoice, *, vec: int) -> None:
         self._check(choice)
         most = MOST_AT_ONCE if self.fetched else 1
         require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
-        chunks = self._chunks(choice.threads_per_row, vec)
-        registers = self._registers(choice.threads, chunks, vec, choice.at_once, choice.stages, choice.unpacks)
-        message = f"a thread would keep {chunks} vectors of {choice.at_once} rows in {registers} registers"
+        shape = self._shape_of(choice, vec)
+        registers = self._registers(shape, vec)
+        message = f"a thread would keep {shape.chunks} vectors of {shape.at_once} rows in {registers} registers"
         require(registers <= THREAD_REGISTERS, "threads_per_row", message)
-        require(choice.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
-        staged = self._staged_bytes(choice.threads, chunks, vec, choice.at_once, choice.stages)
-        message = f"{choice.stages} stages take {staged} bytes of shared memory"
-        reserved = self._reserved_bytes(choice.threads, choice.at_once, choice.stages)
-        require(staged + reserved <= self.target.shared_bytes, "stages", message)
+        require(shape.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
+        message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
+        require(shape.cluster == 1 or self._can_share(shape), "cluster", message)
+        staged = self._staged_bytes(shape, vec)
+        message = f"{shape.stages} stages take {staged} bytes of shared memory"
+        require(staged + self._reserved_bytes(shape) <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
         for knob in ("rows_per_block", "at_once"):
             require_at_most(choice, knob, 1, "accumulators in memory are those of one row")
+        require_at_most(choice, "cluster", 1, "accumulators in memory are those of one block")
         require_at_most(choice, "stages", 1, "shared memory is for accumulators")
 
     def _check(self, choice: InnerOuterChoice) -> None:
         """Raise :class:`KnobError` for blocks that cannot be, or that would have nothing to do."""
         require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
+        require_power_of_two(choice, "cluster", 1, self.target.cluster)
         require_power_of_two(choice, "rows_per_block", 1, MAX_THREADS)
         block = choice.threads.block
         most_rows = rows_beside(choice.threads_per_row, FINISH_THREADS)
@@ -311,62 +256,78 @@ class _Planner:
         require_at_most(choice, "blocks", self._rows, f"there are {self._rows} rows")
         require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
 
-    def _shapes(self, vec: int) -> list[_Shape]:
-        """The shapes of blocks that own the rows of the first case and whose registers a multiprocessor has."""
-        vectors = -(-hint(self.columns, self.sizes) // vec)
+    def _shapes(self, vec: int) -> dict[Shape, int]:
+        """The shapes that own the rows of the first case and whose registers a multiprocessor has, and how many blocks
+        it has room for."""
+        vectors = self._vectors(vec)
         whole = max(FEWEST_THREADS, next_power_of_two(vectors))
         staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage(vec) else []
         prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
+        clusters = [cluster for cluster in CLUSTERS if cluster <= self.target.cluster]
         ways = [
-            *((per_row, 1, STAGES, unpacks) for per_row in staged for unpacks in (True, False)),
-            *((per_row, at_once, 1, True) for per_row in prefetched for at_once in ((1, 2) if self.fetched else (1,))),
+            *((each, 1, 1, STAGES, unpacks) for each in staged for unpacks in (True, False)),
+            *((each, 1, at_once, 1, True) for each in prefetched for at_once in ((1, 2) if self.fetched else (1,))),
+            *((each, cluster, 1, stages, True) for each in staged for cluster in clusters
+              for stages in range(STAGES, MOST_STAGES + 1)),
+        ]  # fmt: skip
+        shapes = [
+            Shape(
+                threads=RowThreads(per_row=each, rows=rows_beside(each, BLOCK_THREADS[0])),
+                cluster=cluster,
+                chunks=-(-vectors // (each * cluster)),
+                at_once=at_once,
+                stages=stages,
+                unpacks=unpacks,
+            )
+            for each, cluster, at_once, stages, unpacks in ways
         ]
-        shapes = [self._shape(vectors, vec, *way) for way in ways]
-        return [shape for shape in shapes if shape.blocks]
+        room = {shape: self._room(shape, vec) for shape in shapes if shape.cluster == 1 or self._can_share(shape)}
+        return {shape: blocks for shape, blocks in room.items() if blocks}
 
-    def _shape(self, vectors: int, vec: int, per_row: int, at_once: int, stages: int, unpacks: bool) -> _Shape:
-        chunks = -(-vectors // per_row)
-        threads = RowThreads(per_row=per_row, rows=rows_beside(per_row, BLOCK_THREADS[0]))
-        registers = self._registers(threads, chunks, vec, at_once, stages, unpacks)
-        blocks = min(MOST_BLOCKS, self.target.registers // (-(-registers // 8) * 8 * threads.block))
-        staged = self._staged_bytes(threads, chunks, vec, at_once, stages)
-        blocks = min(blocks, self.target.shared_bytes // (staged + self._reserved_bytes(threads, at_once, stages)))
+    def _can_share(self, shape: Shape) -> bool:
+        """Whether blocks of a cluster can share rows of this shape: staged ones with one level of reductions. (Of rows
+        that a warp could have for itself there are enough without.)"""
+        return shape.stages > 1 and self.levels == 1 and not shape.threads.in_one_warp
+
+    def _room(self, shape: Shape, vec: int) -> int:
+        """The blocks that a multiprocessor has registers and shared memory for; 0 where a thread has too few."""
+        registers = self._registers(shape, vec)
         if registers > THREAD_REGISTERS:
-            blocks = 0
-        return _Shape(threads=threads, chunks=chunks, at_once=at_once, stages=stages, unpacks=unpacks, blocks=blocks)
+            return 0
+        blocks = self.target.registers // (-(-registers // 8) * 8 * shape.threads.block)
+        shared_bytes = self._staged_bytes(shape, vec) + self._reserved_bytes(shape)
+        return min(MOST_BLOCKS, blocks, self.target.shared_bytes // shared_bytes)
 
-    def _is_ahead(self, threads: RowThreads, stages: int) -> bool:
-        """Whether rows are reduced along a turn before they are stored: with one level of reductions, where the threads
-        of a row need barriers to meet, and have them in memory."""
-        return stages > 1 and self.levels == 1 and not threads.in_one_warp and self.target.cluster > 1
-
-    def _reserved_bytes(self, threads: RowThreads, at_once: int, stages: int) -> int:
+    def _reserved_bytes(self, shape: Shape) -> int:
         """Bytes of shared memory for partial results of rows: a place is as large as the largest of them."""
         sizes = [len(self.task.fusion.exprs[index].outputs) for index in self.parts.along]
-        parts = len(sizes) * max(sizes, default=0) * at_once * threads.block // WARP
-        buffers = EXCHANGE_BUFFERS if self._is_ahead(threads, stages) else 2
+        warps = shape.cluster * shape.threads.block // WARP
+        parts = len(sizes) * max(sizes, default=0) * shape.at_once * warps
+        buffers = EXCHANGE_BUFFERS if shape.cluster > 1 else 2
         return max(RESERVED_BYTES, RESERVED_BYTES // 2 + buffers * parts * PARTIAL_BYTES)
 
     def _can_stage(self, vec: int) -> bool:
         """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
         return bool(self.fetched) and all(vec * self._bytes(fid) >= LEAST_COPY for fid in self.fetched)
 
-    def _registers(self, threads: RowThreads, chunks: int, vec: int, at_once: int, stages: int, unpacks: bool) -> int:
+    def _registers(self, shape: Shape, vec: int) -> int:
         """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
         values and, unless they wait in shared memory, each input of the rows that it works on and of the next ones.
         Values narrower than a register share one in a vector only."""
-        ahead = self._is_ahead(threads, stages)
+        in_cluster = shape.cluster > 1
         steady = sum(max(4, self._bytes(fid)) for fid in self.reduced)
-        steady += self._steady_bytes(ahead) if unpacks else sum(map(self._bytes, self.resident))
-        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if stages == 1 else 0
-        other = AHEAD_REGISTERS if ahead and unpacks and self._is_light else OTHER_REGISTERS
-        return other + -(-chunks * (vec * steady + 2 * at_once * fetched) // 4)
+        steady += self._steady_bytes(in_cluster) if shape.unpacks else sum(map(self._bytes, self.resident))
+        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if shape.stages == 1 else 0
+        kept = -(-shape.chunks * (vec * steady + 2 * shape.at_once * fetched) // 4)
+        if not in_cluster:
+            return OTHER_REGISTERS + kept
+        return (LIGHT_CLUSTER_REGISTERS if self._is_light else CLUSTER_REGISTERS) + kept
 
-    def _steady_bytes(self, ahead: bool) -> int:
+    def _steady_bytes(self, in_cluster: bool) -> int:
         """What a thread keeps of steady inputs for each column: most often their product, but where registers are
         counted closely each of them."""
         kept = [max(4, self._bytes(fid)) for fid in self.resident]
-        return sum(kept) if ahead else max(kept, default=0)
+        return sum(kept) if in_cluster else max(kept, default=0)
 
     @property
     def _is_light(self) -> bool:
@@ -386,8 +347,7 @@ class _Planner:
         vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
         guard = (fits_int32(self.columns), *vector)
         way = f"shared_vec{vec}_int32"
-        shape = _memory_shape(MEMORY_THREADS)
-        choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
+        choice = decide(way, self._propose_memory(MEMORY_THREADS), self.tuned, self._check_memory)
         chunks = self._chunks(choice.threads_per_row, vec)
         rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
         is_fetched = rows + updates <= most
@@ -410,9 +370,8 @@ class _Planner:
     def scratch(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
         """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
         per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
-        shape = _memory_shape(per_row)
         way = f"scratch_{f'vec{vec}' if vec > 1 else 'scalar'}_int64"
-        choice = decide(way, self._propose(shape), self.tuned, self._check_memory)
+        choice = decide(way, self._propose_memory(per_row), self.tuned, self._check_memory)
         heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
         return self._variant(way, guard, vec, "int64_t", heuristics, choice)
 
@@ -425,18 +384,25 @@ class _Planner:
         """Bytes of an element."""
         return self.task.fusion.value(fid).dtype.bytes
 
-    def _propose(self, shape: _Shape) -> InnerOuterChoice:
-        """Blocks enough to fill the GPU once, each with a few rows at least."""
-        blocks = self.target.multiprocessors * shape.blocks
+    def _propose(self, shape: Shape, blocks: int) -> InnerOuterChoice:
+        """Clusters enough to fill the GPU once, ``blocks`` to a multiprocessor, each with a few rows at least."""
+        wanted = self._rows // (ROWS_PER_BLOCK * shape.threads.rows)
         return InnerOuterChoice(
             threads_per_row=shape.threads.per_row,
+            cluster=shape.cluster,
             rows_per_block=shape.threads.rows,
             at_once=shape.at_once,
             stages=shape.stages,
             unpacks=shape.unpacks,
-            blocks=max(1, min(blocks, self._rows // (ROWS_PER_BLOCK * shape.threads.rows))),
-            min_blocks=shape.blocks,
+            blocks=max(1, min(self.target.clusters(shape.cluster, blocks), wanted)),
+            min_blocks=blocks,
         )
+
+    def _propose_memory(self, per_row: int) -> InnerOuterChoice:
+        """One row a block, whose accumulators are in memory."""
+        threads = RowThreads(per_row=per_row, rows=1)
+        shape = Shape(threads=threads, cluster=1, chunks=0, at_once=1, stages=1, unpacks=True)
+        return self._propose(shape, MEMORY_THREADS // per_row)
 
     def _heuristics(
         self,
@@ -450,11 +416,11 @@ class _Planner:
     ) -> InnerOuterHeuristics:
         return InnerOuterHeuristics(
             threads=choice.threads,
+            cluster=choice.cluster,
             storage=storage,
             chunks=chunks,
             at_once=choice.at_once,
             stages=choice.stages,
-            ahead=self._is_ahead(choice.threads, choice.stages),
             blocks=choice.blocks,
             fetched=fetched,
             resident=resident,
@@ -486,7 +452,7 @@ class _Planner:
         )
         launch = LaunchSpec(
             kernel=kernel,
-            grid=(heuristics.blocks, 1, 1),
+            grid=(heuristics.blocks * heuristics.cluster, 1, 1),
             block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
             shared_bytes=shared_bytes,
         )
@@ -533,12 +499,6 @@ class _Planner:
 
     def _result(self, index: int) -> int:
         return self.task.fusion.exprs[index].outputs[0]
-
-
-def _memory_shape(per_row: int) -> _Shape:
-    """One row a block, whose accumulators are in memory."""
-    threads, blocks = RowThreads(per_row=per_row, rows=1), MEMORY_THREADS // per_row
-    return _Shape(threads=threads, chunks=0, at_once=1, stages=1, unpacks=True, blocks=blocks)
 
 
 def most_parts(blocks: int, outers: Formula) -> Formula:

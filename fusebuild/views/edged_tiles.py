@@ -163,7 +163,10 @@ class _Tiles:
     def sweeps(self, kept: Kept, wide: Sequence[int]) -> tuple[Sweep, ...]:
         """One walk over a thread's vectors for each level of reductions, and one for the outputs ``wide``."""
         rows = self._rows
-        sweeps = row_levels(rows, kept, self._load, _reduction, is_full=True, reader="active && lane == 0")
+        sweeps = row_levels(
+            rows, kept, self._load, _reduction, is_full=True, reader="active && lane == 0",
+            overwritten=frozenset(self._place.values()),
+        )  # fmt: skip
         if wide:
             sweeps.append(join(kept.around(rows, wide, rows.of_rows, self._load), self._element_stores(wide)))
         return tuple(

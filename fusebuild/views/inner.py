@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -333,6 +333,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         partial(_reduction, heuristics),
         is_full=heuristics.in_registers,
         reader=f"{first}lane == 0",
+        overwritten=frozenset(output.alias for output in spec.task.fusion.outputs if output.alias is not None),
     )
     if loader.ahead:
         sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
@@ -353,6 +354,9 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
+LOOKED_UP = "fb::sync_warp();  // other threads may overwrite now what one has looked up"
+
+
 def row_levels(
     rows: Rows,
     kept: Kept,
@@ -361,10 +365,12 @@ def row_levels(
     *,
     is_full: bool,
     reader: str,
+    overwritten: Set[int] = frozenset(),
 ) -> list[Sweep]:
     """One sweep for each level of the reductions. ``loads`` are as for :func:`row_sweep`; ``reduction`` gives the call
     that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
-    ``is_full`` is as for :func:`row_batches`."""
+    ``is_full`` is as for :func:`row_batches`. Inputs ``overwritten`` are so by other threads of the
+    row."""
     body, known, task = rows.body, rows.of_rows, rows.body.task
     sweeps: list[Sweep] = []
     for at, own in by_level(task, reductions(task)).items():
@@ -373,8 +379,10 @@ def row_levels(
         results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
         only = only_elements(rows, gathered, known, reader)
+        looked_up = {fid for value, _ in gathered.only.values() for fid in column_reads(rows, [value], known)}
+        meet = Sweep(results=(LOOKED_UP,) if looked_up & overwritten else ())
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
-        sweeps.append(join(sweep, parts, _updates(gathered), only, reduce))
+        sweeps.append(join(meet, sweep, parts, _updates(gathered), only, reduce))
     return sweeps
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from fusebuild.body import Body, Group
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
-from fusebuild.schedule.inner_outer_persistent import InnerOuterHeuristics
+from fusebuild.schedule.inner_outer_shape import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
 from fusebuild.schedule.rows import by_level
 from fusebuild.views.batches import Batches
@@ -143,7 +143,7 @@ class _Walk:
         for at in range(last + 1):
             along, down = all_along.get(at + 1, []), all_down.get(at + 1, [])
             stored = wide if at == last else []
-            held = AHEAD if self.heuristics.ahead and at < last else AT_HAND
+            held = AHEAD if self.heuristics.in_cluster and at < last else AT_HAND
             gathered = row_batches(rows, along, keeps=False)
             targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))
             if not (targets or narrow):
@@ -166,13 +166,13 @@ class _Walk:
         after another there, so that what tells its vectors apart is a constant of the instruction: nvcc takes none out
         of a sum of 32 bits."""
         body, column = self.rows.body, self.rows.column
-        if not self.heuristics.ahead or any(body.needs_coordinates([fid], column) for fid in fids):
+        if not self.heuristics.in_cluster or any(body.needs_coordinates([fid], column) for fid in fids):
             return column
         return replace(column, name="start + c * kStep")
 
     def own_columns(self) -> Lines:
         """What :meth:`_column` names."""
-        if not self.heuristics.ahead:
+        if not self.heuristics.in_cluster:
             return ()
         return (
             "const Index start = lane * kVec;  // the thread's first column",
@@ -181,13 +181,13 @@ class _Walk:
 
     def _summed(self, along: Sequence[int]) -> Sweep:
         """What comes before the sweep after the reductions ``along``, where those were begun a turn before."""
-        if not (self.heuristics.ahead and along):
+        if not (self.heuristics.in_cluster and along):
             return Sweep()
         body = self.rows.body
         return Sweep(
             accumulators=(
                 *(folding.column_declaration("kRows") for folding in foldings(body, along)),
-                f"fb::finish_reduce_row<kThreadsPerRow>(phase, {accumulators(body, along)});",
+                f"fb::finish_reduce_row<kThreads, kCluster>(phase, {accumulators(body, along)});",
             )
         )
 
@@ -238,8 +238,8 @@ class _Walk:
             accumulators=tuple(folding.column_declaration("kRows") for folding in own),
             accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in singly),
             reduce=(
-                f"fb::begin_reduce_row<kThreadsPerRow>(phase, {arguments});"
-                if self.heuristics.ahead
+                f"fb::begin_reduce_row<kThreads, kCluster>(phase, {arguments});"
+                if self.heuristics.in_cluster
                 else reduction_in_block(self.heuristics.threads, arguments)
             ),
         )
@@ -283,7 +283,7 @@ class _Walk:
         offset = {fid: body.offset(fid, [following, self._column([fid])]) for fid in self.heuristics.fetched}
         wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
         held = [] if self._is_staged else wide
-        numbers = NUMBERS_AHEAD if self.heuristics.ahead else NEXT_NUMBERS
+        numbers = NUMBERS_AHEAD if self.heuristics.in_cluster else NEXT_NUMBERS
         return Sweep(
             arrays=(
                 *((numbers.comment,) if self._scalars or held else ()),

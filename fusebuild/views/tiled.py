@@ -58,7 +58,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
 def _sweeps(rows: Rows, wide: Sequence[int], tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
     """One walk over the row for each level of reductions, and one for the outputs ``wide``."""
     loads = tiles.loader()
-    sweeps = row_levels(rows, kept, loads, _reduction, is_full=True, reader="lane == 0")
+    sweeps = row_levels(rows, kept, loads, _reduction, is_full=True, reader="lane == 0", overwritten=tiles.overwritten)
     if wide:
         sweeps.append(join(kept.around(rows, wide, rows.of_rows, loads), tiles.element_stores(wide)))
     return tuple(sweeps)
@@ -103,6 +103,11 @@ class _Tiles:
     @property
     def on_chip(self) -> tuple[int, ...]:
         return (*self._inputs, *self._outputs, *self._resident)
+
+    @property
+    def overwritten(self) -> Set[int]:
+        """The inputs in whose place outputs lie."""
+        return frozenset(self._place.values())
 
     def _type(self, fid: int) -> str:
         """The type of an input for threads."""

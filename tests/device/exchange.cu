@@ -68,65 +68,67 @@ struct Kinds {
   }
 };
 
-template <int kThreads>
+template <int kThreads, int kCluster>
 struct Begin {
   ExchangePhase& phase;
 
   template <typename... Accumulators>
   FUSEBUILD_DEVICE void operator()(const Accumulators&... accumulators) const {
-    begin_reduce_row<kThreads>(phase, accumulators...);
+    begin_reduce_row<kThreads, kCluster>(phase, accumulators...);
   }
 };
 
-template <int kThreads>
+template <int kThreads, int kCluster>
 struct Finish {
   ExchangePhase& phase;
 
   template <typename... Accumulators>
   FUSEBUILD_DEVICE void operator()(const Accumulators&... accumulators) const {
-    finish_reduce_row<kThreads>(phase, accumulators...);
+    finish_reduce_row<kThreads, kCluster>(phase, accumulators...);
   }
 };
 
-// Walks `rows`, `together` of them until the last is finished before the next one is begun. Every thread
-// leaves its results.
-template <int kThreads, typename Row>
+// One cluster walks `rows`, `together` of them until the last is finished before the next one is begun. Every
+// thread leaves its results.
+template <int kThreads, int kCluster, typename Row>
 FUSEBUILD_DEVICE void walk(const float* in, double* out, int64_t rows, int64_t together) {
-  ExchangePhase phase = prepare_exchange<kThreads>();
+  constexpr int kColumns = kThreads * kCluster;
+  ExchangePhase phase = join_exchange();
+  const int lane = cluster_rank<kCluster>() * kThreads + thread_x();
+  wait_cluster();
   for (int64_t first = 0; first < rows; first += together) {
     const int64_t last = first + together < rows ? first + together : rows;
     for (int64_t row = first - 1; row < last; ++row) {
       if (row + 1 < last) {
-        Row ahead(uniform(load_ahead(in + (row + 1) * (kThreads + 1))) *
-                  in[(row + 1) * (kThreads + 1) + 1 + thread_x()]);
-        ahead.use(Begin<kThreads>{phase});
+        const float* next = in + (row + 1) * (kColumns + 1);
+        Row ahead(uniform(load_ahead(next)) * next[1 + lane]);
+        ahead.use(Begin<kThreads, kCluster>{phase});
       }
       if (row >= first) {
         Row done;
-        done.use(Finish<kThreads>{phase});
+        done.use(Finish<kThreads, kCluster>{phase});
         for (int k = 0; k < Row::kResults; ++k)
-          out[(row * kThreads + thread_x()) * Row::kResults + k] = done.result(k);
+          out[(row * kColumns + lane) * Row::kResults + k] = done.result(k);
       }
     }
   }
 }
 
-#define WALK_KERNEL(Row, threads)                                                              \
-  FUSEBUILD_KERNEL(threads, 1)                                                                 \
-  walk_##Row##_##threads(const float* __restrict__ in, double* __restrict__ out, int64_t rows, \
-                         int64_t together) {                                                   \
-    walk<threads, Row>(in, out, rows, together);                                               \
-  }                                                                                            \
-  FUSEBUILD_ENTRY(walk_##Row##_##threads)
+#define WALK_KERNEL(Row, threads, cluster)                                                                 \
+  FUSEBUILD_CLUSTER_KERNEL(threads, 1, cluster)                                                            \
+  walk_##Row##_##threads##x##cluster(const float* __restrict__ in, double* __restrict__ out, int64_t rows, \
+                                     int64_t together) {                                                   \
+    walk<threads, cluster, Row>(in, out, rows, together);                                                  \
+  }                                                                                                        \
+  FUSEBUILD_CLUSTER_ENTRY(walk_##Row##_##threads##x##cluster, cluster)
 
-WALK_KERNEL(Sums, 32)
-WALK_KERNEL(Sums, 64)
-WALK_KERNEL(Sums, 256)
-WALK_KERNEL(Sums, 512)
-WALK_KERNEL(Sums, 1024)
-WALK_KERNEL(One, 32)
-WALK_KERNEL(One, 128)
-WALK_KERNEL(One, 1024)
-WALK_KERNEL(Kinds, 32)
-WALK_KERNEL(Kinds, 64)
-WALK_KERNEL(Kinds, 512)
+WALK_KERNEL(Sums, 32, 2)
+WALK_KERNEL(Sums, 64, 8)
+WALK_KERNEL(Sums, 256, 4)
+WALK_KERNEL(Sums, 512, 2)
+WALK_KERNEL(One, 32, 8)
+WALK_KERNEL(One, 128, 4)
+WALK_KERNEL(One, 1024, 2)
+WALK_KERNEL(Kinds, 32, 2)
+WALK_KERNEL(Kinds, 64, 4)
+WALK_KERNEL(Kinds, 256, 8)

@@ -57,15 +57,16 @@ FUSEBUILD_KERNEL(64, 1) needs_a_huge_stack(int32_t* out) {
 }
 FUSEBUILD_ENTRY(needs_a_huge_stack)
 
-// One warp leaves no partial results of the row that both take up.
-FUSEBUILD_KERNEL(64, 1) leaves_a_row_to_the_others(int32_t* out) {
-  ExchangePhase phase = prepare_exchange<64>();
+// One warp leaves no partial results of the row that all take up.
+FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) leaves_a_row_to_the_others(int32_t* out) {
+  ExchangePhase phase = join_exchange();
   int32_t sum = thread_x();
-  if (thread_x() < 32) begin_reduce_row<64>(phase, accumulator<Sum>(sum));
-  finish_reduce_row<64>(phase, accumulator<Sum>(sum));
+  wait_cluster();
+  if (block_x() == 0 || thread_x() < 32) begin_reduce_row<64, 2>(phase, accumulator<Sum>(sum));
+  finish_reduce_row<64, 2>(phase, accumulator<Sum>(sum));
   out[thread_x()] = sum;
 }
-FUSEBUILD_ENTRY(leaves_a_row_to_the_others)
+FUSEBUILD_CLUSTER_ENTRY(leaves_a_row_to_the_others, 2)
 
 // A cluster of two blocks whose threads do not all come to its barrier.
 FUSEBUILD_CLUSTER_KERNEL(64, 1, 2) returns_before_its_cluster_meets(int32_t* out) {

@@ -73,7 +73,17 @@ FUSEBUILD_DEVICE void meet_cluster(ClusterPhase& phase) {
 template <typename T>
 constexpr int kWordsOf = (sizeof(T) + 3) / 4;
 
-// Sends the values to a slot of a peer, four bytes at a time.
+// Sends a value, four bytes at a time.
+template <typename T>
+FUSEBUILD_DEVICE void send_value(PeerAddress place, const T& value, PeerAddress barrier) {
+  constexpr int kWords = kWordsOf<T>;
+  unsigned words[kWords] = {};
+  memcpy(words, &value, sizeof(T));
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) send_word(place + 4 * w, words[w], barrier);
+}
+
+// Sends the values to a slot of a peer.
 template <typename Layout>
 struct SendSlot {
   PeerAddress storage, barrier;
@@ -81,16 +91,11 @@ struct SendSlot {
 
   template <typename Op, typename T, int N>
   FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
-    constexpr int kWords = kWordsOf<T>;
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
       const int value = number + k;
       if (value < first_value || value >= last_value) continue;
-      unsigned words[kWords] = {};
-      memcpy(words, &accumulator.values[k], sizeof(T));
-      const PeerAddress place = storage + Layout::offset(value - first_value, slot);
-      FUSEBUILD_UNROLL
-      for (int w = 0; w < kWords; ++w) send_word(place + 4 * w, words[w], barrier);
+      send_value(storage + Layout::offset(value - first_value, slot), accumulator.values[k], barrier);
     }
   }
 };
@@ -118,7 +123,7 @@ struct CombineSlotsApart {
   }
 };
 
-// Adds up the bytes that SendSlot sends.
+// Adds up the bytes that a warp sends to each peer.
 struct CountBytes {
   int first_value, last_value;
   int& bytes;

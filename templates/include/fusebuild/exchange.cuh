@@ -1,11 +1,12 @@
-// A reduction across the threads of a row in two halves: each warp leaves its partial results, and takes up
-// those of all warps when it has done something else, so that none waits unless another is that far behind
-// (sm_90 and later). Every result is combined in one fixed order, so it is bitwise the same from run to run
-// and in all threads.
+// A reduction across the blocks of a cluster, which walk one row after another together, in two halves: each
+// warp sends its partial results to all the blocks, and takes up those of all warps when it has done
+// something else, so that none waits unless another is that far behind (sm_90 and later). Every result is
+// combined in one fixed order, so it is bitwise the same from run to run and in all threads of all the
+// blocks.
 
 #pragma once
 
-#include "fusebuild/reduce.cuh"
+#include "fusebuild/cluster.cuh"
 
 namespace fusebuild {
 
@@ -36,13 +37,11 @@ FUSEBUILD_DEVICE ExchangeStorage<kBytes>& exchange_storage() {
   return storage;
 }
 
-// All threads of the block must call this before the first row, and once.
-template <int kThreadsPerRow>
-FUSEBUILD_DEVICE ExchangePhase prepare_exchange() {
-  static_assert(is_power_of_two(kThreadsPerRow) && kThreadsPerRow >= kWarpThreads && kThreadsPerRow <= 1024,
-                "threads per row: a power of two from 32 to 1024");
-  if (thread_x() == 0) prepare_arrivals(exchange_barriers(), kThreadsPerRow / kWarpThreads);
-  sync_block();
+// All threads of the cluster must call this before the first row, and once; before that row they
+// wait_cluster.
+FUSEBUILD_DEVICE ExchangePhase join_exchange() {
+  if (thread_x() == 0) prepare_transfers(exchange_barriers());
+  arrive_cluster_early();
   return ExchangePhase{};
 }
 
@@ -98,30 +97,29 @@ FUSEBUILD_DEVICE T combine_in_groups(T (&values)[kCount]) {
   return values[0];
 }
 
-// Leaves `values`, which are numbered from first_value on, combined over the lanes of the warp.
-template <typename Layout, typename Op, typename T, int kValues>
-FUSEBUILD_DEVICE void leave_values(unsigned char* storage, int first_value, const T (&values)[kValues]) {
+// Leaves `values`, which are numbered from first_value on, combined over the lanes of the warp: `place` says
+// where.
+template <typename Op, typename Place, typename T, int kValues>
+FUSEBUILD_DEVICE void leave_values(const Place& place, int first_value, const T (&values)[kValues]) {
   using Groups = LaneGroups<kValues>;
   T shared[Groups::kGroups];
   FUSEBUILD_UNROLL
   for (int k = 0; k < Groups::kGroups; ++k) shared[k] = values[k < kValues ? k : 0];
   const T combined = combine_in_groups<Op>(shared);
   const int group = thread_x() % kWarpThreads / Groups::kLanes;
-  if (thread_x() % Groups::kLanes == 0 && group < kValues) {
-    *Layout::template at<T>(storage, first_value + group, thread_x() / kWarpThreads) = combined;
-  }
+  if (group < kValues) place.template leave<Groups::kLanes>(first_value + group, combined);
 }
 
-// Combines what kWarps warps left; all lanes get all values.
-template <typename Layout, int kWarps, typename Op, typename T, int kValues>
+// Combines what is in kSlots slots, one of each warp; all lanes get all values.
+template <typename Layout, int kSlots, typename Op, typename T, int kValues>
 FUSEBUILD_DEVICE void take_values(unsigned char* storage, int first_value, T (&values)[kValues]) {
   using Groups = LaneGroups<kValues>;
-  constexpr int kWidth = smaller(kWarps, Groups::kLanes);
+  constexpr int kWidth = smaller(kSlots, Groups::kLanes);
   const int group = thread_x() % kWarpThreads / Groups::kLanes;
   const int value = first_value + (group < kValues ? group : 0), slot = thread_x() % kWidth;
   T combined = *Layout::template at<T>(storage, value, slot);
   FUSEBUILD_UNROLL
-  for (int s = kWidth; s < kWarps; s += kWidth) {
+  for (int s = kWidth; s < kSlots; s += kWidth) {
     const T& partial = *Layout::template at<T>(storage, value, slot + s);
     combined = Op::combine(combined, partial);
   }
@@ -131,21 +129,21 @@ FUSEBUILD_DEVICE void take_values(unsigned char* storage, int first_value, T (&v
     values[k] = kValues == 1 ? combined : shuffle_index(combined, k * Groups::kLanes);
 }
 
-template <typename Layout>
+template <typename Place>
 struct LeaveEach {
-  unsigned char* storage;
+  Place place;
 
   template <typename Op, typename T, int N>
   FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
       const T value[1] = {accumulator.values[k]};
-      leave_values<Layout, Op>(storage, number + k, value);
+      leave_values<Op>(place, number + k, value);
     }
   }
 };
 
-template <typename Layout, int kWarps>
+template <typename Layout, int kSlots>
 struct TakeEach {
   unsigned char* storage;
 
@@ -154,7 +152,7 @@ struct TakeEach {
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k) {
       T value[1];
-      take_values<Layout, kWarps, Op>(storage, number + k, value);
+      take_values<Layout, kSlots, Op>(storage, number + k, value);
       accumulator.values[k] = value[0];
     }
   }
@@ -182,56 +180,91 @@ struct Distribute {
   }
 };
 
-template <typename Layout, typename Op, typename T, int... kCounts>
-FUSEBUILD_DEVICE void leave_together(unsigned char* storage,
-                                     const Accumulator<Op, T, kCounts>&... accumulators) {
+template <typename Layout, typename Place, typename Op, typename T, int... kCounts>
+FUSEBUILD_DEVICE void leave_together(const Place& place, const Accumulator<Op, T, kCounts>&... accumulators) {
   T values[Layout::kValues];
   visit_each(Collect<T>{values}, 0, accumulators...);
-  leave_values<Layout, Op>(storage, 0, values);
+  leave_values<Op>(place, 0, values);
 }
 
-template <typename Layout, int kWarps, typename Op, typename T, int... kCounts>
+template <typename Layout, int kSlots, typename Op, typename T, int... kCounts>
 FUSEBUILD_DEVICE void take_together(unsigned char* storage,
                                     const Accumulator<Op, T, kCounts>&... accumulators) {
   T values[Layout::kValues];
-  take_values<Layout, kWarps, Op>(storage, 0, values);
+  take_values<Layout, kSlots, Op>(storage, 0, values);
   visit_each(Distribute<T>{values}, 0, accumulators...);
 }
 
-// --- The two halves, for a block of (kThreadsPerRow, 1, 1) that reduces one row after another. All threads
-// of the block must call both, with the same accumulators and ExchangePhase: as often one as the other, and
-// never so that more than two rows are left and not taken up.
-
-template <int kThreadsPerRow, typename... Accumulators>
-FUSEBUILD_DEVICE void begin_reduce_row(ExchangePhase& phase, const Accumulators&... accumulators) {
-  using Layout = Partials<kThreadsPerRow / kWarpThreads, Accumulators...>;
-  constexpr int kBytes = kStorageBytes<Layout>;
-  const unsigned buffer = phase.left % kExchangeBuffers;
-  unsigned char* storage = exchange_storage<kBytes>() + buffer * kBytes;
+// All of a warp's partial results, and those of all warps.
+template <typename Layout, typename Place, typename... Accumulators>
+FUSEBUILD_DEVICE void leave_row(const Place& place, const Accumulators&... accumulators) {
   if constexpr (kShareLanes<Accumulators...>) {
-    leave_together<Layout>(storage, accumulators...);
+    leave_together<Layout>(place, accumulators...);
   } else {
-    visit_each(LeaveEach<Layout>{storage}, 0, accumulators...);
+    visit_each(LeaveEach<Place>{place}, 0, accumulators...);
   }
-  sync_warp();
-  if (thread_x() % kWarpThreads == 0) arrive(exchange_barriers()[buffer]);
+}
+template <typename Layout, int kSlots, typename... Accumulators>
+FUSEBUILD_DEVICE void take_row(unsigned char* storage, const Accumulators&... accumulators) {
+  if constexpr (kShareLanes<Accumulators...>) {
+    take_together<Layout, kSlots>(storage, accumulators...);
+  } else {
+    visit_each(TakeEach<Layout, kSlots>{storage}, 0, accumulators...);
+  }
+}
+
+// A warp's slot of the same buffer of each of the kCluster blocks.
+template <typename Layout, int kCluster, int kWarps>
+struct SlotOfPeers {
+  static constexpr int kBytes = kStorageBytes<Layout>;
+  int buffer;
+
+  // By kLanes neighbouring lanes, which share the peers.
+  template <int kLanes, typename T>
+  FUSEBUILD_DEVICE void leave(int value, const T& partial) const {
+    const int slot = cluster_rank<kCluster>() * kWarps + thread_x() / kWarpThreads;
+    FUSEBUILD_UNROLL
+    for (int first = 0; first < kCluster; first += kLanes) {
+      const int peer = first + thread_x() % kLanes;
+      if (peer >= kCluster) break;
+      const PeerAddress storage = in_peer(exchange_storage<kBytes>(), peer) + buffer * kBytes;
+      const PeerAddress barrier =
+          in_peer(exchange_barriers(), peer) + buffer * static_cast<int>(sizeof(TransferBarrier));
+      send_value(storage + Layout::offset(value, slot), partial, barrier);
+    }
+  }
+};
+
+// --- The two halves, for blocks of (kThreads, 1, 1). All threads of the cluster must call both, with the
+// same accumulators and ExchangePhase: as often one as the other, and never so that more than two rows are
+// left and not taken up. A block may return after it has taken up its last row: by then it has what its peers
+// send.
+
+template <int kThreads, int kCluster, typename... Accumulators>
+FUSEBUILD_DEVICE void begin_reduce_row(ExchangePhase& phase, const Accumulators&... accumulators) {
+  static_assert(is_power_of_two(kThreads) && kThreads >= kWarpThreads && kThreads <= 1024,
+                "threads per row and block: a power of two from 32 to 1024");
+  constexpr int kWarps = kThreads / kWarpThreads;
+  using Layout = Partials<kCluster * kWarps, Accumulators...>;
+  const int buffer = static_cast<int>(phase.left % kExchangeBuffers);
+  if (thread_x() == 0) {
+    int bytes = 0;
+    visit_each(CountBytes{0, Layout::kValues, bytes}, 0, accumulators...);
+    expect_transfers(exchange_barriers()[buffer], kCluster * kWarps * bytes);
+  }
+  leave_row<Layout>(SlotOfPeers<Layout, kCluster, kWarps>{buffer}, accumulators...);
   phase.left = ExchangePhase::after(phase.left);
 }
 
-// Every thread gets the same bits.
-template <int kThreadsPerRow, typename... Accumulators>
+// Every thread of every block gets the same bits.
+template <int kThreads, int kCluster, typename... Accumulators>
 FUSEBUILD_DEVICE void finish_reduce_row(ExchangePhase& phase, const Accumulators&... accumulators) {
-  constexpr int kWarps = kThreadsPerRow / kWarpThreads;
-  using Layout = Partials<kWarps, Accumulators...>;
+  constexpr int kSlots = kCluster * (kThreads / kWarpThreads);
+  using Layout = Partials<kSlots, Accumulators...>;
   constexpr int kBytes = kStorageBytes<Layout>;
   const unsigned buffer = phase.taken % kExchangeBuffers;
-  unsigned char* storage = exchange_storage<kBytes>() + buffer * kBytes;
   wait_transfers(exchange_barriers()[buffer], static_cast<int>(phase.taken / kExchangeBuffers));
-  if constexpr (kShareLanes<Accumulators...>) {
-    take_together<Layout, kWarps>(storage, accumulators...);
-  } else {
-    visit_each(TakeEach<Layout, kWarps>{storage}, 0, accumulators...);
-  }
+  take_row<Layout, kSlots>(exchange_storage<kBytes>() + buffer * kBytes, accumulators...);
   phase.taken = ExchangePhase::after(phase.taken);
 }
 

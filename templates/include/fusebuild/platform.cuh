@@ -82,8 +82,7 @@ FUSEBUILD_DEVICE void arrive_cluster_early() {
 FUSEBUILD_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Counts the bytes that peers send into the shared memory of its block. A phase is over when one thread has
-// said how many to expect and that many have come; sending early does no harm. Or it counts threads of its
-// block that arrive.
+// said how many to expect and that many have come; sending early does no harm.
 struct alignas(8) TransferBarrier {
   uint64_t state;
 };
@@ -99,21 +98,6 @@ FUSEBUILD_DEVICE void prepare_transfers(TransferBarrier (&barriers)[kCount]) {
   for (int b = 0; b < kCount; ++b)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barriers[b])) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// The same for barriers each of whose phases is over when so many threads have arrived. What they wrote
-// before is seen by those that wait. The other threads meet the calling one before they use a barrier.
-template <int kCount>
-FUSEBUILD_DEVICE void prepare_arrivals(TransferBarrier (&barriers)[kCount], int threads) {
-  FUSEBUILD_UNROLL
-  for (int b = 0; b < kCount; ++b) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barriers[b])), "r"(threads)
-                 : "memory");
-  }
-}
-
-FUSEBUILD_DEVICE void arrive(TransferBarrier& barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
 FUSEBUILD_DEVICE void expect_transfers(TransferBarrier& barrier, int bytes) {

@@ -134,11 +134,10 @@ struct TransferBarrier {
   static constexpr uint32_t kPrepared = 0x7ea5e77e;
 
   uint32_t prepared;
-  int rank;          // of its block
-  int arrivals;      // of threads that a phase takes, each of which expects some bytes, or none
-  int expectations;  // still to come in this phase
-  int64_t bytes;     // still to come, negative while more have come than are expected
-  int64_t phases;    // that are over
+  int rank;  // of its block
+  bool expects;
+  int64_t bytes;   // still to come, negative while more have come than are expected
+  int64_t phases;  // that are over
 };
 
 class Block {
@@ -178,8 +177,8 @@ class Block {
   void arrive_cluster();
   void wait_cluster();
   void check_peer(int rank) const;
-  void prepare_transfers(TransferBarrier& barrier, int arrivals) {
-    barrier = {TransferBarrier::kPrepared, rank_, arrivals, arrivals, 0, 0};
+  void prepare_transfers(TransferBarrier& barrier) {
+    barrier = {TransferBarrier::kPrepared, rank_, false, 0, 0};
   }
   void expect_transfers(TransferBarrier& barrier, int bytes);
   void count_transfer(TransferBarrier& barrier, int bytes);
@@ -419,8 +418,8 @@ inline void Block::check_prepared(const TransferBarrier& barrier) const {
 
 inline void Block::expect_transfers(TransferBarrier& barrier, int bytes) {
   check_prepared(barrier);
-  if (barrier.expectations == 0) fail("it expects transfers twice in one phase");
-  --barrier.expectations;
+  if (barrier.expects) fail("it expects transfers twice in one phase");
+  barrier.expects = true;
   barrier.bytes += bytes;
   end_phase(barrier);
 }
@@ -433,8 +432,8 @@ inline void Block::count_transfer(TransferBarrier& barrier, int bytes) {
 
 // Ends the phase if nothing is still to come.
 inline void Block::end_phase(TransferBarrier& barrier) {
-  if (barrier.expectations != 0 || barrier.bytes != 0) return;
-  barrier.expectations = barrier.arrivals;
+  if (!barrier.expects || barrier.bytes != 0) return;
+  barrier.expects = false;
   ++barrier.phases;
   cluster_.block(barrier.rank).release_from_transfers();
 }

@@ -70,13 +70,8 @@ using TransferBarrier = host::TransferBarrier;
 
 template <int kCount>
 FUSEBUILD_DEVICE void prepare_transfers(TransferBarrier (&barriers)[kCount]) {
-  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier, 1);
+  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier);
 }
-template <int kCount>
-FUSEBUILD_DEVICE void prepare_arrivals(TransferBarrier (&barriers)[kCount], int threads) {
-  for (TransferBarrier& barrier : barriers) host::current_block->prepare_transfers(barrier, threads);
-}
-FUSEBUILD_DEVICE void arrive(TransferBarrier& barrier) { host::current_block->expect_transfers(barrier, 0); }
 FUSEBUILD_DEVICE void expect_transfers(TransferBarrier& barrier, int bytes) {
   host::current_block->expect_transfers(barrier, bytes);
 }

@@ -1,6 +1,6 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 storage=scratch chunks=0 at_once=1 stages=1 ahead=False blocks=528
+// schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 blocks=528
 //   fetched=[] resident=[] packed=[] min_blocks=4
 #include <fusebuild/kernel.cuh>
 
@@ -13,7 +13,7 @@ constexpr int kBlocks = 528;  // blocks that share the rows
 constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_464ef4df76ca058a(
+inner_outer_persistent_6000d36ce5692c6a(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -31,10 +31,10 @@ inner_outer_persistent_464ef4df76ca058a(
   const Index columns = n2;
   const int lane = fb::thread_x();
   const int block = fb::block_x();
+  fb::ReducePhase phase;
   const int64_t outers = n0, depth = n1;
   const fb::Partition share = fb::partition(outers, depth, kBlocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
-  fb::ReducePhase phase;
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
   const float s39 = fb::cast<float>(s38);  // inverse_width, adaln_backward.yaml:36
@@ -165,4 +165,4 @@ inner_outer_persistent_464ef4df76ca058a(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_464ef4df76ca058a)
+FUSEBUILD_ENTRY(inner_outer_persistent_6000d36ce5692c6a)
