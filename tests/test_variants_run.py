@@ -24,7 +24,7 @@ LIMIT = 300_000
 FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
 SIZED = re.compile(
-    r"^(?:(?!(?:cluster|resident|edged)\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
+    r"^(?:(?!(?:staged|cluster|resident|edged)\d+_vec|rows_vec)[A-Za-z_]\w*?\d+_)+?"
     r"(?=registers|staged|cluster|resident|edged|shared|tiled|threaded|shifted|reread|rows|scratch|vec|scalar)"
 )
 """What stands before the name of a variant for sizes that a recipe names: ``N768_``."""
@@ -38,7 +38,7 @@ Kind = tuple[str, str]
 def kind_of(segment: PlanSegment, variant: Variant) -> Kind:
     templates = dict.fromkeys(launch.kernel.rsplit("_", 1)[0] for launch in variant.launches)
     name = SIZED.sub("", variant.name, count=1)
-    counted = r"(vec|cluster|resident|edged|split)(\d+)"
+    counted = r"(vec|staged|cluster|resident|edged|split)(\d+)"
     name = re.sub(counted, lambda match: match[1] + ("1" if match[2] == "1" else "N"), name)
     return segment.scheduler, " ".join([*templates, name])
 
