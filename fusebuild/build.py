@@ -482,6 +482,7 @@ def _run_ninja(
     )
     assert process.stdout is not None
     lines, done, headers = [], 0, 0
+    most_headers = len(_precompiled_for(planned))
     try:
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
@@ -489,7 +490,7 @@ def _run_ninja(
                 headers += bool(match[3])
                 done = int(match[1]) - headers
                 if on_progress and not match[3]:
-                    on_progress(done, int(match[2]) - len(_precompiled_for(planned)))
+                    on_progress(done, int(match[2]) - most_headers)
         status = process.wait()
     except BaseException:
         process.terminate()  # ninja then stops its compilers and removes what they had half written

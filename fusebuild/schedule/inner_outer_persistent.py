@@ -86,7 +86,7 @@ ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
 STAGES = 3
 """Groups of rows on their way to shared memory, at least: with one less, loads pause between rows."""
 MOST_STAGES = 6
-"""The same for a cluster, where partial results are longer on their way."""
+"""The same at most: a cluster's partial results are longer on their way."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
@@ -274,7 +274,7 @@ class _Planner:
             Shape(
                 threads=RowThreads(per_row=each, rows=rows_beside(each, BLOCK_THREADS[0])),
                 cluster=cluster,
-                chunks=-(-vectors // (each * cluster)),
+                chunks=self._chunks(each * cluster, vec),
                 at_once=at_once,
                 stages=stages,
                 unpacks=unpacks,

@@ -209,8 +209,12 @@ def only_elements(rows: Rows, gathered: Batches, known: Sequence[int], reader: s
 
 def inputs_looked_up(rows: Rows) -> set[int]:
     """The inputs of which a walk over the whole row reads the only element that counts, wherever it is."""
-    only = row_batches(rows, reductions(rows.body.task), is_full=True).only
-    return {fid for value, _ in only.values() for fid in column_reads(rows, [value], rows.of_rows)}
+    return _looked_up(rows, row_batches(rows, reductions(rows.body.task), is_full=True))
+
+
+def _looked_up(rows: Rows, gathered: Batches) -> set[int]:
+    """The same of the reductions ``gathered``."""
+    return {fid for value, _ in gathered.only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
 def column_reads(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> list[int]:
@@ -369,8 +373,7 @@ def row_levels(
 ) -> list[Sweep]:
     """One sweep for each level of the reductions. ``loads`` are as for :func:`row_sweep`; ``reduction`` gives the call
     that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
-    ``is_full`` is as for :func:`row_batches`. Inputs ``overwritten`` are so by other threads of the
-    row."""
+    ``is_full`` is as for :func:`row_batches`. Inputs ``overwritten`` are so by other threads of the row."""
     body, known, task = rows.body, rows.of_rows, rows.body.task
     sweeps: list[Sweep] = []
     for at, own in by_level(task, reductions(task)).items():
@@ -379,8 +382,7 @@ def row_levels(
         results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
         only = only_elements(rows, gathered, known, reader)
-        looked_up = {fid for value, _ in gathered.only.values() for fid in column_reads(rows, [value], known)}
-        meet = Sweep(results=(LOOKED_UP,) if looked_up & overwritten else ())
+        meet = Sweep(results=(LOOKED_UP,) if _looked_up(rows, gathered) & overwritten else ())
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
         sweeps.append(join(meet, sweep, parts, _updates(gathered), only, reduce))
     return sweeps

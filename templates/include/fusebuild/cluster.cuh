@@ -136,6 +136,21 @@ struct CountBytes {
   }
 };
 
+// Says that each of kSlots warps sends these values; for all threads of the block.
+template <int kSlots, typename... Accumulators>
+FUSEBUILD_DEVICE void expect_slots(TransferBarrier& barrier, int first_value, int last_value,
+                                   const Accumulators&... accumulators) {
+  int bytes = 0;
+  visit_each(CountBytes{first_value, last_value, bytes}, 0, accumulators...);
+  if (thread_x() == 0) expect_transfers(barrier, kSlots * bytes);
+}
+
+// The barrier of this number of a peer.
+template <int kCount>
+FUSEBUILD_DEVICE PeerAddress barrier_in_peer(TransferBarrier (&mine)[kCount], int number, int peer) {
+  return in_peer(mine, peer) + number * static_cast<int>(sizeof(TransferBarrier));
+}
+
 // Reduces across the threads of the kCluster blocks, each (kThreadsPerRow, 1, 1), that walk one row. All
 // threads of the cluster must call this, with the same ClusterPhase. Safe to call back to back, and a block
 // may return after its last call: by then it has what its peers send.
@@ -167,15 +182,10 @@ FUSEBUILD_DEVICE void reduce_row_in_cluster(ClusterPhase& phase, const Accumulat
     const int last = first + kValuesAtOnce < Layout::kValues ? first + kValuesAtOnce : Layout::kValues;
     const int buffer = phase.turn % 2;
     TransferBarrier& barrier = transfer_barriers()[buffer];
-    if (thread_x() == 0) {
-      int bytes = 0;
-      visit_each(CountBytes{first, last, bytes}, 0, accumulators...);
-      expect_transfers(barrier, kSlots * bytes);
-    }
+    expect_slots<kSlots>(barrier, first, last, accumulators...);
     if (lane < kCluster) {
       const PeerAddress theirs = in_peer(storage, lane) + buffer * kBytes;
-      const PeerAddress their_barrier =
-          in_peer(transfer_barriers(), lane) + buffer * int(sizeof(TransferBarrier));
+      const PeerAddress their_barrier = barrier_in_peer(transfer_barriers(), buffer, lane);
       visit_each(SendSlot<Layout>{theirs, their_barrier, slot, first, last}, 0, accumulators...);
     }
     wait_transfers(barrier, phase.turn / 2);

@@ -228,8 +228,7 @@ struct SlotOfPeers {
       const int peer = first + thread_x() % kLanes;
       if (peer >= kCluster) break;
       const PeerAddress storage = in_peer(exchange_storage<kBytes>(), peer) + buffer * kBytes;
-      const PeerAddress barrier =
-          in_peer(exchange_barriers(), peer) + buffer * static_cast<int>(sizeof(TransferBarrier));
+      const PeerAddress barrier = barrier_in_peer(exchange_barriers(), buffer, peer);
       send_value(storage + Layout::offset(value, slot), partial, barrier);
     }
   }
@@ -247,11 +246,7 @@ FUSEBUILD_DEVICE void begin_reduce_row(ExchangePhase& phase, const Accumulators&
   constexpr int kWarps = kThreads / kWarpThreads;
   using Layout = Partials<kCluster * kWarps, Accumulators...>;
   const int buffer = static_cast<int>(phase.left % kExchangeBuffers);
-  if (thread_x() == 0) {
-    int bytes = 0;
-    visit_each(CountBytes{0, Layout::kValues, bytes}, 0, accumulators...);
-    expect_transfers(exchange_barriers()[buffer], kCluster * kWarps * bytes);
-  }
+  expect_slots<kCluster * kWarps>(exchange_barriers()[buffer], 0, Layout::kValues, accumulators...);
   leave_row<Layout>(SlotOfPeers<Layout, kCluster, kWarps>{buffer}, accumulators...);
   phase.left = ExchangePhase::after(phase.left);
 }
