@@ -530,6 +530,8 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
     accesses = re.findall(r"(?:ld|st)\.global\S+", kernel)
     assert len(accesses) >= 6
     assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
+    wide = [access for access in accesses if access.startswith("ld.global.L2::256B.")]
+    assert 0 < len(wide) < len(accesses) / 4  # one of four ways to load
 
 
 FINISHES = [

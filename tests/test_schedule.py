@@ -302,7 +302,7 @@ def persistent(spec: KernelSpec) -> PersistentHeuristics:
     return spec.heuristics
 
 
-WAYS = ("short", "registers", "shared", "edged1", "tiled")
+WAYS = ("brief", "short", "registers", "shared", "edged1", "tiled")
 
 
 class TestInnerPersistent:
@@ -312,20 +312,26 @@ class TestInnerPersistent:
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
-        assert [variant.guard for variant in found[:2]] == [(*dense, ("le", "N", most)) for most in (1024, 8192)]
-        assert found[2].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
+        assert [variant.guard for variant in found[:3]] == [(*dense, ("le", "N", most)) for most in (256, 1024, 8192)]
+        assert found[3].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
         odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
-        assert found[3].guard == (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", 16384 + 15))
-        assert [variant.guard for variant in found[4:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
+        assert found[4].guard == (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", 16384 + 15))
+        assert [variant.guard for variant in found[5:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
 
-    def test_a_warp_walks_a_short_row_where_rows_are_long_as_a_rule(self) -> None:
-        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[0].launches
-        assert persistent(launch.kernel).threads == RowThreads(per_row=32, rows=4)
-        for size in (768, 1024):
-            assert "short_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=16384, N=size))
+    @pytest.mark.parametrize(
+        ("size", "shorter"), [(8192, {"brief": (8, 16), "short": (32, 4)}), (1024, {"brief": (8, 16)}), (256, {})]
+    )
+    def test_a_warp_or_a_part_of_one_walks_a_row_that_is_shorter_than_the_rule(
+        self, size: int, shorter: dict[str, tuple[int, int]]
+    ) -> None:
+        found = {own.name.split("_")[0]: own for own in variants("inner_persistent", SOFTMAX, M=16384, N=size)}
+        threads = {
+            name: persistent(found[name].launches[0].kernel).threads for name in ("brief", "short") if name in found
+        }
+        assert threads == {name: RowThreads(per_row=lanes, rows=rows) for name, (lanes, rows) in shorter.items()}
 
     def test_registers_hold_the_row(self) -> None:
-        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[1].launches
+        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches
         threads = RowThreads(per_row=256, rows=1)
         assert launch.kernel.heuristics == PersistentHeuristics(
             threads=threads, storage="registers", chunks=4, cached=(0,), kept=kept("e")
@@ -333,7 +339,7 @@ class TestInnerPersistent:
         assert launch.shared_bytes == 0
 
     def test_shared_memory_is_as_long_as_the_row(self) -> None:
-        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches[0]
+        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[3].launches[0]
         assert launch.shared_bytes == ("mul", 2, "N")
 
     def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
@@ -437,7 +443,11 @@ class TestClusters:
         def others(target: Target) -> dict[str, object]:
             found = InnerPersistentScheduler().schedule(SOFTMAX, target, {"M": 1024, "N": 65536})
             specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
-            return {name: own for name, own in specs.items() if name.split("_")[0] in ("short", "registers", "shared")}
+            return {
+                name: own
+                for name, own in specs.items()
+                if name.split("_")[0] in ("brief", "short", "registers", "shared")
+            }
 
         assert others(TARGETS["sm_80"]) == others(SM_90)
 

@@ -27,6 +27,22 @@ cases:
   - {{M: 9, N: 768}}
 """
 
+BIASED_RMSNORM = """
+fusion: biased_rmsnorm
+extents:
+  N: {values: [128, 1000]}
+inputs:
+  x: bfloat16[M, N]
+  weight: bfloat16[N]
+  bias: bfloat16[N]
+body: |
+  y = x * rsqrt(mean(x * x, dims=[1], keepdim=True) + 1e-6) * weight + bias
+outputs:
+  y: bfloat16
+cases:
+  - {M: 65536, N: 4096}
+"""
+
 
 def variants(folder: Path, facts: str, target: str = "sm_90") -> tuple[tuple[Variant, ...], dict[str, str]]:
     """The variants of a softmax with these facts about N, and the text of its kernels."""
@@ -82,6 +98,17 @@ class TestVariants:
         own, _ = variants(tmp_path, f"{{values: [{size}]}}")
         plain, _ = variants(tmp_path, "{min: 1}")
         assert own == plain
+
+    def test_rows_of_a_warp_load_what_the_last_sweep_reads_ahead_where_registers_last(self, tmp_path: Path) -> None:
+        path = tmp_path / "biased_rmsnorm.yaml"
+        path.write_text(BIASED_RMSNORM)
+        planned = plan_recipe(read_recipes([path])[0], [TARGETS["sm_90"]])
+        (segment,) = planned.plan.targets[0].segments
+        texts = {own.name: planned.kernels["sm_90"][own.launches[-1].kernel].text for own in segment.variants}
+        assert "constexpr int64_t n1 = 128;  // N" in texts["N128_registers_vec8_int32"]
+        assert "cached=[0, 1, 2] " in texts["N128_registers_vec8_int32"]
+        assert "cached=[0] " in texts["brief_vec8_int32"]
+        assert "N1000_registers_vec8_int32" not in texts  # too many registers: it is walked as one of any size
 
     def test_few_rows_go_before_sizes_that_are_named(self) -> None:
         recipe = read_recipes([Path(__file__).parents[1] / "recipes" / "rmsnorm.yaml"])[0]

@@ -146,9 +146,9 @@ def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
     run = kinds.run
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in SCHEDULERS} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
-    ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "short_vecN_int32", "registers_vecN_int32",
-            "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32", "shared_vecN_int32",
-            "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
+    ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "brief_vecN_int32", "short_vecN_int32",
+            "registers_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32",
+            "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
     tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
              "inner_threaded threaded_vecN_int32")  # fmt: skip
     walked = ("ticket_counters inner_resident residentN_vecN_int32", "inner_resident edged1_vecN_int32",

@@ -110,6 +110,10 @@ AHEAD_REGISTERS = 28
 BUSY_THREADS = 768
 """Threads of a multiprocessor that hide memory latency with four vectors each."""
 
+SHORT_ROW_THREADS = 1280
+"""The same of blocks that have several rows, whose warps wait by themselves. (H200, sizes known: layernorm of 128
+columns 273 -> 265 us in 40 registers to a thread, of 256 columns 265 -> 289 in 64.)"""
+
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
@@ -128,8 +132,9 @@ FEWER_THREADS_BYTES = 256
 
 Tiles = TypeVar("Tiles", bound=TilesPlanner)
 
-SHORT_ROW = 1024
-"""Elements of a row that a warp walks: where rows are longer as a rule, too many threads would share one as short."""
+SHORT_ROWS = {"brief": 256, "short": 1024}
+"""Elements of rows that a quarter of a warp walks, and a warp: where rows are longer as a rule, too many threads would
+share one as short (H200: layernorm of 128 columns 660 us by warps, 308 by quarters, of 64 1277 and 430)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +170,8 @@ class InnerPersistentScheduler:
         )  # fmt: skip
         resident, cluster = planner.resident(vec, vector), planner.cluster(vec, vector)
         variants = [*planner.few_rows(vec, vector), *resident, *cluster]
-        if vec > 1 and planner.size > SHORT_ROW:
-            variants.append(replace(planner, size=SHORT_ROW).registers(vec, vector, name="short"))
+        shorter = {name: size for name, size in SHORT_ROWS.items() if vec > 1 and size < planner.size}
+        variants += [replace(planner, size=size).registers(vec, vector, name=name) for name, size in shorter.items()]
         variants += [planner.registers(vec, vector), planner.shared(vec, vector)]
         if len(reduced_axes(domain)) == 1 and has_odd_rows(task, domain, vec, columns):
             guard = (small, *shifted_guards(task, domain, vec))
@@ -281,19 +286,29 @@ class _Planner:
         fitting = self.target.registers // (threads.block * (AHEAD_REGISTERS + words))
         return min(BUSY_THREADS // threads.block, fitting)
 
-    def _gains_from_sizes(
+    def _when_known(
         self, heuristics: PersistentHeuristics | ResidentHeuristics, vec: int, min_blocks: int
-    ) -> bool:
-        """Whether it helps a compiler to know the row's size: it moves what later sweeps read ahead of the reductions,
-        and takes inputs for floats once. That must fit the registers, which a cluster's row fills."""
+    ) -> PersistentHeuristics | ResidentHeuristics | None:
+        """The heuristics of a kernel that knows the row's size, None where that is no gain: a compiler that does moves
+        what later sweeps read ahead of the reductions, and takes inputs for floats once; both must fit the registers,
+        which a cluster's row fills.
+
+        Rows that end in a warp load even what only the last sweep reads before the first reduction, since no other warp
+        of theirs loads while they wait for it (H200: rmsnorm of 128 columns 259.8 -> 256.0 us). Where their size is not
+        known that takes the registers of all elements that a thread might have, and costs more than it gains (of 256
+        columns 283 -> 312)."""
         threads = heuristics.threads
         if isinstance(heuristics, ResidentHeuristics):
-            return heuristics.is_alone
+            return heuristics if heuristics.is_alone else None
         if vec == 1 or heuristics.storage != "registers":
-            return False
+            return None
         others = OTHER_REGISTERS if self.target.cluster > 1 else OTHER_REGISTERS + EARLIER_REGISTERS
         words = others + heuristics.chunks * max(self._words_read(vec), vec * len(self.cached))
-        return threads.rows == 1 and words <= self.target.registers // (threads.block * min_blocks)
+        if threads.rows == 1:
+            return heuristics if words <= self.target.registers // (threads.block * min_blocks) else None
+        ahead = column_inputs(self.task, self.domain)
+        gains = {*ahead} > {*heuristics.cached} and words <= self.target.registers // SHORT_ROW_THREADS
+        return replace(heuristics, cached=ahead) if gains else None
 
     def _check_registers(
         self, choice: RegisterChoice, *, vec: int, before: int, chunks_of: Callable[[RowThreads], int]
@@ -528,6 +543,7 @@ class _Planner:
         *,
         shifted: bool = False,
     ) -> VariantSpec:
+        known = self._when_known(heuristics, vec, choice.min_blocks)
         kernel = KernelSpec(
             template="inner_resident" if isinstance(heuristics, ResidentHeuristics) else "inner_persistent",
             task=self.task,
@@ -538,7 +554,8 @@ class _Planner:
             heuristics=heuristics,
             shifted=shifted,
             min_blocks=choice.min_blocks,
-            sizes_help=self._gains_from_sizes(heuristics, vec, choice.min_blocks),
+            sizes_help=known is not None,
+            when_known=known,
         )
         launch = LaunchSpec(
             kernel=kernel,

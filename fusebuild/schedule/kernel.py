@@ -69,8 +69,9 @@ class KernelSpec:
     multiprocessor shall have registers for, where the heuristics do not say it; ``backwards`` says that the first block
     has what else the last one has. One that ``waits`` does so for the kernel before it, and ``starts_next_early`` says
     that the next one may begin as soon as all blocks of this one have (:mod:`fusebuild.schedule.overlap`).
-    ``sizes_help`` says whether it gains from sizes that it knows (:mod:`fusebuild.schedule.specialization`);
-    ``branchless`` that its threads divide by them so often that the branch which a division has would cost."""
+    ``sizes_help`` says whether it gains from sizes that it knows (:mod:`fusebuild.schedule.specialization`), and
+    ``when_known`` are its heuristics then, None where they are the same; ``branchless`` that its threads divide by
+    sizes so often that the branch which a division has would cost."""
 
     template: str
     task: Task
@@ -86,6 +87,7 @@ class KernelSpec:
     waits: bool = False
     starts_next_early: bool = False
     sizes_help: bool = True
+    when_known: object | None = None
     branchless: bool = False
 
 

@@ -45,7 +45,10 @@ def _knowing(variant: VariantSpec, sizes: Mapping[str, int]) -> VariantSpec:
     """``variant``, whose kernels know what follows from ``sizes`` where that helps."""
 
     def knowing(kernel: KernelSpec) -> KernelSpec:
-        return replace(kernel, parameters=known_parameters(kernel.parameters, sizes)) if kernel.sizes_help else kernel
+        if not kernel.sizes_help:
+            return kernel
+        parameters = known_parameters(kernel.parameters, sizes)
+        return replace(kernel, parameters=parameters, heuristics=kernel.when_known or kernel.heuristics)
 
     launches = tuple(replace(launch, kernel=knowing(launch.kernel)) for launch in variant.launches)
     return replace(variant, launches=launches)

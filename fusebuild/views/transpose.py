@@ -26,7 +26,7 @@ def transpose(spec: KernelSpec) -> KernelView:
     written = [fid for fid in outputs if fid in heuristics.tiled]
     turned = Sweep(
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> w{fid}[kUnroll];" for fid in read),
-        loads=tuple(f"w{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in read),
+        loads=tuple(f"w{fid}[u] = fb::load_packed_wide<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in read),
         stores=tuple(f"fb::store_tile<kTile, kVec>(tile{fid}, column, row, w{fid}[u]);" for fid in read),
     )
     returned = Sweep(

@@ -135,8 +135,8 @@ FUSEBUILD_DEVICE void copy_vectors(const T* in, T* out, int64_t quarter) {
   if constexpr (Packed<T, N>::kBytes >= 4) stay_packed(packed);
   store_packed(out + 3 * quarter + i, packed[0]);
   store(out + i, load<N>(in + i));
-  store_streaming(out + quarter + i, load_streaming<N>(in + quarter + i));
-  Vec<T, N> kept = load_keep<N>(in + 2 * quarter + i);
+  store_packed(out + quarter + i, load_packed_wide<N>(in + quarter + i));
+  Vec<T, N> kept = unpack(load_packed<N>(in + 2 * quarter + i));
   const T first = kept[0];
   kept[0] = kept[N - 1];  // so that elements are seen to have their places
   kept[N - 1] = first;

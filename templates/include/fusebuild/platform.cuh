@@ -212,52 +212,48 @@ FUSEBUILD_DEVICE T shuffle(T value, int operand, int width) {
 // Those of kAhead are plain: ptxas moves loads of the read-only path down to their use, volatile or not.
 template <Hint kHint>
 FUSEBUILD_DEVICE uint4 load_word(const uint4* address) {
-  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   uint4 word;
-  if constexpr (kHint == Hint::kAhead) {
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+  if constexpr (kHint == Hint::kWide) {
+    asm volatile("ld.global.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
                  : "l"(address));
   } else {
-    asm("ld.global.nc.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-        : "l"(address));
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                 : "l"(address));
   }
   return word;
 }
 
 template <Hint kHint>
 FUSEBUILD_DEVICE uint2 load_word(const uint2* address) {
-  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   uint2 word;
-  if constexpr (kHint == Hint::kAhead) {
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+  if constexpr (kHint == Hint::kWide) {
+    asm volatile("ld.global.L2::256B.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
   } else {
-    asm("ld.global.nc.L1::evict_last.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(address));
   }
   return word;
 }
 
 template <Hint kHint>
 FUSEBUILD_DEVICE unsigned int load_word(const unsigned int* address) {
-  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint == Hint::kNone) return *address;
   unsigned int word;
-  if constexpr (kHint == Hint::kAhead) {
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(address));
+  if constexpr (kHint == Hint::kWide) {
+    asm volatile("ld.global.L2::256B.u32 %0, [%1];" : "=r"(word) : "l"(address));
   } else {
-    asm("ld.global.nc.L1::evict_last.u32 %0, [%1];" : "=r"(word) : "l"(address));
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(address));
   }
   return word;
 }
 
-// Accesses of one and two bytes are too narrow for a keep hint to matter.
+// Words of one and two bytes are read one by one: what lies beside them is brought anyway.
 template <Hint kHint, typename Word>
 FUSEBUILD_DEVICE Word load_word(const Word* address) {
   static_assert(sizeof(Word) <= 2);
-  if constexpr (kHint == Hint::kStreaming) return __ldcs(address);
   if constexpr (kHint != Hint::kAhead) return *address;
   unsigned short word;
   if constexpr (sizeof(Word) == 2)
@@ -269,43 +265,21 @@ FUSEBUILD_DEVICE Word load_word(const Word* address) {
 
 // The wide stores are spelled out: the compiler may take `*address = word` apart into the values that made up
 // the word and then, where it cannot prove the address aligned, leave it in two-byte pieces.
-template <Hint kHint>
 FUSEBUILD_DEVICE void store_word(uint4* address, uint4 word) {
-  if constexpr (kHint == Hint::kStreaming) {
-    __stcs(address, word);
-  } else {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word.x), "r"(word.y),
-                 "r"(word.z), "r"(word.w)
-                 : "memory");
-  }
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word.x), "r"(word.y),
+               "r"(word.z), "r"(word.w)
+               : "memory");
 }
-
-template <Hint kHint>
 FUSEBUILD_DEVICE void store_word(uint2* address, uint2 word) {
-  if constexpr (kHint == Hint::kStreaming) {
-    __stcs(address, word);
-  } else {
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(word.x), "r"(word.y) : "memory");
-  }
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(word.x), "r"(word.y) : "memory");
 }
-
-template <Hint kHint>
 FUSEBUILD_DEVICE void store_word(unsigned int* address, unsigned int word) {
-  if constexpr (kHint == Hint::kStreaming) {
-    __stcs(address, word);
-  } else {
-    asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(word) : "memory");
-  }
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(word) : "memory");
 }
-
-template <Hint kHint, typename Word>
+template <typename Word>
 FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   static_assert(sizeof(Word) <= 2);
-  if constexpr (kHint == Hint::kStreaming) {
-    __stcs(address, word);
-  } else {
-    *address = word;
-  }
+  *address = word;
 }
 
 // From here on the compiler knows nothing of where `word` comes from.

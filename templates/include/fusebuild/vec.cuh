@@ -82,32 +82,16 @@ FUSEBUILD_DEVICE void stay_packed(Packed<T, N> (&values)[kCount]) {
   }
 }
 
-template <Hint kHint, int N, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load_with_hint(const T* address) {
-  return unpack(load_packed_with_hint<kHint, N>(address));
-}
-
-template <Hint kHint, typename T, int N>
-FUSEBUILD_DEVICE void store_with_hint(T* address, const Vec<T, N>& values) {
-  constexpr int kBytes = sizeof(Vec<T, N>);
-  using Word = typename WordOf<(kBytes < 16 ? kBytes : 16)>::Type;
-  constexpr int kWords = kBytes / sizeof(Word);
-  Word words[kWords];
-  memcpy(words, &values, kBytes);
-  FUSEBUILD_UNROLL
-  for (int w = 0; w < kWords; ++w) store_word<kHint>(reinterpret_cast<Word*>(address) + w, words[w]);
-}
-
 // N values from `address`, which is aligned to Vec<T, N>. In accesses of 16 bytes, or one of the natural
 // size.
 template <int N, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load(const T* address) {
-  return load_with_hint<Hint::kNone, N>(address);
+FUSEBUILD_DEVICE Packed<T, N> load_packed(const T* address) {
+  return load_packed_with_hint<Hint::kNone, N>(address);
 }
 
 template <int N, typename T>
-FUSEBUILD_DEVICE Packed<T, N> load_packed(const T* address) {
-  return load_packed_with_hint<Hint::kNone, N>(address);
+FUSEBUILD_DEVICE Vec<T, N> load(const T* address) {
+  return unpack(load_packed<N>(address));
 }
 
 // The same, begun where it is written: the compiler moves other loads down to their use, past the stores and
@@ -117,34 +101,23 @@ FUSEBUILD_DEVICE Packed<T, N> load_packed_ahead(const T* address) {
   return load_packed_with_hint<Hint::kAhead, N>(address);
 }
 
+// The same of memory whose neighbouring bytes another block is about to read: they come along into L2.
+template <int N, typename T>
+FUSEBUILD_DEVICE Packed<T, N> load_packed_wide(const T* address) {
+  return load_packed_with_hint<Hint::kWide, N>(address);
+}
+
 template <typename T, int N>
 FUSEBUILD_DEVICE void store_packed(T* address, const Packed<T, N>& packed) {
   using Word = typename Packed<T, N>::Word;
   FUSEBUILD_UNROLL
   for (int w = 0; w < Packed<T, N>::kWords; ++w)
-    store_word<Hint::kNone>(reinterpret_cast<Word*>(address) + w, packed.words[w]);
-}
-
-// The same for memory that is read once: its lines are the first to leave the caches.
-template <int N, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load_streaming(const T* address) {
-  return load_with_hint<Hint::kStreaming, N>(address);
-}
-
-// The same for memory that the kernel reads again and again and never writes: its lines leave L1 last.
-template <int N, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load_keep(const T* address) {
-  return load_with_hint<Hint::kKeep, N>(address);
+    store_word(reinterpret_cast<Word*>(address) + w, packed.words[w]);
 }
 
 template <typename T, int N>
 FUSEBUILD_DEVICE void store(T* address, const Vec<T, N>& values) {
-  store_with_hint<Hint::kNone>(address, values);
-}
-
-template <typename T, int N>
-FUSEBUILD_DEVICE void store_streaming(T* address, const Vec<T, N>& values) {
-  store_with_hint<Hint::kStreaming>(address, values);
+  store_packed(address, pack(values));
 }
 
 // Between registers and the block's shared memory; load and store are for global memory alone.

@@ -134,7 +134,7 @@ FUSEBUILD_DEVICE Word load_word(const Word* address) {
   return word;
 }
 
-template <Hint kHint, typename Word>
+template <typename Word>
 FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   check_aligned(address, "store");
   memcpy(static_cast<void*>(address), &word, sizeof(Word));
