@@ -123,6 +123,22 @@ def test_out_is_written_and_returned(scale_add: LoadedPlan) -> None:
     torch.testing.assert_close(out[0], expected_z(*inputs))
 
 
+def test_a_single_out_is_given_bare_or_in_a_sequence(open_plan: Any) -> None:
+    broadcast = open_plan(plans.broadcast_plan())
+    x = torch.arange(1.0, 5.0).view(1, 4, 1).expand(1, 4, 3)
+    given = torch.zeros(1, 1)
+    for out in (given, (given,), [given]):
+        given.zero_()
+        assert broadcast(x, out=out) is given
+        assert given.tolist() == [[2]]
+    with pytest.raises(TypeError, match="expected a tensor, got float 3"):
+        broadcast(x, out=3.0)
+    with pytest.raises(TypeError, match=r"out: expected 1 tensors \(y\), got 2"):
+        broadcast(x, out=(given, given))
+    with pytest.raises(ValueError, match=r"expected float\[1, 1\], got float\[2, 1\]"):
+        broadcast(x, out=torch.zeros(2, 1))
+
+
 def test_empty_tensors_launch_nothing(scale_add: LoadedPlan) -> None:
     for shape in ((0, 8), (5, 0), (0, 0)):
         x, y = torch.empty(shape), torch.empty(shape)

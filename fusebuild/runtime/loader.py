@@ -83,9 +83,13 @@ class LoadedPlan:
         Raises ``TypeError`` for a wrong count, kind or dtype and ``ValueError`` for a wrong shape, stride, device or
         size, for an ``out`` that overlaps an input, and for a ``variant`` that does not fit; nothing has run then.
         """
-        if out is None and variant is None and self._aliases is None:
-            made = self._call(*inputs)
-            return made if self._single else self._items(made, len(self.outputs))
+        if variant is None and self._aliases is None:  # what is called again and again, without what only others need
+            if out is None:
+                made = self._call(*inputs)
+                return made if self._single else self._items(made, len(self.outputs))
+            if self._single and not isinstance(out, (tuple, list)):
+                self._call_into(None, *inputs, out)
+                return out
         outs = self._outs(out)
         made = self._call_into(_checked_variant(variant), *inputs, *outs)
         return self._assemble(inputs, outs, made)

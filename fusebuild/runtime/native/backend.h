@@ -41,9 +41,10 @@ class Backend {
   virtual void* EnterDevice(int device) = 0;
   virtual void LeaveDevice(void* token) = 0;
 
-  /// Runs kernel `index` (as loaded) after all work before it on `stream`. A launch that overlaps waits for
-  /// that work by itself; a backend may ignore that it could begin earlier.
-  virtual void Launch(int index, const LaunchRequest& request, void* stream) = 0;
+  /// Runs kernel `index` (as loaded) on `device`, which the thread has entered, after all work before it on
+  /// `stream`. A launch that overlaps waits for that work by itself; a backend may ignore that it could begin
+  /// earlier.
+  virtual void Launch(int device, int index, const LaunchRequest& request, void* stream) = 0;
 
   /// Bytes of memory that Multiply needs on `device` besides the operands.
   virtual int64_t ScratchBytes(int device, const Product& product, const Operands& operands) = 0;

@@ -158,8 +158,7 @@ class CudaBackend : public Backend {
     if (token != nullptr) GetDriver().cuCtxPopCurrent(&popped);
   }
 
-  void Launch(int index, const LaunchRequest& request, void* stream) override {
-    const Kernel& kernel = kernels_[index];
+  void Launch(int device, int index, const LaunchRequest& request, void* stream) override {
     CUlaunchAttribute overlaps{kLaunchOverlaps, 1, {}};
     const CUlaunchConfig config = {
         {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
@@ -171,10 +170,9 @@ class CudaBackend : public Backend {
         &overlaps,
         request.overlaps && can_overlap_ ? 1u : 0u,
     };
-    // A CUkernel passes for a CUfunction; the driver then uses the current context's instance of it.
-    const CUfunction function = reinterpret_cast<CUfunction>(kernel.handle);
+    const CUfunction function = devices_[device].functions[index];
     const CUresult code = GetDriver().cuLaunchKernelEx(&config, function, request.args, nullptr);
-    if (code != kSuccess) ThrowLaunchError(kernel, config, code);
+    if (code != kSuccess) ThrowLaunchError(kernels_[index], config, code);
   }
 
   // Choosing an algorithm, and the first launch of a kernel of the library, may load code.
@@ -199,7 +197,8 @@ class CudaBackend : public Backend {
   struct Device {
     std::atomic<bool> ready{false};
     CUcontext context = nullptr;
-    CublasLt* cublas = nullptr;  // where there are matrix products
+    std::vector<CUfunction> functions;  // the kernels in `context`: with a CUkernel each launch looks it up
+    CublasLt* cublas = nullptr;         // where there are matrix products
   };
 
   // Once per device: checks that the cubins fit it, loads them now rather than at a launch (which may be
@@ -213,10 +212,12 @@ class CudaBackend : public Backend {
     const ContextScope scope(state->context);
     if (multiplies_) state->cublas = &CublasLt::Of(device, libraries_, fusion_);
     const int max_shared = DeviceAttribute(kDeviceMaxSharedOptin, device);
-    for (const Kernel& kernel : kernels_) {
+    state->functions.assign(kernels_.size(), nullptr);  // anew, should an earlier attempt have failed midway
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      const Kernel& kernel = kernels_[i];
       const std::string what = fusion_ + ": kernel " + kernel.name;
-      CUfunction function = nullptr;
-      Check(GetDriver().cuKernelGetFunction(&function, kernel.handle), "cuKernelGetFunction", what);
+      Check(GetDriver().cuKernelGetFunction(&state->functions[i], kernel.handle), "cuKernelGetFunction",
+            what);
       if (kernel.uses_shared) {
         const int limit = max_shared - KernelAttribute(kKernelStaticShared, kernel, device);
         SetKernelAttribute(kKernelMaxDynamicShared, limit, kernel, device);

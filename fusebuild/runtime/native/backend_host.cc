@@ -91,7 +91,7 @@ class HostBackend : public Backend {
   void* EnterDevice(int) override { return nullptr; }
   void LeaveDevice(void*) override {}
 
-  void Launch(int index, const LaunchRequest& request, void*) override {
+  void Launch(int, int index, const LaunchRequest& request, void*) override {
     const int32_t code =
         objects_[index].entry()(request.grid, request.block, request.shared_bytes, request.args);
     if (code != 0) {

@@ -277,7 +277,7 @@ void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::T
   auto launch_until = [&](size_t end) {
     for (; launched < end; ++launched) {
       const ResolvedLaunch& launch = resolved.launches[launched];
-      backend_->Launch(launch.kernel,
+      backend_->Launch(device.device_id, launch.kernel,
                        {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value,
                         launch.overlaps},
                        stream);
