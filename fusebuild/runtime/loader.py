@@ -98,6 +98,13 @@ class LoadedPlan:
         """For each segment, the indices of the variants whose guards hold for ``inputs``; raises as a call does."""
         return tuple(tuple(valid) for valid in self._variants_for(*inputs))
 
+    def as_torch_op(self, name: str, *, backward: LoadedPlan | None = None) -> Callable[..., Any]:
+        """This plan as the operator ``name`` of torch, such as ``"norms::layernorm"``, for ``torch.compile`` and what
+        else looks through operators; ``backward`` computes its gradients. See :mod:`fusebuild.runtime.torch_op`."""
+        from fusebuild.runtime.torch_op import register
+
+        return register(self, name, backward)
+
     def _items(self, array: Any, count: int) -> tuple[Tensor, ...]:
         # Iterating over a tvm_ffi.Array costs three foreign calls per item; this costs one.
         get = self._get_item

@@ -1,0 +1,251 @@
+"""A loaded plan as an operator of torch: what ``torch.compile``, ``torch.export`` and autograd can see through.
+
+The operator is registered with ``torch.library``. Its schema has the names of the plan; its fake kernel computes
+shapes by the plan's own formulas, so symbolic sizes stay symbols. An operator of torch may not return memory that it
+was given, nor the same memory twice: outputs that overwrite inputs are declared as mutations and left out of what it
+returns, and outputs that share memory are copied.
+
+Gradients come from a second plan, whose arguments are found by name: an input of the forward plan, an output of it, or
+``grad_`` and an output's name; its outputs are ``grad_`` and an input's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from fusebuild.errors import UsageError
+from fusebuild.formula import evaluate
+from fusebuild.plan import Plan, PlanValue, as_formula
+
+Tensor: TypeAlias = Any
+Operator: TypeAlias = Callable[..., Any]
+
+GRADIENT = "grad_"
+_NUMBERS = {"double": "float", "float": "float", "half": "float", "bfloat16": "float", "bool": "bool"}
+"""What schemas call the numbers of a dtype; all others are ``int``."""
+
+
+class Runnable(Protocol):
+    """What is needed of :class:`fusebuild.runtime.loader.LoadedPlan`."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def target(self) -> str: ...
+    def __call__(self, *inputs: Any) -> Any: ...
+
+
+def register(runnable: Runnable, name: str, backward: Runnable | None = None) -> Operator:
+    """The operator ``name``, such as ``"norms::layernorm"``, which takes and returns what ``runnable`` does.
+
+    With ``backward``, tensors that require gradients get them; it becomes an operator too, ``name`` + ``_backward``.
+    Without, the operator runs on them, and a backward pass through it raises torch's error for that. Raises
+    :class:`UsageError` for a name that is not ``namespace::operator``, for a plan that torch cannot tell the device of,
+    and for a ``backward`` whose names do not fit.
+    """
+    import torch
+
+    _check_name(name)
+    signature = _Signature(runnable.plan)
+    gradients = None if backward is None else _Gradients.between(runnable.plan, backward.plan)
+    device = "cpu" if runnable.target.startswith("host") else "cuda"
+
+    def run(*inputs: Any) -> Any:
+        made = runnable(*inputs)
+        return signature.returned(inputs, made if isinstance(made, tuple) else (made,))
+
+    operator: Any = torch.library.custom_op(
+        name, run, mutates_args=signature.mutated, device_types=device, schema=signature.schema
+    )
+    operator.register_fake(signature.fake)
+    if backward is not None and gradients is not None:
+        _register_autograd(operator, gradients, register(backward, f"{name}_backward"))
+    return signature.with_mutated(operator)
+
+
+def _check_name(name: str) -> None:
+    namespace, separator, operator = name.partition("::")
+    if not (separator and namespace.isidentifier() and operator.isidentifier()):
+        raise UsageError(f"'{name}' is no name of an operator: expected namespace::operator")
+
+
+class _Signature:
+    """What a plan takes and gives, as torch sees it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._inputs = [plan.value(fid) for fid in plan.inputs]
+        positions = {fid: position for position, fid in enumerate(plan.inputs)}
+        self._overwritten = [None if each.alias is None else positions[each.alias] for each in plan.outputs]
+        self._fresh = [plan.value(each.fid) for each in plan.outputs if each.alias is None]
+        self.mutated = tuple(self._inputs[place].name for place in self._overwritten if place is not None)
+        tensors = [place for place, value in enumerate(self._inputs) if value.kind == "tensor" and not value.cpu]
+        if not tensors:
+            raise UsageError(f"{plan.fusion} has no tensor among its inputs that would tell torch the device")
+        self._device_from = tensors[0]
+
+    @property
+    def schema(self) -> str:
+        parameters = ", ".join(f"{self._type(value)} {value.name}" for value in self._inputs)
+        returned = ", ".join("Tensor" for _ in self._fresh)
+        return f"({parameters}) -> {returned if len(self._fresh) == 1 else f'({returned})'}"
+
+    def _type(self, value: PlanValue) -> str:
+        if value.kind == "scalar":
+            return _NUMBERS.get(value.dtype, "int")
+        return f"Tensor(a{self.mutated.index(value.name)}!)" if value.name in self.mutated else "Tensor"
+
+    def returned(self, inputs: Sequence[Any], made: Sequence[Tensor]) -> Any:
+        """What of ``made`` the operator returns: all that is no input, each in memory of its own."""
+        storages = {each.untyped_storage().data_ptr() for each in inputs if hasattr(each, "untyped_storage")}
+        results = []
+        for place, result in zip(self._overwritten, made, strict=True):
+            if place is not None:
+                continue
+            storage = result.untyped_storage().data_ptr()
+            is_shared = storage in storages and result.numel() > 0
+            storages.add(storage)
+            results.append(result.clone() if is_shared else result)
+        return _as_returned(results)
+
+    def fake(self, *inputs: Any) -> Any:
+        """Results without elements, of the shapes and strides that a call gives."""
+        import torch
+
+        sizes = self._sizes(inputs)
+        results = []
+        for value in self._fresh:
+            shape, strides = (
+                [evaluate(as_formula(each), sizes) for each in formulas] for formulas in (value.shape, value.strides)
+            )
+            dtype, device = _torch_dtype(value.dtype), inputs[self._device_from].device
+            results.append(torch.empty_strided(shape, strides, dtype=dtype, device=device))
+        return _as_returned(results)
+
+    def _sizes(self, inputs: Sequence[Any]) -> Mapping[str, Any]:
+        """The size of each symbol: an int, or torch's symbol for one."""
+        places = {fid: place for place, fid in enumerate(self._plan.inputs)}
+        return {
+            each.extent: inputs[places[each.input]].shape[each.dim]
+            for each in reversed(self._plan.extents)  # the first input that has a symbol says its size
+            if isinstance(each.extent, str)
+        }
+
+    def with_mutated(self, operator: Operator) -> Operator:
+        """``operator``, which returns inputs that it overwrote where the plan does."""
+        if not self.mutated:
+            return operator
+        overwritten = self._overwritten
+
+        def call(*inputs: Any) -> Any:
+            made = operator(*inputs)
+            fresh = iter(made if isinstance(made, tuple) else (made,))
+            results = tuple(next(fresh) if place is None else inputs[place] for place in overwritten)
+            return results[0] if len(results) == 1 else results
+
+        return call
+
+
+def _as_returned(results: Sequence[Tensor]) -> Any:
+    """``results`` as an operator returns them."""
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _torch_dtype(dtype: str) -> Any:
+    import torch
+
+    return getattr(torch, {"double": "float64", "float": "float32", "half": "float16"}.get(dtype, dtype))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Where an argument of the backward plan comes from: the ``position``-th of the forward plan's inputs, of its
+    outputs, or of their gradients."""
+
+    kind: Literal["input", "output", "gradient"]
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gradients:
+    """How a backward plan is called, and for which inputs of the forward plan its outputs are; ``constant`` outputs of
+    the forward plan have no gradients."""
+
+    sources: tuple[_Source, ...]
+    wanted: tuple[int, ...]
+    constant: tuple[int, ...]
+    num_inputs: int
+
+    @classmethod
+    def between(cls, forward: Plan, backward: Plan) -> _Gradients:
+        """Raises :class:`UsageError` where names do not fit."""
+        inputs = [forward.value(fid).name for fid in forward.inputs]
+        outputs = [each.name for each in forward.outputs]
+        if any(each.alias is not None for each in (*forward.outputs, *backward.outputs)):
+            raise UsageError(f"{forward.fusion}: gradients need inputs that {backward.fusion} finds as they were")
+        kinds: dict[str, _Source] = {}
+        for position, name in enumerate(outputs):
+            kinds[name] = _Source(kind="output", position=position)
+            kinds[GRADIENT + name] = _Source(kind="gradient", position=position)
+        for position, name in enumerate(inputs):
+            kinds[name] = _Source(kind="input", position=position)
+        sources = []
+        for fid in backward.inputs:
+            name = backward.value(fid).name
+            if name not in kinds:
+                raise UsageError(
+                    f"{backward.fusion}: its input '{name}' is no input or output of {forward.fusion}, nor "
+                    f"'{GRADIENT}' and the name of an output"
+                )
+            sources.append(kinds[name])
+        wanted = []
+        for output in backward.outputs:
+            name = output.name.removeprefix(GRADIENT)
+            if not output.name.startswith(GRADIENT) or name not in inputs:
+                raise UsageError(
+                    f"{backward.fusion}: its output '{output.name}' is not '{GRADIENT}' and the name of an input of "
+                    f"{forward.fusion}"
+                )
+            wanted.append(inputs.index(name))
+        used = {source.position for source in sources if source.kind == "gradient"}
+        constant = tuple(position for position in range(len(outputs)) if position not in used)
+        return cls(sources=tuple(sources), wanted=tuple(wanted), constant=constant, num_inputs=len(inputs))
+
+    def kept(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """What the backward plan needs of a forward call, in the order of its inputs."""
+        given = {"input": inputs, "output": outputs}
+        return [given[source.kind][source.position] for source in self.sources if source.kind != "gradient"]
+
+    def arguments(self, kept: Sequence[Any], grads: Sequence[Tensor]) -> list[Any]:
+        """The arguments of the backward plan. Gradients lie as autograd has them; the plan wants them dense."""
+        left = iter(kept)
+        return [
+            grads[source.position].contiguous() if source.kind == "gradient" else next(left) for source in self.sources
+        ]
+
+
+def _register_autograd(operator: Any, gradients: _Gradients, backward: Operator) -> None:
+    """Make ``backward`` compute the gradients of ``operator``."""
+    import torch
+
+    def keep(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        ctx.mark_non_differentiable(*(outputs[position] for position in gradients.constant))
+        kept = gradients.kept(inputs, outputs)
+        ctx.save_for_backward(*(each for each in kept if isinstance(each, torch.Tensor)))
+        ctx.numbers = [None if isinstance(each, torch.Tensor) else each for each in kept]
+
+    def run(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        tensors = iter(ctx.saved_tensors)
+        kept = [next(tensors) if number is None else number for number in ctx.numbers]
+        made = backward(*gradients.arguments(kept, grads))
+        results: list[Any] = [None] * gradients.num_inputs
+        for position, result in zip(gradients.wanted, made if isinstance(made, tuple) else (made,), strict=True):
+            results[position] = result
+        return tuple(results)
+
+    operator.register_autograd(run, setup_context=keep)
