@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fusebuild.api import Boundary as Boundary
     from fusebuild.api import boundaries as boundaries
+    from fusebuild.api import compile as compile
     from fusebuild.definition import DataType as DataType
     from fusebuild.definition import FusionDefinition as FusionDefinition
     from fusebuild.errors import ArtifactError as ArtifactError
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Boundary": "fusebuild.api",
     "boundaries": "fusebuild.api",
+    "compile": "fusebuild.api",
     "load": "fusebuild.runtime.loader",
     "DataType": "fusebuild.definition",
     "FusionDefinition": "fusebuild.definition",
@@ -50,6 +52,7 @@ __all__ = [
     "ToolchainError",
     "__version__",
     "boundaries",
+    "compile",
     "load",
 ]
 

@@ -1,17 +1,22 @@
-"""Questions that a Python program asks about a fusion, answered without tensors, without torch and without a GPU.
+"""What a Python program asks of a fusion: to be compiled and called, and, without tensors, without torch and without a
+GPU, where its cuts are.
 
 ::
+
+    plan = fusebuild.compile("recipes/layernorm.yaml")               # into the cache, once
+    y, mean, rstd = plan(x, weight, bias)
 
     for boundary in fusebuild.boundaries("recipes/softmax_then_sum.yaml", target="sm_90"):
         print(boundary)                                          # %9 y: float[M, N]  4*M*N bytes, segment 0 -> 1, 2
         print(evaluate(boundary.bytes, {"M": 128, "N": 1024}))   # 524288
 
-It is the query that a tracer's rematerialization and memory estimate need (NVIDIA/Fuser issue 2473): where the cuts
-are, and what the intermediates at them weigh.
+The latter is the query that a tracer's rematerialization and memory estimate need (NVIDIA/Fuser issue 2473): where the
+cuts are, and what the intermediates at them weigh.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +28,63 @@ from fusebuild.ir import Fusion, OriginalFid, SegmentFid
 from fusebuild.passes import run_passes
 from fusebuild.schedule.alias import AliasScheduler, view_sources
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import find_target
+from fusebuild.target import TARGETS, Target, find_target
 
 if TYPE_CHECKING:
     from fusebuild.definition import FusionDefinition
+    from fusebuild.runtime.loader import LoadedPlan
 
     Source: TypeAlias = "Fusion | FusionDefinition | str | os.PathLike[str]"
     """A Fusion, a definition that was recorded, or the path of a recipe."""
+
+
+def compile(source: Source, *, target: str | None = None) -> LoadedPlan:
+    """``source`` ready to be called, for programs and notebooks that ship no artifact. What is compiled stays in
+    ``$FUSEBUILD_CACHE_DIR`` (``~/.cache/fusebuild``), and no compiler is looked for where it is there and fresh.
+
+    ``target=None`` compiles for the current CUDA device. Inputs are those of the recipe in its order; those of a
+    definition or a Fusion are its tensors, then its scalars. Raises what ``fusebuild compile`` and :func:`load` do:
+    :class:`RecipeError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError`;
+    and :class:`UsageError` for an unknown target, for what is no fusion, and where there is no GPU to compile for.
+    """
+    chosen = _own_target() if target is None else find_target(target)
+    if isinstance(source, str | os.PathLike):
+        return _compiled_recipe(Path(source), chosen)
+    from fusebuild.definition.run import definitions
+
+    return definitions.loaded(_fusion_of(source), chosen)
+
+
+def _own_target() -> Target:
+    """The target for the current CUDA device."""
+    from fusebuild.runtime.loader import best_target, current_capability
+
+    try:
+        capability = current_capability()
+    except RuntimeError as error:
+        raise UsageError(f"no GPU to compile for ({error}); target='host' compiles for the CPU") from error
+    name = best_target(list(TARGETS), capability)
+    if name is None:
+        raise UsageError(f"no target runs on a device of compute capability {capability // 10}.{capability % 10}")
+    return find_target(name)
+
+
+def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
+    from fusebuild.cached import cached_artifact
+    from fusebuild.pipeline import plan_recipe, read_recipes, tuned_beside
+    from fusebuild.resources import cache_dir
+    from fusebuild.runtime.loader import load
+    from fusebuild.toolchain import find_toolchain
+
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: expected the path of a recipe")
+    (recipe,) = read_recipes([path])
+    tuned = tuned_beside(recipe)
+    toolchain = None if tuned is None else find_toolchain([target])  # tuned choices hold for one alone
+    planned = plan_recipe(recipe, [target], tuned=tuned, toolchain=toolchain)
+    digest = hashlib.sha256(recipe.text.encode()).hexdigest()
+    folder = cache_dir(os.environ) / "recipes" / digest[:32] / target.name
+    return load(cached_artifact(planned, target, folder), target=target.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ LAYERS = (
     {"dump"},
     {"pipeline"},
     {"inspection_layout"},
-    {"check", "inspection", "verification", "doctor", "argument_manager"},
+    {"check", "inspection", "verification", "doctor", "argument_manager", "cached"},
     {"bench", "demo", "definition", "inspection_html"},
     {"tuning"},
     {"api"},

@@ -2,13 +2,11 @@
 
 A definition is known by the digest of its canonical form (:mod:`fusebuild.definition.canonical`); it gets back the
 result in its own fids. What is compiled lies in a folder of that name and so is shared across processes too. The folder
-holds a usual artifact: ``fusebuild inspect`` and ``fusebuild verify`` take it. An artifact there is used as it is when
-all it was made from is the same now; only else is a compiler looked for.
+holds a usual artifact (:mod:`fusebuild.cached`): ``fusebuild inspect`` and ``fusebuild verify`` take it.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -19,22 +17,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from fusebuild.artifact import open_artifact
-from fusebuild.build import BuildDir, build
+from fusebuild.cached import cached_artifact
 from fusebuild.definition.canonical import Canonical, canonical
 from fusebuild.definition.text import RecipeText, recipe_name
-from fusebuild.errors import ArtifactError, ScheduleError, UsageError
+from fusebuild.errors import ScheduleError, UsageError
 from fusebuild.ir import Fusion
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, plan_segmented, source_digests
+from fusebuild.pipeline import PlannedRecipe, plan_segmented
 from fusebuild.plan import Plan, PlanOutput, PlanValue
 from fusebuild.recipe import Recipe
 from fusebuild.resources import cache_dir
 from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target import TARGETS, Target, find_target
-from fusebuild.toolchain import find_toolchain
-
-logger = logging.getLogger(__name__)
 
 Named = TypeVar("Named", PlanValue, PlanOutput)
 
@@ -120,7 +115,7 @@ class DefinitionCache:
         with entry.lock:
             if key not in entry.plans:
                 RecipeText(fusion).require_symbols()
-                path = _compiled(self._planned(entry, fusion, target), target, folder)
+                path = cached_artifact(self._planned(entry, fusion, target), target, folder)
                 entry.plans[key] = load_artifact(_Renamed(path, fusion, form), target=target.name)
             return entry.plans[key]
 
@@ -144,7 +139,8 @@ class DefinitionCache:
     def _planned(self, entry: _Entry, fusion: Fusion, target: Target) -> PlannedRecipe:
         segmented = self._segmented(entry, fusion, target)
         text = str(RecipeText(entry.canonical))
-        recipe = Recipe(path=RECIPE, text=text, fusion=entry.canonical)
+        # A definition has no place in which to allow spills: they are a warning.
+        recipe = Recipe(path=RECIPE, text=text, fusion=entry.canonical, allow_spills=True)
         return plan_segmented(recipe, segmented.fusion, {target.name: segmented}, [target])
 
 
@@ -170,43 +166,6 @@ def _named(what: Named, names: Mapping[int, str]) -> Named:
 def cache_folder(digest: str, target: Target) -> Path:
     """Where the artifact of the canonical form ``digest`` for ``target`` lies."""
     return cache_dir(os.environ) / "definitions" / digest[:32] / target.name
-
-
-def _compiled(planned: PlannedRecipe, target: Target, folder: Path) -> Path:
-    build_dir = BuildDir(root=folder)
-    path = build_dir.artifact(planned.plan.fusion)
-    if _is_fresh(path, planned, target):
-        return path
-    toolchain = find_toolchain([target])
-    objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
-    for (_, kernel), spilled in sorted(objects.spills.items()):  # a definition has no place in which to allow it
-        logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, RECIPE, target.name, spilled)
-    return pack(planned, [target], build_dir, toolchain, objects).path
-
-
-def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
-    """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account, and where
-    in which script the definition stood too."""
-    if not path.exists():
-        return False
-    try:
-        artifact = open_artifact(path)
-    except ArtifactError:
-        return False  # written anew
-    now = source_digests(planned, [target], None)
-    then = {name: digest for name, digest in artifact.manifest.sources.items() if not name.startswith("toolchain of ")}
-    return now == then and _without_reasons(artifact.plan) == _without_reasons(planned.plan)
-
-
-def _without_reasons(plan: Plan) -> Plan:
-    """``plan`` without the words that name lines of a script."""
-    targets = [
-        msgspec.structs.replace(
-            target, segments=tuple(msgspec.structs.replace(each, why=()) for each in target.segments)
-        )
-        for target in plan.targets
-    ]
-    return msgspec.structs.replace(plan, targets=tuple(targets))
 
 
 definitions = DefinitionCache()

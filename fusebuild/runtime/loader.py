@@ -172,11 +172,16 @@ def _names(plan: Plan) -> str:
     return ", ".join(target.target for target in plan.targets)
 
 
+def current_capability() -> int:
+    """90 for compute capability 9.0 of the current CUDA device; ``RuntimeError`` where there is none."""
+    return int(_native().current_compute_capability())
+
+
 def _current_target(artifact: Opened) -> str:
     """The target in ``artifact`` that fits the current CUDA device best."""
     plan = artifact.plan
     try:
-        device = int(_native().current_compute_capability())
+        device = current_capability()
     except RuntimeError as error:
         reason = f"no GPU to run on ({error}); it has code for {_names(plan)}"
         if any(item.target == "host" for item in plan.targets):

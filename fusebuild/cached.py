@@ -1,0 +1,60 @@
+"""Artifacts in the user's cache: compiled where nobody has yet, used as they are where all that they were made from is
+the same now. Only else is a compiler looked for."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from fusebuild.artifact import open_artifact
+from fusebuild.build import BuildDir, build
+from fusebuild.errors import ArtifactError
+from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills, source_digests
+from fusebuild.plan import Plan
+from fusebuild.target import Target
+from fusebuild.toolchain import find_toolchain
+
+logger = logging.getLogger(__name__)
+
+
+def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Path:
+    """The artifact of ``planned`` for ``target`` in ``folder``, compiled there if it has to be. Raises what
+    :func:`fusebuild.pipeline.compile_recipes` raises once a recipe is planned."""
+    build_dir = BuildDir(root=folder)
+    path = build_dir.artifact(planned.plan.fusion)
+    if _is_fresh(path, planned, target):
+        return path
+    toolchain = find_toolchain([target])
+    objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
+    refuse_spills([planned], objects)
+    origin = Path(planned.recipe.path).name
+    for (_, kernel), spilled in sorted(objects.spills.items()):
+        logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, origin, target.name, spilled)
+    return pack(planned, [target], build_dir, toolchain, objects).path
+
+
+def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
+    """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account, and where
+    in which file the fusion stood too."""
+    if not path.exists():
+        return False
+    try:
+        artifact = open_artifact(path)
+    except ArtifactError:
+        return False  # written anew
+    now = source_digests(planned, [target], None)
+    then = {name: digest for name, digest in artifact.manifest.sources.items() if not name.startswith("toolchain of ")}
+    return now == then and _without_reasons(artifact.plan) == _without_reasons(planned.plan)
+
+
+def _without_reasons(plan: Plan) -> Plan:
+    """``plan`` without the words that name lines of a file."""
+    targets = [
+        msgspec.structs.replace(
+            target, segments=tuple(msgspec.structs.replace(each, why=()) for each in target.segments)
+        )
+        for target in plan.targets
+    ]
+    return msgspec.structs.replace(plan, targets=tuple(targets))
