@@ -28,7 +28,7 @@ from fusebuild.ir import Fusion, OriginalFid, SegmentFid
 from fusebuild.passes import run_passes
 from fusebuild.schedule.alias import AliasScheduler, view_sources
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import TARGETS, Target, find_target
+from fusebuild.target import Target, find_target
 
 if TYPE_CHECKING:
     from fusebuild.definition import FusionDefinition
@@ -57,22 +57,19 @@ def compile(source: Source, *, target: str | None = None) -> LoadedPlan:
 
 def _own_target() -> Target:
     """The target for the current CUDA device."""
-    from fusebuild.runtime.loader import best_target, current_capability
+    from fusebuild.device_target import target_of
+    from fusebuild.runtime.loader import current_capability
 
     try:
         capability = current_capability()
     except RuntimeError as error:
         raise UsageError(f"no GPU to compile for ({error}); target='host' compiles for the CPU") from error
-    name = best_target(list(TARGETS), capability)
-    if name is None:
-        raise UsageError(f"no target runs on a device of compute capability {capability // 10}.{capability % 10}")
-    return find_target(name)
+    return target_of(capability)
 
 
 def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
-    from fusebuild.cached import cached_artifact
+    from fusebuild.cached import cache_folder, cached_artifact
     from fusebuild.pipeline import plan_recipe, read_recipes, tuned_beside
-    from fusebuild.resources import cache_dir
     from fusebuild.runtime.loader import load
     from fusebuild.toolchain import find_toolchain
 
@@ -83,8 +80,7 @@ def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
     toolchain = None if tuned is None else find_toolchain([target])  # tuned choices hold for one alone
     planned = plan_recipe(recipe, [target], tuned=tuned, toolchain=toolchain)
     digest = hashlib.sha256(recipe.text.encode()).hexdigest()
-    folder = cache_dir(os.environ) / "recipes" / digest[:32] / target.name
-    return load(cached_artifact(planned, target, folder), target=target.name)
+    return load(cached_artifact(planned, target, cache_folder("recipes", digest, target)), target=target.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

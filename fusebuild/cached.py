@@ -4,19 +4,27 @@ the same now. Only else is a compiler looked for."""
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import msgspec
 
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir, build
+from fusebuild.check import source_differences
 from fusebuild.errors import ArtifactError
-from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills, source_digests
+from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills
 from fusebuild.plan import Plan
+from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
 
 logger = logging.getLogger(__name__)
+
+
+def cache_folder(kind: str, digest: str, target: Target) -> Path:
+    """Where the artifact for ``target`` lies of what is known by ``digest`` among those of its ``kind``."""
+    return cache_dir(os.environ) / kind / digest[:32] / target.name
 
 
 def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Path:
@@ -44,9 +52,9 @@ def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
         artifact = open_artifact(path)
     except ArtifactError:
         return False  # written anew
-    now = source_digests(planned, [target], None)
-    then = {name: digest for name, digest in artifact.manifest.sources.items() if not name.startswith("toolchain of ")}
-    return now == then and _without_reasons(artifact.plan) == _without_reasons(planned.plan)
+    if source_differences(artifact, planned, [target], None):
+        return False
+    return _without_reasons(artifact.plan) == _without_reasons(planned.plan)
 
 
 def _without_reasons(plan: Plan) -> Plan:

@@ -65,7 +65,7 @@ def _differences(
     toolchain = toolchains.find(held)
     planned = plan_recipe(recipe, held, search=search, tuned=tuned_beside(recipe), toolchain=toolchain)
     return (
-        *_source_differences(artifact, planned, held, toolchain),
+        *source_differences(artifact, planned, held, toolchain),
         *_plan_differences(artifact, planned),
     )
 
@@ -88,9 +88,10 @@ class _Toolchains:
         return self._found[targets]
 
 
-def _source_differences(
+def source_differences(
     artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
 ) -> tuple[str, ...]:
+    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
     now = source_digests(planned, targets, toolchain)
     then = dict(artifact.manifest.sources)
     if toolchain is None:

@@ -34,7 +34,7 @@ LAYERS = (
     {"dump"},
     {"pipeline"},
     {"inspection_layout"},
-    {"check", "inspection", "verification", "doctor", "argument_manager", "cached"},
+    {"check", "inspection", "verification", "doctor", "argument_manager", "cached", "device_target"},
     {"bench", "demo", "definition", "inspection_html"},
     {"tuning"},
     {"api"},

@@ -7,7 +7,6 @@ holds a usual artifact (:mod:`fusebuild.cached`): ``fusebuild inspect`` and ``fu
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,19 +16,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from fusebuild.artifact import open_artifact
-from fusebuild.cached import cached_artifact
+from fusebuild.cached import cache_folder, cached_artifact
 from fusebuild.definition.canonical import Canonical, canonical
 from fusebuild.definition.text import RecipeText, recipe_name
-from fusebuild.errors import ScheduleError, UsageError
+from fusebuild.device_target import target_of
+from fusebuild.errors import ScheduleError
 from fusebuild.ir import Fusion
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import PlannedRecipe, plan_segmented
 from fusebuild.plan import Plan, PlanOutput, PlanValue
 from fusebuild.recipe import Recipe
-from fusebuild.resources import cache_dir
-from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
+from fusebuild.runtime.loader import LoadedPlan, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import TARGETS, Target, find_target
+from fusebuild.target import Target, find_target
 
 Named = TypeVar("Named", PlanValue, PlanOutput)
 
@@ -47,10 +46,7 @@ def target_for(device: Any) -> Target:
     import torch
 
     major, minor = torch.cuda.get_device_capability(device)
-    name = best_target(list(TARGETS), 10 * major + minor)
-    if name is None:
-        raise UsageError(f"no target runs on a device of compute capability {major}.{minor}")
-    return find_target(name)
+    return target_of(10 * major + minor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +106,7 @@ class DefinitionCache:
         Raises what :func:`fusebuild.pipeline.compile_recipes` and :func:`fusebuild.load` do.
         """
         form = canonical(fusion)
-        entry, folder = self._entry(form), cache_folder(form.digest, target)
+        entry, folder = self._entry(form), cache_folder("definitions", form.digest, target)
         key: tuple[str | int, ...] = (target.name, str(folder), fusion.name, *form.fids.values())
         with entry.lock:
             if key not in entry.plans:
@@ -161,11 +157,6 @@ class _Renamed:
 
 def _named(what: Named, names: Mapping[int, str]) -> Named:
     return msgspec.structs.replace(what, name=names.get(what.fid, what.name))
-
-
-def cache_folder(digest: str, target: Target) -> Path:
-    """Where the artifact of the canonical form ``digest`` for ``target`` lies."""
-    return cache_dir(os.environ) / "definitions" / digest[:32] / target.name
 
 
 definitions = DefinitionCache()

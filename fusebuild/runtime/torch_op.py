@@ -54,7 +54,7 @@ def register(runnable: Runnable, name: str, backward: Runnable | None = None) ->
 
     def run(*inputs: Any) -> Any:
         made = runnable(*inputs)
-        return signature.returned(inputs, made if isinstance(made, tuple) else (made,))
+        return signature.returned(inputs, _as_results(made))
 
     operator: Any = torch.library.custom_op(
         name, run, mutates_args=signature.mutated, device_types=device, schema=signature.schema
@@ -141,11 +141,16 @@ class _Signature:
 
         def call(*inputs: Any) -> Any:
             made = operator(*inputs)
-            fresh = iter(made if isinstance(made, tuple) else (made,))
+            fresh = iter(_as_results(made))
             results = tuple(next(fresh) if place is None else inputs[place] for place in overwritten)
             return results[0] if len(results) == 1 else results
 
         return call
+
+
+def _as_results(returned: Any) -> tuple[Any, ...]:
+    """What was ``returned``, one or several, as a tuple."""
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
 def _as_returned(results: Sequence[Tensor]) -> Any:
@@ -233,7 +238,7 @@ def _register_autograd(operator: Any, gradients: _Gradients, backward: Operator)
     import torch
 
     def keep(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-        outputs = output if isinstance(output, tuple) else (output,)
+        outputs = _as_results(output)
         ctx.mark_non_differentiable(*(outputs[position] for position in gradients.constant))
         kept = gradients.kept(inputs, outputs)
         ctx.save_for_backward(*(each for each in kept if isinstance(each, torch.Tensor)))
@@ -244,7 +249,7 @@ def _register_autograd(operator: Any, gradients: _Gradients, backward: Operator)
         kept = [next(tensors) if number is None else number for number in ctx.numbers]
         made = backward(*gradients.arguments(kept, grads))
         results: list[Any] = [None] * gradients.num_inputs
-        for position, result in zip(gradients.wanted, made if isinstance(made, tuple) else (made,), strict=True):
+        for position, result in zip(gradients.wanted, _as_results(made), strict=True):
             results[position] = result
         return tuple(results)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
+from fusebuild.device_target import target_of
 from fusebuild.errors import UsageError
-from fusebuild.runtime.loader import best_target
-from fusebuild.target import TARGETS, Target, find_target
+from fusebuild.target import Target
 
 EXECUTIONS = 5
 """How often the CPU does the same thing to say how long it takes."""
@@ -104,15 +104,14 @@ def find_place(target: Target | None) -> Place:
 def own_target(target: Target | None, capability: int, multiprocessors: int) -> Target:
     """``target``, or the one for a device of ``capability`` (90 for 9.0) and so many ``multiprocessors``. Raises
     :class:`UsageError` as :func:`find_place` does."""
-    name = best_target(list(TARGETS), capability)
-    if name is None:
-        raise UsageError(f"no target runs on a device of compute capability {capability // 10}.{capability % 10}")
-    if target is not None and target.name != name:
-        raise UsageError(f"this device runs code for {name}; what {target.name} does best shows on a device of its own")
-    own = find_target(name)
+    own = target_of(capability)
+    if target is not None and target.name != own.name:
+        raise UsageError(
+            f"this device runs code for {own.name}; what {target.name} does best shows on a device of its own"
+        )
     if own.multiprocessors != multiprocessors:
         raise UsageError(
-            f"this device has {multiprocessors} multiprocessors, but {name} is planned for {own.multiprocessors}: "
+            f"this device has {multiprocessors} multiprocessors, but {own.name} is planned for {own.multiprocessors}: "
             "what is best here need not be so there"
         )
     return own
