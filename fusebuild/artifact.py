@@ -128,12 +128,28 @@ def write_artifact(
     sources: Mapping[str, str],
     resources: Mapping[tuple[str, str], KernelResources] | None = None,
 ) -> bool:
-    """Write the artifact; False when the file already holds exactly these bytes and was left alone.
+    """:func:`encode_artifact`, then :func:`store_artifact`."""
+    data = encode_artifact(path, plan=plan, recipe=recipe, kernels=kernels, objects=objects,
+                           toolchain=toolchain, sources=sources, resources=resources)  # fmt: skip
+    return store_artifact(path, data)
+
+
+def encode_artifact(
+    path: Path,
+    *,
+    plan: Plan,
+    recipe: bytes,
+    kernels: Mapping[str, str],
+    objects: Mapping[tuple[str, str], bytes],
+    toolchain: Mapping[str, str],
+    sources: Mapping[str, str],
+    resources: Mapping[tuple[str, str], KernelResources] | None = None,
+) -> bytes:
+    """The bytes of the artifact; ``path`` is what messages call it.
 
     ``kernels`` maps names to texts, ``objects`` maps (target, kernel) to ELF bytes; both must be exactly what ``plan``
-    launches. ``resources`` says what the cubins among the objects take of the chip. The file appears whole or not at
-    all. Raises :class:`ArtifactError` for contents that :func:`open_artifact` would refuse, and for a path that cannot
-    be written.
+    launches. ``resources`` says what the cubins among the objects take of the chip. Raises :class:`ArtifactError` for
+    contents that :func:`open_artifact` would refuse.
     """
     members = {PLAN: encode(plan), RECIPE: recipe}
     members |= {kernel_member(name): text.encode() for name, text in kernels.items()}
@@ -150,10 +166,16 @@ def write_artifact(
     members[MANIFEST] = _encode_manifest(manifest)
     _validate(path, members)
     try:
-        data = stored_zip.encode(members)
-        return _replace(path, data)
+        return stored_zip.encode(members)
     except stored_zip.ZipError as problem:
         raise ArtifactError(str(path), problem.reason, problem.member) from None
+
+
+def store_artifact(path: Path, data: bytes) -> bool:
+    """Write the bytes of an artifact; False when the file holds exactly these already and was left alone. The file
+    appears whole or not at all. Raises :class:`ArtifactError` for a path that cannot be written."""
+    try:
+        return _replace(path, data)
     except OSError as error:
         raise ArtifactError(str(path), f"it cannot be written: {error.strerror}") from error
 

@@ -99,6 +99,11 @@ class BuildDir:
         return self.state / "compile_commands.json"
 
     @property
+    def record(self) -> Path:
+        """What was built here, and from what: see :mod:`fusebuild.build_record`."""
+        return self.state / "record.json"
+
+    @property
     def lock(self) -> Path:
         """Held while a build writes here."""
         return self.state / "lock"
@@ -285,7 +290,7 @@ def build(
         if dry_run:
             compiled = sum(not _is_whole(job) for job in planned)
         elif planned:
-            with _locked(build_dir.lock):
+            with locked(build_dir.lock):
                 jobs = jobs or _available_cpus()
                 if toolchain.has_gcc:
                     planned = _with_headers(planned, jobs)
@@ -534,7 +539,7 @@ def _failed_job(line: str, jobs: Mapping[str, _Job]) -> _Job | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock at ``path``; the system drops it if this process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

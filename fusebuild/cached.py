@@ -11,7 +11,7 @@ import msgspec
 
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir, build
-from fusebuild.check import source_differences
+from fusebuild.differences import source_differences
 from fusebuild.errors import ArtifactError
 from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills
 from fusebuild.plan import Plan

@@ -1,23 +1,24 @@
 """Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now?
 
-Nothing is compiled."""
+Nothing is compiled, and nothing is planned of what the directory's record shows to be as it was built."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fusebuild.artifact import Artifact, open_artifact
 from fusebuild.build import BuildDir
-from fusebuild.errors import ArtifactError, ToolchainError
-from fusebuild.pipeline import PlannedRecipe, plan_recipe, read_recipes, source_digests, tuned_beside
-from fusebuild.plan import encode
-from fusebuild.recipe import Recipe
-from fusebuild.segmentation import Search
+from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded
+from fusebuild.errors import ToolchainError
+from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.target import Target, find_target
 from fusebuild.toolchain import Toolchain, find_toolchain
+
+if TYPE_CHECKING:
+    from fusebuild.segmentation import Search
 
 logger = logging.getLogger(__name__)
 
@@ -32,42 +33,71 @@ class Freshness:
 
 
 def check_recipes(
-    paths: Sequence[Path], out: Path, *, targets: Sequence[Target] | None = None, nvcc: str | None = None
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    targets: Sequence[Target] | None = None,
+    search: Search | None = None,
+    nvcc: str | None = None,
 ) -> tuple[Freshness, ...]:
     """Compare the artifact of every recipe below ``paths`` in ``out`` with what would be built now.
 
-    ``targets`` defaults to those that each artifact holds. Where no toolchain is found its version is not compared.
-    Raises :class:`RecipeError` for recipes that cannot be read and :class:`TunedError` for what lies beside them.
+    ``targets`` default to those that each artifact holds, ``search`` to how its cuts were found. Where no toolchain is
+    found its version is not compared. Raises :class:`RecipeError` for recipes that cannot be read and :class:`TunedError` for what lies beside them.
     """
-    build_dir = BuildDir(root=out)
-    toolchain = _Toolchains(nvcc=nvcc)
+    build_dir, toolchains = BuildDir(root=out), _Toolchains(nvcc=nvcc)
+    files = recipe_files(paths)
+    wanted = targets and {target.name for target in targets}
+    known = {
+        file: built
+        for file, built in recorded(files, build_dir).items()
+        if wanted in (None, {*built.targets}) and search in (None, built.search)
+    }
+    fresh = {file: build_dir.artifact(built.fusion) for file, built in _as_built(known, toolchains).items()}
+    verdicts = {file: Freshness(recipe=file.as_posix(), artifact=path, differences=()) for file, path in fresh.items()}
+    doubtful = [file for file in files if file not in fresh]
+    if doubtful:
+        taken = {path.stem: file for file, path in fresh.items()}
+        verdicts |= zip(doubtful, _compared(doubtful, taken, build_dir, targets, search, toolchains), strict=True)
+    return tuple(verdicts[file] for file in files)
+
+
+def _as_built(known: Mapping[Path, BuiltRecipe], toolchains: _Toolchains) -> dict[Path, BuiltRecipe]:
+    """Those of ``known`` that were made from what there is now. Without a toolchain, of those whose choices depend on
+    one nothing is said."""
+    fusebuild = fusebuild_digest() if known else ""
+    found = {}
+    for file, built in known.items():
+        if built.made_from.get("fusebuild") != fusebuild:
+            continue
+        held = tuple(find_target(name) for name in built.targets)
+        toolchain = toolchains.find(held)
+        if toolchain is None and tuned_path(file).is_file():
+            continue
+        now = made_from(held, toolchain, fusebuild)
+        if now.items() <= built.made_from.items():
+            found[file] = built
+    return found
+
+
+def _compared(
+    files: Sequence[Path],
+    taken: Mapping[str, Path],
+    build_dir: BuildDir,
+    targets: Sequence[Target] | None,
+    search: Search | None,
+    toolchains: _Toolchains,
+) -> list[Freshness]:
+    """The verdicts on ``files``, each planned and compared with its artifact."""
+    from fusebuild.differences import differences_from
+    from fusebuild.pipeline import read_recipes
+
     verdicts = []
-    for recipe in read_recipes(paths):
+    for recipe in read_recipes(files, taken):
         path = build_dir.artifact(recipe.fusion.name)
-        differences = _differences(recipe, path, targets, toolchain)
+        differences = differences_from(recipe, path, targets, search, toolchains.find)
         verdicts.append(Freshness(recipe=recipe.path, artifact=path, differences=differences))
-    return tuple(verdicts)
-
-
-def _differences(
-    recipe: Recipe, path: Path, targets: Sequence[Target] | None, toolchains: _Toolchains
-) -> tuple[str, ...]:
-    if not path.exists():
-        return (f"{path} is missing",)
-    try:
-        artifact = open_artifact(path)
-    except ArtifactError as error:
-        return (f"artifact is not whole: {error}",)
-    if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
-        return (f"targets differ: {', '.join(sorted(names))}",)
-    held = tuple(find_target(name) for name in artifact.targets)
-    search: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
-    toolchain = toolchains.find(held)
-    planned = plan_recipe(recipe, held, search=search, tuned=tuned_beside(recipe), toolchain=toolchain)
-    return (
-        *source_differences(artifact, planned, held, toolchain),
-        *_plan_differences(artifact, planned),
-    )
+    return verdicts
 
 
 class _Toolchains:
@@ -86,26 +116,3 @@ class _Toolchains:
                 logger.warning("compiler versions are not compared: %s", error)
                 self._found[targets] = None
         return self._found[targets]
-
-
-def source_differences(
-    artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
-) -> tuple[str, ...]:
-    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
-    now = source_digests(planned, targets, toolchain)
-    then = dict(artifact.manifest.sources)
-    if toolchain is None:
-        then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
-    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
-
-
-def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
-    differences = []
-    if artifact.member("plan.json") != encode(planned.plan):
-        differences.append("plan changed")
-    kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
-    for name, kernel in sorted(kernels.items()):
-        member = f"kernels/{name}.cu"
-        if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
-            differences.append(f"kernel {name} changed")
-    return tuple(differences)

@@ -19,6 +19,7 @@ from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageErro
 from fusebuild.target import TARGETS, Target, find_target
 
 if TYPE_CHECKING:
+    from fusebuild.incremental import Compilation
     from fusebuild.segmentation import Search
 
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
@@ -60,6 +61,8 @@ def cli(quiet: bool, verbose: int) -> None:
 @SEGMENTATION
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
+@click.option("--frozen", is_flag=True,
+              help="Compile and write nothing; exit 3 when an artifact is not what would be compiled.")  # fmt: skip
 @NVCC
 @JSON
 def compile_command(
@@ -70,14 +73,20 @@ def compile_command(
     search: Search | None,
     dump: Path | None,
     dry_run: bool,
+    frozen: bool,
     nvcc: str | None,
     as_json: bool,
 ) -> None:
-    """Compile the recipes in PATHS (files or folders) into artifacts."""
-    from fusebuild.pipeline import CompileReport, compile_recipes
+    """Compile the recipes in PATHS (files or folders) into artifacts. What is up to date is left alone."""
+    if frozen:
+        if dump or dry_run:
+            raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
+        _check(paths, out, targets, search or "heuristic", nvcc, as_json)
+        return
+    from fusebuild.incremental import compile_changed
 
     with _progress("compiling") as on_progress:
-        report: CompileReport = compile_recipes(
+        done = compile_changed(
             paths,
             targets,
             out,
@@ -88,36 +97,36 @@ def compile_command(
             dry_run=dry_run,
             search=search or "heuristic",
         )
-    for (target, kernel), spilled in sorted(report.build.spills.items()):
+    for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:
-        _print_json(_compile_json(report))
+        _print_json(_compile_json(done))
         return
     verb = "would compile" if dry_run else "compiled"
-    for artifact in report.artifacts:
-        kernels = {name for by_name in artifact.planned.kernels.values() for name in by_name}
-        state = "" if dry_run else "written" if artifact.written else "unchanged"
-        _say(f"{artifact.path}  {len(kernels)} kernels  {state}")
-    _say(f"{verb} {report.build.compiled} of {report.build.total} objects in {report.build.seconds:.1f} s")
+    for each in done.recipes:
+        kernels = {name for names in each.kernels.values() for name in names}
+        state = "" if dry_run else "written" if each.written else "unchanged"
+        _say(f"{each.artifact}  {len(kernels)} kernels  {state}")
+    _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
 
 
-def _compile_json(report: Any) -> dict[str, Any]:
+def _compile_json(done: Compilation) -> dict[str, Any]:
     return {
         "artifacts": [
             {
-                "fusion": artifact.planned.plan.fusion,
-                "recipe": artifact.planned.recipe.path,
-                "path": str(artifact.path),
-                "written": artifact.written,
+                "fusion": each.fusion,
+                "recipe": each.recipe,
+                "path": str(each.artifact),
+                "written": each.written,
             }
-            for artifact in report.artifacts
+            for each in done.recipes
         ],
-        "compiled": report.build.compiled,
-        "total": report.build.total,
-        "seconds": report.build.seconds,
+        "compiled": done.compiled,
+        "total": done.total,
+        "seconds": done.seconds,
         "spills": [
             {"target": target, "kernel": kernel, "bytes": spilled}
-            for (target, kernel), spilled in sorted(report.build.spills.items())
+            for (target, kernel), spilled in sorted(done.spills.items())
         ],
     }
 
@@ -132,9 +141,21 @@ def check(
     paths: Sequence[Path], out: Path, targets: tuple[Target, ...] | None, nvcc: str | None, as_json: bool
 ) -> None:
     """Say whether the artifacts of the recipes in PATHS are fresh; exit 3 when one is not. Compiles nothing."""
+    _check(paths, out, targets, None, nvcc, as_json)
+
+
+def _check(
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...] | None,
+    search: Search | None,
+    nvcc: str | None,
+    as_json: bool,
+) -> None:
+    """Say what is stale, and exit 3 when anything is."""
     from fusebuild.check import check_recipes
 
-    verdicts = check_recipes(paths, out, targets=targets, nvcc=nvcc)
+    verdicts = check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc)
     if as_json:
         _print_json(
             [

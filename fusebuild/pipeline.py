@@ -11,10 +11,19 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from fusebuild import __version__
-from fusebuild.artifact import write_artifact
+from fusebuild.artifact import encode_artifact, store_artifact
 from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.build_record import (
+    BuiltRecipe,
+    artifact_digest,
+    extend_record,
+    fusebuild_digest,
+    made_from,
+    source_digest,
+)
 from fusebuild.dump import Dump
 from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation, SpillError, UsageError
 from fusebuild.ir import Fusion
@@ -23,11 +32,12 @@ from fusebuild.passes import run_passes
 from fusebuild.plan import Plan, PlanSegment
 from fusebuild.planning import assemble, plan_target
 from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.render import Kernel, template_digests
 from fusebuild.segmentation import Search, SegmentedFusion, segment
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, find_toolchain
-from fusebuild.tuned import TunedKernels, choices_for, read_tuned, tuned_path
+from fusebuild.tuned import TunedKernels, choices_for, read_tuned
 
 Progress = Callable[[int, int], None]
 
@@ -48,11 +58,13 @@ class PlannedRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltArtifact:
-    """One artifact of a compile. ``written`` is False when the file was up to date."""
+    """One artifact of a compile. ``written`` is False when the file was up to date, ``digest`` is that of its bytes
+    (empty where nothing was built)."""
 
     planned: PlannedRecipe
     path: Path
     written: bool
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +86,19 @@ def compile_recipes(
     on_progress: Progress | None = None,
     dry_run: bool = False,
     search: Search = "heuristic",
+    taken: Mapping[str, Path] = MappingProxyType({}),
 ) -> CompileReport:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
     Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
-    nothing. Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`,
-    :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
+    nothing. ``taken`` are names of fusions that other recipes define. Raises :class:`RecipeError`,
+    :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError`
+    and :class:`UsageError`.
     """
-    recipes = read_recipes(paths)
+    recipes = read_recipes(paths, taken)
     tuned = [tuned_beside(recipe) for recipe in recipes]
     toolchain = find_toolchain(targets, nvcc=nvcc)
+    origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change meanwhile
     planned = [
         plan_recipe(recipe, targets, dump, search, tuned=own, toolchain=toolchain)
         for recipe, own in zip(recipes, tuned, strict=True)
@@ -98,36 +113,28 @@ def compile_recipes(
     else:
         refuse_spills(planned, objects)
         artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
+        extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
     return CompileReport(artifacts=tuple(artifacts), build=objects)
 
 
-def read_recipes(paths: Sequence[Path]) -> tuple[Recipe, ...]:
-    """The recipes that ``paths`` name: files, or folders whose ``*.yaml`` are taken. Errors are raised all at once."""
+def read_recipes(paths: Sequence[Path], taken: Mapping[str, Path] = MappingProxyType({})) -> tuple[Recipe, ...]:
+    """The recipes that ``paths`` name: files, or folders whose ``*.yaml`` are taken; ``taken`` names are not theirs to
+    define. Errors are raised all at once."""
     recipes: list[Recipe] = []
     diagnostics: list[Diagnostic] = []
-    for file in _recipe_files(paths):
+    for file in recipe_files(paths):
         try:
             recipes.append(load_recipe(file))
         except LocatedError as error:
             diagnostics += error.diagnostics
     if diagnostics:
         raise RecipeError(diagnostics)
-    seen: dict[str, Recipe] = {}
+    seen = {name: path.as_posix() for name, path in taken.items()}
     for recipe in recipes:
-        first = seen.setdefault(recipe.fusion.name, recipe)
-        if first is not recipe:
-            raise UsageError(f"{first.path} and {recipe.path} both define fusion '{recipe.fusion.name}'")
+        if first := seen.get(recipe.fusion.name):
+            raise UsageError(f"{first} and {recipe.path} both define fusion '{recipe.fusion.name}'")
+        seen[recipe.fusion.name] = recipe.path
     return tuple(recipes)
-
-
-def _recipe_files(paths: Sequence[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        if not found:
-            raise UsageError(f"{path} holds no *.yaml recipe")
-        files += found
-    return list(dict.fromkeys(files))
 
 
 def tuned_beside(recipe: Recipe) -> TunedKernels | None:
@@ -230,7 +237,7 @@ def pack(
     """Write the artifact of one planned recipe."""
     path = build_dir.artifact(planned.plan.fusion)
     own = {(target.name, name) for target in targets for name in planned.kernels[target.name]}
-    written = write_artifact(
+    data = encode_artifact(
         path,
         plan=planned.plan,
         recipe=planned.recipe.text.encode(),
@@ -240,7 +247,28 @@ def pack(
         sources=source_digests(planned, targets, toolchain),
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )
-    return BuiltArtifact(planned=planned, path=path, written=written)
+    return BuiltArtifact(planned=planned, path=path, written=store_artifact(path, data), digest=artifact_digest(data))
+
+
+def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildResult) -> tuple[str, BuiltRecipe]:
+    """What the record of the directory says of one artifact, and of which sources."""
+    planned = built.planned
+    recipe, tuned = planned.recipe, planned.tuned
+    key = source_digest(Path(recipe.path).name, recipe.text.encode(), tuned.text.encode() if tuned else None)
+    kernels = {target: sorted(by_name) for target, by_name in planned.kernels.items()}
+    spills = {
+        target: {name: objects.spills[target, name] for name in names if (target, name) in objects.spills}
+        for target, names in kernels.items()
+    }
+    return key, BuiltRecipe(
+        fusion=planned.plan.fusion,
+        targets=tuple(kernels),
+        search=planned.search,
+        made_from=dict(origins),
+        artifact=built.digest,
+        kernels=kernels,
+        spills={target: by_name for target, by_name in spills.items() if by_name},
+    )
 
 
 def source_digests(planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None) -> dict[str, str]:

@@ -129,11 +129,6 @@ class SegmentChoices:
         return self.by_key.get(key, NOT_TUNED)
 
 
-def tuned_path(recipe: Path) -> Path:
-    """``softmax.tuned.json`` for ``softmax.yaml``."""
-    return recipe.with_suffix(".tuned.json")
-
-
 def encode_tuned(fusion: str, entries: Sequence[Entry]) -> str:
     """The text of a file: entries by key, keys of objects sorted, a line each."""
     in_order = tuple(sorted(entries, key=lambda entry: entry.key))

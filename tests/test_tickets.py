@@ -11,6 +11,7 @@ from small_recipes import recipe_of, text_of, whole
 
 from fusebuild.passes import run_passes
 from fusebuild.plan import WorkspaceArg
+from fusebuild.recipe_files import tuned_path
 from fusebuild.render import Origin, render
 from fusebuild.runtime.loader import load
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
@@ -19,7 +20,7 @@ from fusebuild.schedule.tickets import COUNTERS, TicketCounters
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS
 from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import Entry, bucket_of, encode_tuned, segment_digest, tuned_path
+from fusebuild.tuned import Entry, bucket_of, encode_tuned, segment_digest
 
 torch = pytest.importorskip("torch")
 

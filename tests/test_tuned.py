@@ -22,6 +22,7 @@ from fusebuild.plan import Plan, Variant, encode
 from fusebuild.plan_check import validate_plan
 from fusebuild.planning import plan_alone
 from fusebuild.recipe import load_recipe
+from fusebuild.recipe_files import tuned_path
 from fusebuild.segmentation import segment
 from fusebuild.target import TARGETS
 from fusebuild.toolchain import find_toolchain
@@ -32,7 +33,6 @@ from fusebuild.tuned import (
     points_of,
     read_tuned,
     segment_digest,
-    tuned_path,
 )
 from fusebuild.verification import Limits, verify_artifact
 

@@ -9,7 +9,8 @@ from small_recipes import ROOT, text_of
 
 from fusebuild.artifact import open_artifact
 from fusebuild.pipeline import compile_recipes
-from fusebuild.tuned import read_tuned, tuned_path
+from fusebuild.recipe_files import tuned_path
+from fusebuild.tuned import read_tuned
 from fusebuild.tuning import TuneOptions, find_place, tune_recipes
 from fusebuild.verification import Limits, verify_artifact
 

@@ -17,13 +17,14 @@ from fusebuild.ir import Fusion
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes, tuned_beside
 from fusebuild.recipe import Recipe
+from fusebuild.recipe_files import tuned_path
 from fusebuild.schedule.kernel import DEFAULT_EXTENT, VariantSpec
 from fusebuild.schedule.neighbours import neighbours
 from fusebuild.schedule.specialization import hinted_sizes, taken_variant, used_symbols
 from fusebuild.segmentation import segment
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of, tuned_path
+from fusebuild.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of
 from fusebuild.tuning.place import Place, find_place
 from fusebuild.tuning.report import Row, TuneReport
 from fusebuild.tuning.search import MOST_NEIGHBOURS, Outcome, Track, search
@@ -85,9 +86,9 @@ def tune_recipes(
     make_track: MakeTrack = _workshop,
     on_progress: Progress | None = None,
 ) -> TuneReport:
-    """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.tuned.tuned_path` beside each recipe
-    as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold. A
-    kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
+    """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.recipe_files.tuned_path` beside each
+    recipe as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
+    A kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
 
     ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each kernel. Raises
     :class:`RecipeError`, :class:`TunedError`, :class:`UsageError` where there is no device or a case does not fit,

@@ -1,0 +1,144 @@
+"""What was built in a directory, and from what: so that doing it again takes no planning.
+
+Planning a recipe takes far longer than reading it, and the result depends on nothing but what is recorded here: the
+recipe, what was tuned for it, fusebuild itself and the compilers. All of it is compared by content and so is the
+artifact; no time stamp is trusted, and a record that is lost, old or unreadable only means that all is planned again.
+(ninja's log and git's index are the models, less their time stamps.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from fusebuild.build import BuildDir, locked, write_if_changed
+from fusebuild.errors import UsageError
+from fusebuild.recipe_files import tuned_path
+from fusebuild.resources import ninja_template, templates_dir
+from fusebuild.target import Target
+from fusebuild.toolchain import Toolchain
+
+logger = logging.getLogger(__name__)
+
+_PACKAGE = Path(__file__).resolve().parent
+_LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
+"""Those that have a say in what a recipe becomes."""
+
+
+class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One recipe's artifact, by its digest. ``made_from`` has a digest for each thing that decided its bytes but the
+    recipe; ``kernels`` are names by target, ``spills`` the bytes that some of them spill."""
+
+    fusion: str
+    targets: tuple[str, ...]
+    search: str
+    made_from: dict[str, str]
+    artifact: str
+    kernels: dict[str, list[str]]
+    spills: dict[str, dict[str, int]]
+
+
+class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The recipes that were built in a directory, each by its :func:`source_digest`."""
+
+    recipes: dict[str, BuiltRecipe] = {}
+
+
+def read_record(build_dir: BuildDir) -> BuildRecord:
+    """The record of ``build_dir``; an empty one where there is none that can be read."""
+    try:
+        return msgspec.json.decode(build_dir.record.read_bytes(), type=BuildRecord)
+    except FileNotFoundError:
+        return BuildRecord()
+    except (OSError, msgspec.DecodeError) as error:
+        logger.info("everything is planned again: %s: %s", build_dir.record, error)
+        return BuildRecord()
+
+
+def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None:
+    """Add ``built`` to the record, in the place of what it said of the same fusions. A record that cannot be written
+    only makes the next compile slower."""
+    fusions = {each.fusion for each in built.values()}
+    try:
+        with locked(build_dir.lock):
+            kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
+            record = BuildRecord(recipes=kept | dict(built))
+            write_if_changed(build_dir.record, msgspec.json.encode(record, order="deterministic"))
+    except OSError as error:
+        logger.warning("the next compile plans everything again: %s: %s", build_dir.record, error.strerror)
+
+
+def recorded(files: Sequence[Path], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
+    """What was built from those of ``files`` that are as they were then and whose artifact is too. Where several of
+    them define one fusion, which is an error, none of these is among them."""
+    recipes = read_record(build_dir).recipes
+    known = {file: built for file in files if (built := recipes.get(_source_digest_of(file)))}
+    uses = Counter(built.fusion for built in known.values())
+    alone = {file: built for file, built in known.items() if uses[built.fusion] == 1}
+    with ThreadPoolExecutor() as pool:  # reading and hashing need no interpreter
+        whole = pool.map(partial(_is_whole, build_dir), alone.values())
+        return {file: built for (file, built), is_whole in zip(alone.items(), whole, strict=True) if is_whole}
+
+
+def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:
+    try:
+        return artifact_digest(build_dir.artifact(built.fusion).read_bytes()) == built.artifact
+    except (OSError, UsageError):
+        return False
+
+
+def _source_digest_of(recipe: Path) -> str:
+    """Empty where the files cannot be read."""
+    tuned = tuned_path(recipe)
+    try:
+        return source_digest(recipe.name, recipe.read_bytes(), tuned.read_bytes() if tuned.is_file() else None)
+    except OSError:
+        return ""
+
+
+def artifact_digest(data: bytes) -> str:
+    """The digest of an artifact's bytes (BLAKE2b: without SHA instructions it is three times as fast as SHA-256)."""
+    return hashlib.blake2b(data).hexdigest()
+
+
+def source_digest(name: str, recipe: bytes, tuned: bytes | None) -> str:
+    """The digest of a recipe in a file called ``name``, which its kernels tell, and of what was tuned for it."""
+    return _digest([name, *(hashlib.sha256(text).hexdigest() for text in (recipe, tuned) if text is not None)])
+
+
+def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild: str) -> dict[str, str]:
+    """A digest for each thing that decides what a recipe becomes for ``targets``, :func:`fusebuild_digest` among them;
+    without a toolchain, all but it."""
+    flags = {f"flags of {target.name}": _digest(target.compiler_flags) for target in targets}
+    compilers = {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets} if toolchain else {}
+    return {"fusebuild": fusebuild, **flags, **compilers}
+
+
+def fusebuild_digest() -> str:
+    """The digest of fusebuild's own code and templates, and of the libraries that they are used with."""
+    versions = [platform.python_version(), *(version(name) for name in _LIBRARIES)]
+    return _digest([*versions, *_own_files()])
+
+
+def _own_files() -> Iterator[tuple[str, str]]:
+    """Names and digests of the files that fusebuild is made of."""
+    code, data = sorted(_PACKAGE.rglob("*.py")), sorted(templates_dir().rglob("*"))
+    for folder, paths in ((_PACKAGE, code), (templates_dir(), data)):
+        for path in paths:
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()
+    yield "build.ninja.in", ninja_template()
+
+
+def _digest(items: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(items).encode()).hexdigest()

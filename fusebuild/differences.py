@@ -1,0 +1,65 @@
+"""What an artifact holds that its recipe, templates, flags and toolchain would not give now, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fusebuild.artifact import Artifact, open_artifact
+from fusebuild.errors import ArtifactError
+from fusebuild.pipeline import PlannedRecipe, plan_recipe, source_digests, tuned_beside
+from fusebuild.plan import encode
+from fusebuild.recipe import Recipe
+from fusebuild.segmentation import Search
+from fusebuild.target import Target, find_target
+from fusebuild.toolchain import Toolchain
+
+
+def differences_from(
+    recipe: Recipe,
+    path: Path,
+    targets: Sequence[Target] | None,
+    search: Search | None,
+    toolchain_for: Callable[[tuple[Target, ...]], Toolchain | None],
+) -> tuple[str, ...]:
+    """Why the artifact at ``path`` is not what ``recipe`` would give for ``targets`` and by ``search`` (None: those
+    that it holds and was cut by); empty when it is. Raises :class:`TunedError` for what lies beside the recipe."""
+    if not path.exists():
+        return (f"{path} is missing",)
+    try:
+        artifact = open_artifact(path)
+    except ArtifactError as error:
+        return (f"artifact is not whole: {error}",)
+    if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
+        return (f"targets differ: {', '.join(sorted(names))}",)
+    held = tuple(find_target(name) for name in artifact.targets)
+    own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+    toolchain = toolchain_for(held)
+    planned = plan_recipe(recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain)
+    return (
+        *source_differences(artifact, planned, held, toolchain),
+        *_plan_differences(artifact, planned),
+    )
+
+
+def source_differences(
+    artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
+) -> tuple[str, ...]:
+    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
+    now = source_digests(planned, targets, toolchain)
+    then = dict(artifact.manifest.sources)
+    if toolchain is None:
+        then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
+    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
+
+
+def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
+    differences = []
+    if artifact.member("plan.json") != encode(planned.plan):
+        differences.append("plan changed")
+    kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
+    for name, kernel in sorted(kernels.items()):
+        member = f"kernels/{name}.cu"
+        if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
+            differences.append(f"kernel {name} changed")
+    return tuple(differences)

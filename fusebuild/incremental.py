@@ -1,0 +1,127 @@
+"""Compiling no more than has changed. Where nothing has, no recipe is parsed and nothing is planned: the modules that
+do so are not even imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusebuild.build import BuildDir, Key
+from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded
+from fusebuild.recipe_files import recipe_files
+from fusebuild.target import Target
+from fusebuild.toolchain import find_toolchain
+
+if TYPE_CHECKING:
+    from fusebuild.pipeline import BuiltArtifact, Progress
+    from fusebuild.segmentation import Search
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledRecipe:
+    """One recipe's artifact, with all that it holds compiled. ``written`` is False where it was up to date; ``spills``
+    are bytes of registers, by target and kernel."""
+
+    recipe: str
+    fusion: str
+    artifact: Path
+    written: bool
+    kernels: Mapping[str, Sequence[str]]
+    spills: Mapping[Key, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """Every recipe of a compile, in order; how many objects were compiled, and in which time."""
+
+    recipes: tuple[CompiledRecipe, ...]
+    compiled: int
+    seconds: float
+
+    @property
+    def total(self) -> int:
+        """How many objects the artifacts hold, equal ones counted once."""
+        return len(
+            {(target, name) for each in self.recipes for target, names in each.kernels.items() for name in names}
+        )
+
+    @property
+    def spills(self) -> dict[Key, int]:
+        """The bytes that each object spills which does."""
+        return {key: spilled for each in self.recipes for key, spilled in each.spills.items()}
+
+
+def compile_changed(
+    paths: Sequence[Path],
+    targets: Sequence[Target],
+    out: Path,
+    *,
+    nvcc: str | None = None,
+    jobs: int | None = None,
+    dump: Path | None = None,
+    on_progress: Progress | None = None,
+    dry_run: bool = False,
+    search: Search = "heuristic",
+) -> Compilation:
+    """:func:`fusebuild.pipeline.compile_recipes` for the recipes below ``paths`` whose artifact in ``out`` is not what
+    it would write; for all of them with ``dump``. Raises what that raises."""
+    files = recipe_files(paths)
+    fresh = {} if dump else _fresh(files, targets, BuildDir(root=out), nvcc, search)
+    stale = [file for file in files if file not in fresh]
+    if not stale:
+        return Compilation(recipes=tuple(fresh[file] for file in files), compiled=0, seconds=0.0)
+
+    from fusebuild.pipeline import compile_recipes
+
+    taken = {each.fusion: file for file, each in fresh.items()}
+    report = compile_recipes(stale, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress,
+                             dry_run=dry_run, search=search, taken=taken)  # fmt: skip
+    spills = report.build.spills
+    built = {file: _compiled(each, spills) for file, each in zip(stale, report.artifacts, strict=True)}
+    return Compilation(
+        recipes=tuple((fresh | built)[file] for file in files),
+        compiled=report.build.compiled,
+        seconds=report.build.seconds,
+    )
+
+
+def _fresh(
+    files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
+) -> dict[Path, CompiledRecipe]:
+    """Those of ``files`` whose artifact is what a compile would write."""
+    known = recorded(files, build_dir)
+    if not known:
+        return {}
+    now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest())
+    asked_for = (tuple(target.name for target in targets), search, now)
+    return {
+        file: _recorded(file, built, build_dir)
+        for file, built in known.items()
+        if (built.targets, built.search, built.made_from) == asked_for
+    }
+
+
+def _recorded(file: Path, built: BuiltRecipe, build_dir: BuildDir) -> CompiledRecipe:
+    return CompiledRecipe(
+        recipe=file.as_posix(),
+        fusion=built.fusion,
+        artifact=build_dir.artifact(built.fusion),
+        written=False,
+        kernels=built.kernels,
+        spills={(target, name): spilled for target, own in built.spills.items() for name, spilled in own.items()},
+    )
+
+
+def _compiled(built: BuiltArtifact, spills: Mapping[Key, int]) -> CompiledRecipe:
+    kernels = {target: sorted(by_name) for target, by_name in built.planned.kernels.items()}
+    own = {(target, name) for target, names in kernels.items() for name in names}
+    return CompiledRecipe(
+        recipe=built.planned.recipe.path,
+        fusion=built.planned.plan.fusion,
+        artifact=built.path,
+        written=built.written,
+        kernels=kernels,
+        spills={key: spilled for key, spilled in spills.items() if key in own},
+    )
