@@ -43,7 +43,8 @@ def check_recipes(
     """Compare the artifact of every recipe below ``paths`` in ``out`` with what would be built now.
 
     ``targets`` default to those that each artifact holds, ``search`` to how its cuts were found. Where no toolchain is
-    found its version is not compared. Raises :class:`RecipeError` for recipes that cannot be read and :class:`TunedError` for what lies beside them.
+    found its version is not compared. Raises :class:`RecipeError` for recipes that cannot be read and
+    :class:`TunedError` for what lies beside them.
     """
     build_dir, toolchains = BuildDir(root=out), _Toolchains(nvcc=nvcc)
     files = recipe_files(paths)
