@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fusebuild.definition import FusionDefinition as FusionDefinition
     from fusebuild.errors import ArtifactError as ArtifactError
     from fusebuild.errors import CompileError as CompileError
+    from fusebuild.errors import ForkError as ForkError
     from fusebuild.errors import FusebuildError as FusebuildError
     from fusebuild.errors import RecipeError as RecipeError
     from fusebuild.errors import ScheduleError as ScheduleError
@@ -33,6 +34,7 @@ _LAZY = {
     "FusionDefinition": "fusebuild.definition",
     "ArtifactError": "fusebuild.errors",
     "CompileError": "fusebuild.errors",
+    "ForkError": "fusebuild.errors",
     "FusebuildError": "fusebuild.errors",
     "RecipeError": "fusebuild.errors",
     "ScheduleError": "fusebuild.errors",
@@ -45,6 +47,7 @@ __all__ = [
     "Boundary",
     "CompileError",
     "DataType",
+    "ForkError",
     "FusebuildError",
     "FusionDefinition",
     "RecipeError",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fusebuild.errors import UsageError
+from fusebuild.errors import ForkError, UsageError
 from fusebuild.formula import Formula, show
 from fusebuild.ir import Fusion, OriginalFid, SegmentFid
 from fusebuild.passes import run_passes
@@ -62,6 +62,8 @@ def _own_target() -> Target:
 
     try:
         capability = current_capability()
+    except ForkError:
+        raise
     except RuntimeError as error:
         raise UsageError(f"no GPU to compile for ({error}); target='host' compiles for the CPU") from error
     return target_of(capability)

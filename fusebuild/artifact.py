@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from fusebuild import elf, plan_check, stored_zip
-from fusebuild.errors import ArtifactError
+from fusebuild.errors import ArtifactError, ArtifactWriteError
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
 
@@ -78,6 +78,11 @@ class Artifact:
         """The targets that it holds objects for, in the plan's order."""
         return tuple(target.target for target in self.plan.targets)
 
+    @property
+    def toolchain(self) -> Mapping[str, str]:
+        """The version of each tool that made it."""
+        return self.manifest.toolchain
+
     def member(self, name: str) -> bytes:
         """The bytes of member ``name``; raises :class:`ArtifactError` when there is none."""
         if name not in self.members:
@@ -94,6 +99,13 @@ class Artifact:
         member = object_member(target, kernel)
         self.member(member)
         return self.manifest.members[member].resources
+
+    def object_digest(self, target: str, kernel: str) -> str:
+        """The sha256, in hex, of the object of ``kernel`` for ``target``; raises :class:`ArtifactError` when there is
+        none."""
+        member = object_member(target, kernel)
+        self.member(member)
+        return self.manifest.members[member].sha256
 
     def kernel_text(self, kernel: str) -> str:
         """The rendered text of ``kernel``; raises :class:`ArtifactError` when there is none."""
@@ -173,11 +185,11 @@ def encode_artifact(
 
 def store_artifact(path: Path, data: bytes) -> bool:
     """Write the bytes of an artifact; False when the file holds exactly these already and was left alone. The file
-    appears whole or not at all. Raises :class:`ArtifactError` for a path that cannot be written."""
+    appears whole or not at all. Raises :class:`ArtifactWriteError` for a path that cannot be written."""
     try:
         return _replace(path, data)
     except OSError as error:
-        raise ArtifactError(str(path), f"it cannot be written: {error.strerror}") from error
+        raise ArtifactWriteError(str(path), f"it cannot be written: {error.strerror}") from error
 
 
 def open_artifact(path: str | os.PathLike[str]) -> Artifact:
@@ -191,13 +203,23 @@ def open_artifact(path: str | os.PathLike[str]) -> Artifact:
             raise ArtifactError(str(path), "it is not a file")
         if path.stat().st_size > stored_zip.MAX_BYTES:
             raise ArtifactError(str(path), f"it is larger than {stored_zip.MAX_BYTES} bytes")
-        members = stored_zip.decode(path.read_bytes())
-    except stored_zip.ZipError as problem:
-        raise ArtifactError(str(path), problem.reason, problem.member) from None
+        data = path.read_bytes()
     except OSError as error:
         raise ArtifactError(str(path), f"it cannot be read: {error.strerror}") from error
     except ValueError as error:  # a path with a NUL in it
         raise ArtifactError(str(path), f"it cannot be read: {error}") from error
+    return decode_artifact(data, path)
+
+
+def decode_artifact(data: bytes, path: Path) -> Artifact:
+    """Validate ``data``, the bytes of the artifact at ``path``.
+
+    Raises :class:`ArtifactError`, and nothing else, naming the file, the member at fault and the reason.
+    """
+    try:
+        members = stored_zip.decode(data)
+    except stored_zip.ZipError as problem:
+        raise ArtifactError(str(path), problem.reason, problem.member) from None
     manifest, plan = _validate(path, members)
     return Artifact(path=path, manifest=manifest, plan=plan, members=members)
 
@@ -212,7 +234,7 @@ def _encode_manifest(manifest: Manifest) -> bytes:
 
 def _replace(path: Path, data: bytes) -> bool:
     with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
+        if stat.S_ISREG(path.stat().st_mode) and path.read_bytes() == data:
             return False
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -296,6 +318,18 @@ def _check_digests(path: Path, members: Mapping[str, bytes], manifest: Manifest)
             raise ArtifactError(str(path), "it is no cubin, and has resources of one", name)
 
 
+def _object_problem(data: bytes, target: str, kernel: str) -> str:
+    """Why ``data`` is no whole object of ``kernel`` for ``target``; empty when it is one."""
+    if target.startswith("host"):
+        return elf.problem(data, cuda=False, symbol=kernel)
+    if problem := elf.problem(data, cuda=True, symbol=kernel):
+        return problem
+    found = elf.compute_capability(data)
+    if found is None or f"sm_{found}" == target.rstrip("af"):  # sm_90a and sm_100f are sm_90 and sm_100, and more
+        return ""
+    return f"it is compiled for sm_{found}, expected {target}"
+
+
 def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
     """Exactly the members that the plan needs, and objects that are whole."""
     kernels = {target.target: plan_check.kernels_of(target) for target in plan.targets}
@@ -309,7 +343,7 @@ def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> Non
     for target, names in kernels.items():
         for kernel in names:
             member = object_member(target, kernel)
-            reason = elf.problem(members[member], cuda=not target.startswith("host"), symbol=kernel)
+            reason = _object_problem(members[member], target, kernel)
             if reason:
                 raise ArtifactError(str(path), reason, member)
     for name in (RECIPE, *(kernel_member(kernel) for names in kernels.values() for kernel in names)):

@@ -17,7 +17,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fusebuild import elf
+from fusebuild.disk_space import lack_of_room, temporary_folder
 from fusebuild.errors import CompileError, UsageError
 from fusebuild.kernel_resources import KernelResources, parse_resources
 from fusebuild.resources import include_dir, ninja_template
@@ -42,7 +42,6 @@ _STATUS = "fusebuild %f/%t "
 _STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) (header )?")
 _FAILED_LINE = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 _SHOWN_LINES = 40
-_ROOM_TO_COMPILE = 2**20
 _WORTH_A_HEADER = 4
 """Kernels for the CPU to each compiler that runs at a time for which the header is read once, before any of them. (Two
 are as fast without.)"""
@@ -68,6 +67,10 @@ class BuildDir:
     """Every path that a build writes."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        if "\0" in str(self.root):
+            raise UsageError(f"{str(self.root)!r} names no folder: there is a NUL in it")
 
     def artifact(self, fusion: str) -> Path:
         """``<root>/<fusion>.fuse``; raises :class:`UsageError` for a name that is more than a name."""
@@ -108,8 +111,13 @@ class BuildDir:
         """Held while a build writes here."""
         return self.state / "lock"
 
+    @property
+    def kernels(self) -> Path:
+        """The kernels' texts."""
+        return self.state / "kernels"
+
     def kernel(self, name: str) -> Path:
-        return self.state / "kernels" / f"{name}.cu"
+        return self.kernels / f"{name}.cu"
 
     def object(self, target: Target, name: str) -> Path:
         """The object called ``name`` (see :func:`object_name`) for ``target``."""
@@ -261,6 +269,9 @@ def write_if_changed(path: Path, data: str | bytes) -> bool:
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk is said of no file
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -344,6 +355,9 @@ def _write_inputs(planned: Sequence[_Job], build_dir: BuildDir, toolchain: Toolc
     for path in build_dir.include.rglob("*"):
         if path.is_file() and path.relative_to(build_dir.include).as_posix() not in headers.files:
             path.unlink()  # a header that is gone must not be found
+    for folder in (build_dir.state, build_dir.kernels):
+        for path in folder.glob(".*.tmp"):
+            path.unlink()  # of a build that was killed: nobody else writes here
     for job in planned:
         write_if_changed(build_dir.kernel(job.kernel.name), job.kernel.text)
         job.output.parent.mkdir(exist_ok=True)
@@ -432,13 +446,14 @@ def _make(
     for job in planned:
         if job.output.exists() and not _is_whole(job):
             job.discard()
-    compiled = 0
+    compiled, full = 0, ""
     for attempt in (1, 2):
         finished, failures = _run_ninja(planned, build_dir, toolchain, jobs, on_progress)
         compiled += finished - len(failures)
         failed = {(failure.target, failure.kernel) for failure in failures}
         broken = [(job, job.problem()) for job in planned if job.key not in failed and job.output.is_file()]
         broken = [(job, reason) for job, reason in broken if reason]
+        full = _lack_of_room(build_dir)  # now: discarding makes room
         for job, _ in broken:
             job.discard()
             compiled -= 1
@@ -452,14 +467,13 @@ def _make(
     if failures:
         order = {job.key: index for index, job in enumerate(planned)}
         in_order = sorted(failures, key=lambda failure: order[failure.target, failure.kernel])
-        raise BuildError(in_order, _full_disk(build_dir.state) or _full_disk(Path(tempfile.gettempdir())))
+        raise BuildError(in_order, full)
     return compiled
 
 
-def _full_disk(folder: Path) -> str:
-    """A sentence when ``folder`` has no room: compilers then fail with no word of it, or even exit 0."""
-    free = shutil.disk_usage(folder).free
-    return f"only {free} bytes are free in {folder}" if free < _ROOM_TO_COMPILE else ""
+def _lack_of_room(build_dir: BuildDir) -> str:
+    folders = (build_dir.state, temporary_folder(compiler_environment(os.environ)))
+    return next(filter(None, map(lack_of_room, folders)), "")
 
 
 def _run_ninja(
@@ -478,6 +492,7 @@ def _run_ninja(
         command,
         cwd=build_dir.state,
         env=environment,
+        close_fds=False,  # where this process is killed alone, they hold the lock until they are done
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -540,9 +555,10 @@ def _failed_job(line: str, jobs: Mapping[str, _Job]) -> _Job | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock at ``path``; the system drops it if this process dies."""
+    """Hold the lock at ``path``; the system drops it if this process dies, and the compilers that it started."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
+        os.set_inheritable(file.fileno(), True)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -23,7 +23,7 @@ import msgspec
 
 from fusebuild.build import BuildDir, locked, write_if_changed
 from fusebuild.errors import UsageError
-from fusebuild.recipe_files import tuned_path
+from fusebuild.recipe_files import MAX_BYTES, tuned_path
 from fusebuild.resources import ninja_template, templates_dir
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain
@@ -101,6 +101,8 @@ def _source_digest_of(recipe: Path) -> str:
     """Empty where the files cannot be read."""
     tuned = tuned_path(recipe)
     try:
+        if not recipe.is_file() or recipe.stat().st_size > MAX_BYTES:  # what was built is none of these
+            return ""
         return source_digest(recipe.name, recipe.read_bytes(), tuned.read_bytes() if tuned.is_file() else None)
     except OSError:
         return ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fusebuild.errors import UsageError
 from fusebuild.ir import Fusion, print_fusion
 from fusebuild.passes import Pass
 from fusebuild.plan import Plan, encode
@@ -14,7 +15,10 @@ from fusebuild.render import Kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """Writes into ``folder``; a dump without a folder writes nothing."""
+    """Writes into ``folder``; a dump without a folder writes nothing.
+
+    Raises :class:`UsageError` where a file cannot be written.
+    """
 
     folder: Path | None
     _counter: list[int] = field(default_factory=lambda: [0])
@@ -39,5 +43,8 @@ class Dump:
         if self.folder is None:
             return
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -17,6 +17,7 @@ _HEADER = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_ABI_VERSION, _CUDA_13 = 8, 8  # where it is, and the one whose flags are known
 _SYMBOL_TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
 _STRING_TABLE, _NO_BITS, _NULL = 3, 8, 0
 _LOCAL_BINDING, _FILE_TYPE = 0, 4
@@ -41,6 +42,14 @@ def problem(data: bytes, *, cuda: bool, symbol: str = "") -> str:
     if symbol and symbol not in exported and (cuda or not any(symbol in name for name in exported)):
         return f"it defines no symbol '{symbol}'"
     return ""
+
+
+def compute_capability(data: bytes) -> int | None:
+    """90 for code that was compiled for compute capability 9.0; None where the ABI is another than CUDA 13's, or the
+    code is no GPU's. ``data`` must be whole."""
+    header = _HEADER.unpack_from(data)
+    machine, flags = header[6], header[11]
+    return flags >> 8 & 0xFF if machine == CUDA_MACHINE and data[_ABI_VERSION] == _CUDA_13 else None
 
 
 def path_dependent_symbol(data: bytes) -> str:

@@ -33,10 +33,17 @@ class SourceLocation:
     @property
     def short(self) -> str:
         """File name and line, without folders: what rendered kernels carry in their comments."""
-        return f"{self.path.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+        return f"{file_name(self.path)}:{self.line}"
 
 
 NOWHERE = SourceLocation(path="<built>", line=1, column=1)
+
+
+def file_name(path: str) -> str:
+    """The last part of ``path``, with a ``?`` for each character that could end the comment of a rendered kernel, or
+    that no text file holds."""
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(character if character.isprintable() else "?" for character in name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +65,17 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+MAX_CANDIDATES = 1000
+"""Among how many names one is searched for: each is compared letter by letter."""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """``did you mean 'x'?`` for the candidate nearest to ``name``, or an empty string when none is near."""
-    matches = difflib.get_close_matches(name, sorted(candidates), n=1, cutoff=0.6)
+    """``did you mean 'x'?`` for the candidate nearest to ``name``, or an empty string when none is near, or when there
+    are very many."""
+    names = list(candidates)
+    if len(names) > MAX_CANDIDATES:
+        return ""
+    matches = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
     return f"did you mean '{matches[0]}'?" if matches else ""
 
 
@@ -149,10 +164,26 @@ class ArtifactError(FusebuildError):
         super().__init__(f"{path}: {member}: {reason}" if member else f"{path}: {reason}")
 
 
+class ForkError(FusebuildError, RuntimeError):
+    """CUDA was asked for in a process that was forked from one that had initialized it."""
+
+
+class ArtifactWriteError(ArtifactError):
+    """A ``.fuse`` file cannot be written where it was asked for."""
+
+    exit_code = 1
+
+
 class ToolchainError(FusebuildError):
     """A compiler or a part of it is missing, or its parts do not fit each other."""
 
     exit_code = 5
+
+
+class NoRoomError(ToolchainError):
+    """Whether the compilers work cannot be found out, because the disk that they write to is full."""
+
+    exit_code = 1
 
 
 class VerificationError(FusebuildError):

@@ -26,6 +26,9 @@ Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
 
 PROBES = 48
 REDRAWS = 16
+STEPS = 100_000
+"""About how many ops all probes of a fusion compute. Only lambdas, or exprs above them, of hundreds of ops get fewer
+probes or redraws because of it; each gets one."""
 TOLERANCE = 1e-4
 """How far two results may differ, relative to the largest part of the states: some hundred roundings of float."""
 LOOSE_TOLERANCE = 1e-2
@@ -38,6 +41,7 @@ def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: 
     The place is where the recipe defines the lambda, ``places``, or the use where ``init`` is no constant.
     """
     reported: set[str] = set()
+    steps = STEPS // max(sum(op_of(expr).is_generalized for expr in fusion.exprs), 1)
     for expr in fusion.exprs:
         if not op_of(expr).is_generalized or expr.combine in reported:
             continue
@@ -46,40 +50,63 @@ def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: 
         if any(not fusion.value(fid).is_constant for fid in expr.inputs[count:]):
             report(expr.location, f"{expr.op}: init must be known now", "it is the identity of the lambda, not a start")
             reported.add(expr.combine)
-        elif problem := _Probe(fusion, expr, body).problem():
+        elif problem := _Probe(fusion, expr, body, steps).problem():
             report(places[expr.combine], f"lambda '{expr.combine}' {problem[0]}", problem[1])
             reported.add(expr.combine)
 
 
 def apply(body: Fusion, left: State, right: State) -> State:
     """The new state, in Python."""
-    known: dict[int, Literal] = dict(zip(body.inputs, (*left, *right), strict=True))
-    known |= {
-        fid: value.literal
-        for fid, value in body.values.items()
-        if value.literal is not None and not isinstance(value.literal, tuple)
-    }
-    for expr in body.exprs:
-        known[expr.outputs[0]] = _computed(body, expr, [known[fid] for fid in expr.inputs])
-    return tuple(known[fid] for fid in body.output_fids)
+    return _Body(body)(left, right)
 
 
-def _computed(fusion: Fusion, expr: Expr, operands: Sequence[Literal]) -> Literal:
-    """The result of a pointwise op on elements."""
-    result = fusion.value(expr.outputs[0]).dtype
-    types = [fusion.value(fid).type for fid in expr.inputs]
-    dtypes = OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
-    return evaluate(expr.op, operands, dtypes, result)
+class _Computation:
+    """A pointwise op on elements: what can be known of ``expr`` before they are."""
+
+    __slots__ = ("_dtypes", "_op", "_result", "inputs", "output")
+
+    def __init__(self, fusion: Fusion, expr: Expr) -> None:
+        types = [fusion.value(fid).type for fid in expr.inputs]
+        self._op, self._dtypes = expr.op, OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
+        self._result = fusion.value(expr.outputs[0]).dtype
+        self.inputs, self.output = expr.inputs, expr.outputs[0]
+
+    def __call__(self, operands: Sequence[Literal]) -> Literal:
+        return evaluate(self._op, operands, self._dtypes, self._result)
+
+
+class _Body:
+    """A lambda, as a function of two states."""
+
+    def __init__(self, body: Fusion) -> None:
+        self._inputs, self._outputs = body.inputs, body.output_fids
+        self._literals: dict[int, Literal] = {
+            fid: value.literal
+            for fid, value in body.values.items()
+            if value.literal is not None and not isinstance(value.literal, tuple)
+        }
+        self.computations = tuple(_Computation(body, expr) for expr in body.exprs)
+
+    def __call__(self, left: State, right: State) -> State:
+        known: dict[int, Literal] = dict(zip(self._inputs, (*left, *right), strict=True))
+        known |= self._literals
+        for compute in self.computations:
+            known[compute.output] = compute([known[fid] for fid in compute.inputs])
+        return tuple(known[fid] for fid in self._outputs)
 
 
 class _Probe:
     """One use of a lambda, tried on elements as the use makes them."""
 
-    def __init__(self, fusion: Fusion, expr: Expr, body: Fusion) -> None:
+    def __init__(self, fusion: Fusion, expr: Expr, body: Fusion, steps: int) -> None:
         self._fusion, self._body, self._ordered = fusion, body, expr.is_ordered
+        self._apply, self._steps_left = _Body(body), steps
         self._components = expr.inputs[: len(body.outputs)]
         self._random = random.Random(20190622)
         self._cone = self._exprs_above(self._components)
+        self._computed = {
+            each.outputs[0]: _Computation(fusion, each) for each in self._cone if op_of(each).kind is Kind.POINTWISE
+        }
         state = state_dtypes(body)
         identity = [fusion.value(fid).literal for fid in expr.inputs[len(state) :]]
         self._dtypes = state
@@ -90,7 +117,9 @@ class _Probe:
 
     def problem(self) -> tuple[str, str] | None:
         """``(what is wrong, hint)`` of the lambda, or None."""
-        for _ in range(PROBES):
+        for probe in range(PROBES):
+            if probe and self._steps_left <= 0:
+                break
             a, b, c = (self._state() for _ in range(3))
             if any(part != part for part in (*a, *b, *c)):
                 continue
@@ -121,7 +150,8 @@ class _Probe:
         return None
 
     def _combine(self, left: State, right: State) -> State:
-        return apply(self._body, left, right)
+        self._steps_left -= len(self._apply.computations)
+        return self._apply(left, right)
 
     def _differing(self, got: State, wanted: State, inputs: Sequence[State], tolerance: float) -> int | None:
         """The first part in which two states differ by more than rounding explains."""
@@ -152,12 +182,13 @@ class _Probe:
         element: State = ()
         for _ in range(REDRAWS):
             element = self._drawn()
-            if not any(part != part for part in element):
+            if self._steps_left <= 0 or not any(part != part for part in element):
                 break
         return element
 
     def _drawn(self) -> State:
         known: dict[int, Literal] = {}
+        self._steps_left -= len(self._cone)
         for expr in self._cone:
             known[expr.outputs[0]] = self._element_of(expr, known)
         return tuple(
@@ -177,8 +208,8 @@ class _Probe:
     def _element_of(self, expr: Expr, known: dict[int, Literal]) -> Literal:
         operands = [self._read(fid, known) for fid in expr.inputs]
         result = self._fusion.value(expr.outputs[0])
-        if op_of(expr).kind is Kind.POINTWISE:
-            return _computed(self._fusion, expr, operands)
+        if expr.outputs[0] in self._computed:
+            return self._computed[expr.outputs[0]](operands)
         if expr.op == "iota":
             return _as_literal(operands[0] + operands[1] * self._random.randrange(8), result.dtype)
         return self._random.randrange(1, 64) if expr.op == "size" else _as_literal(operands[0], result.dtype)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from fusebuild import __version__
 from fusebuild.artifact import encode_artifact, store_artifact
-from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, locked, read_headers
 from fusebuild.build_record import (
     BuiltRecipe,
     artifact_digest,
@@ -25,7 +25,16 @@ from fusebuild.build_record import (
     source_digest,
 )
 from fusebuild.dump import Dump
-from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation, SpillError, UsageError
+from fusebuild.errors import (
+    ArtifactWriteError,
+    Diagnostic,
+    LocatedError,
+    RecipeError,
+    SourceLocation,
+    SpillError,
+    UsageError,
+    file_name,
+)
 from fusebuild.ir import Fusion
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.passes import run_passes
@@ -173,7 +182,7 @@ def plan_segmented(
     toolchain: Toolchain | None = None,
 ) -> PlannedRecipe:
     """The rest of :func:`plan_recipe`, for a ``fusion`` that went through the passes and was cut for each target."""
-    origin = Path(recipe.path).name
+    origin = file_name(recipe.path)
     planned = []
     for target in targets:
         own = segmented[target.name]
@@ -247,7 +256,19 @@ def pack(
         sources=source_digests(planned, targets, toolchain),
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )
-    return BuiltArtifact(planned=planned, path=path, written=store_artifact(path, data), digest=artifact_digest(data))
+    return BuiltArtifact(
+        planned=planned, path=path, written=_store(path, data, build_dir), digest=artifact_digest(data)
+    )
+
+
+def _store(path: Path, data: bytes, build_dir: BuildDir) -> bool:
+    try:
+        with locked(build_dir.lock):
+            for half in path.parent.glob(f".{path.name}.*.tmp"):
+                half.unlink()  # of a build that was killed: nobody else writes here
+            return store_artifact(path, data)
+    except OSError as error:
+        raise ArtifactWriteError(str(path), f"it cannot be written: {error.strerror}") from error
 
 
 def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildResult) -> tuple[str, BuiltRecipe]:

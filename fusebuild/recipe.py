@@ -21,9 +21,10 @@ from fusebuild.ir import Fusion, Value
 from fusebuild.recipe_bench import BenchSpec, read_reference
 from fusebuild.recipe_body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
 from fusebuild.recipe_composites import Composites, called
+from fusebuild.recipe_files import MAX_BYTES
 from fusebuild.recipe_lambdas import record_lambda
 from fusebuild.recipe_sections import InputSection, OutputSection, Sections, read_sections
-from fusebuild.recipe_text import MAX_BYTES, Problems, Source, parse_yaml, read_source
+from fusebuild.recipe_text import Problems, Source, parse_yaml, read_source
 from fusebuild.type_rules import TypeRuleError
 
 MAX_ELEMENTS = 2**60 - 1
@@ -62,7 +63,17 @@ def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {shown.as_posix()}: {error.strerror}") from None
-    place = SourceLocation(path=shown.as_posix(), line=1, column=1)
+    except ValueError as error:  # a NUL in the path
+        raise UsageError(f"cannot read {shown.as_posix()!r}: {error}") from None
+    return decode_recipe(data, shown.as_posix())
+
+
+def decode_recipe(data: bytes, path_name: str) -> Recipe:
+    """The recipe in the bytes of a file; ``path_name`` is what messages call it.
+
+    Raises :class:`~fusebuild.errors.RecipeError`, and nothing else, for bytes that are no recipe.
+    """
+    place = SourceLocation(path=path_name, line=1, column=1)
     if len(data) > MAX_BYTES:
         raise RecipeError.at(place, f"the recipe has more than {MAX_BYTES} bytes, which are the limit")
     try:
@@ -70,7 +81,7 @@ def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
     except UnicodeDecodeError as error:
         message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
         raise RecipeError.at(place, message) from None
-    return parse_recipe(text, shown.as_posix())
+    return parse_recipe(text, path_name)
 
 
 def parse_recipe(text: str, path_name: str) -> Recipe:
@@ -182,7 +193,7 @@ class _Recorder:
         for output in self._sections.outputs:
             if output.name not in self._scope.values:
                 hint = nearest(output.name, known)
-                self._scope.suggested |= {name for name in known if f"'{name}'" in hint}
+                self._scope.suggested |= {name for name in known if hint and f"'{name}'" in hint}
                 self._problems.add(output.place, f"output '{output.name}' is not assigned in the body", hint)
         for name, place in reader.unused(outputs):
             self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
@@ -254,9 +265,15 @@ class _Recorder:
 
             places = {name: found.place for name, found in self._scope.lambdas.items() if found is not None}
             check_lambdas(fusion, places, self._problems.add)
+        tensors = [value for value in fusion.values.values() if value.is_tensor]
+        for value in tensors:
+            count = value.tensor.numel
+            if isinstance(count, int) and count > MAX_ELEMENTS:
+                message = f"'{value.name}' has {count} elements; {MAX_ELEMENTS} are the limit"
+                self._problems.add(value.location, message)
         for case in (*self._sections.cases, *self._sections.bench_cases):
-            for value in fusion.values.values():
-                count = evaluate(value.tensor.numel, case.sizes) if value.is_tensor else 0
+            for value in tensors:
+                count = evaluate(value.tensor.numel, case.sizes)
                 if count > MAX_ELEMENTS:
                     message = f"the case gives '{value.name}' {count} elements; {MAX_ELEMENTS} are the limit"
                     self._problems.add(case.place, message)

@@ -172,9 +172,8 @@ class BodyReader:
 
     def unused(self, outputs: set[str]) -> Iterator[tuple[str, SourceLocation]]:
         """Names that the body assigns and nothing reads, with their places."""
-        for name, place in self._targets.items():
-            if name not in self._scope.used | self._scope.suggested | outputs:
-                yield name, place
+        read = self._scope.used | self._scope.suggested | outputs
+        return ((name, place) for name, place in self._targets.items() if name not in read)
 
     def _assign(self, statement: ast.Assign) -> None:
         targets = self._targets_of(statement)

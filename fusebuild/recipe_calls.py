@@ -112,7 +112,7 @@ class Calls:
         if nesting(node) > MAX_NESTING:
             self._error(node, f"the expression is nested more than {MAX_NESTING} deep", "give parts of it names")
             return None
-        if nesting(node, self._composites) > MAX_NESTING:
+        if self._composites and nesting(node, self._composites) > MAX_NESTING:
             message = f"the expression, with the composites that it calls, is nested more than {MAX_NESTING} deep"
             self._error(node, message, "write the statements of a composite out")
             return None

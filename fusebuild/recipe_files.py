@@ -7,6 +7,9 @@ from pathlib import Path
 
 from fusebuild.errors import UsageError
 
+MAX_BYTES = 1 << 20
+"""The largest recipe."""
+
 
 def recipe_files(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The recipes that ``paths`` name, once each: files, or folders whose ``*.yaml`` are taken in the order of names.

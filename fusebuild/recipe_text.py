@@ -16,11 +16,15 @@ from typing import TypeAlias
 import yaml
 
 from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation
+from fusebuild.recipe_files import MAX_BYTES
 
-MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_LINE_LENGTH = 4096
+MAX_NODES = 20_000
+"""The most scalars, lists and mappings; PyYAML takes a second for each ten thousand. A body is one scalar."""
 MAX_DIAGNOSTICS = 100
+MAX_PROBLEMS = 500
+"""Where reading ends: most problems come with a search for what was meant among all names, and nobody reads more."""
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _PRINTABLE = (
@@ -28,6 +32,7 @@ _PRINTABLE = (
     range(0x10000, 0x110000),
 )  # fmt: skip
 """Code points; a regular expression of them takes longer to compile than the texts take to read."""
+_USUAL = frozenset(map(chr, range(0x20, 0x7F))) | {"\t", "\n", "\r"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class Problems:
     found: list[Diagnostic] = field(default_factory=list)
 
     def add(self, location: SourceLocation, message: str, hint: str = "") -> None:
+        """Note a problem; raises a :class:`RecipeError` when there are more than any author works through."""
         self.found.append(Diagnostic(location=location, message=message, hint=hint))
+        if len(self.found) == MAX_PROBLEMS:
+            self.raise_if_any()
 
     def raise_if_any(self) -> None:
         """Raise a :class:`RecipeError` with everything found so far; with the first hundred when there are more."""
@@ -116,7 +124,7 @@ def read_source(text: str, path: str) -> Source:
     start = SourceLocation(path=path, line=1, column=1)
     if size > MAX_BYTES:
         raise RecipeError.at(start, f"the recipe has {size} bytes; {MAX_BYTES} are the limit")
-    refused = {character for character in {*text} if not _is_accepted(character)}
+    refused = {character for character in {*text} - _USUAL if not _is_accepted(character)}
     for number, line in enumerate(lines):
         if len(line) > MAX_LINE_LENGTH:
             place = replace(start, line=number + 1)
@@ -129,18 +137,23 @@ def read_source(text: str, path: str) -> Source:
 
 
 def _is_accepted(character: str) -> bool:
-    return character in "\t\n\r" or any(ord(character) in points for points in _PRINTABLE)
+    return character in _USUAL or any(ord(character) in points for points in _PRINTABLE)
 
 
 def parse_yaml(source: Source) -> Node:
     """The one document in ``source`` as a tree. Raises :class:`RecipeError` for what is not YAML or not accepted."""
     problems = Problems()
     builder = _TreeBuilder(source, problems)
+    loader = yaml.SafeLoader("\n".join(source.lines))
     try:
-        for event in yaml.parse("\n".join(source.lines), Loader=yaml.SafeLoader):
-            builder.take(event)
+        while loader.check_event():
+            builder.take(loader.get_event())  # type: ignore[no-untyped-call]
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(source, error) from None
+    except (OverflowError, ValueError):  # chr() of what a \U escape says; PyYAML stands behind the U
+        mark = loader.get_mark()
+        place = source.at(mark.line, mark.column - 2, len("\\U0010FFFF"))
+        raise RecipeError.at(place, "not valid YAML: the escape is no character") from None
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.is_null):
         problems.add(source.at(0, 0), "the recipe is empty", "a recipe starts with 'fusion: NAME'")
     problems.raise_if_any()
@@ -174,7 +187,7 @@ class _TreeBuilder:
     def __init__(self, source: Source, problems: Problems) -> None:
         self._source, self._problems = source, problems
         self._stack: list[_Open] = []
-        self._documents = 0
+        self._documents = self._nodes = 0
         self.root: Node | None = None
 
     def take(self, event: yaml.Event) -> None:
@@ -187,6 +200,7 @@ class _TreeBuilder:
                 self._put(Scalar("", "", place, place.line))
             case yaml.ScalarEvent():
                 self._refuse_properties(event)
+                self._refuse_escapes(event)
                 assert event.end_mark is not None
                 self._put(Scalar(event.value, event.style or "", self._location(event), event.end_mark.line + 1))
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
@@ -217,6 +231,9 @@ class _TreeBuilder:
             self._put(Sequence(tuple(done.children), done.location))
 
     def _put(self, node: Node) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise RecipeError.at(node.location, f"the YAML has more than {MAX_NODES} values")
         if self._stack:
             self._stack[-1].children.append(node)
         else:
@@ -237,11 +254,18 @@ class _TreeBuilder:
                 yield key, value
 
     def _refuse_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
-        place = self._location(event)
         if event.anchor is not None:
-            self._problems.add(place, f"anchor '&{event.anchor}' is not accepted", "write the value out")
+            message = f"anchor '&{event.anchor}' is not accepted"
+            self._problems.add(self._location(event), message, "write the value out")
         if event.tag is not None:
-            self._problems.add(place, "YAML tags are not accepted", "remove the tag")
+            self._problems.add(self._location(event), "YAML tags are not accepted", "remove the tag")
+
+    def _refuse_escapes(self, event: yaml.ScalarEvent) -> None:
+        """Escapes stand for no character that the text itself may not hold."""
+        written = event.value if event.style == '"' else ""
+        if refused := next((character for character in written if not _is_accepted(character)), ""):
+            message = f"character U+{ord(refused):04X} is not accepted in a recipe"
+            self._problems.add(self._location(event), message, "remove the escape")
 
     def _location(self, event: yaml.Event) -> SourceLocation:
         start, end = event.start_mark, event.end_mark

@@ -22,11 +22,13 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fusebuild import elf
-from fusebuild.errors import ToolchainError
+from fusebuild.disk_space import TEMPORARY_FOLDERS, lack_of_room, temporary_folder
+from fusebuild.errors import NoRoomError, ToolchainError
 from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 
@@ -45,6 +47,9 @@ _HEADERS = {
 
 _IGNORED_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH")
 """They would change objects behind the back of the digests that name them."""
+
+_FOR_A_SHELL = re.compile(r'["$`\\\n]')
+"""What a shell does not leave alone in double quotes, into which nvcc puts names."""
 
 _DEVICE_PROBE = r"""
 #include <cuda_bf16.h>
@@ -252,6 +257,14 @@ def inspect_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaToolk
 
     Raises :class:`ToolchainError` when it does not run or does not answer as nvcc does.
     """
+    if _FOR_A_SHELL.search(str(cxx)):
+        reason = "nvcc cannot be told to use it: it would give its name to a shell, which takes a part for a command"
+        raise ToolchainError(f"the host compiler is {cxx}: {reason}")
+    with _telling_of_room(environ):
+        return _answers_of_nvcc(nvcc, cxx, environ)
+
+
+def _answers_of_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaToolkit:
     version_text = _output([nvcc, "--version"], environ)
     version = _cuda_version(version_text)
     dryrun = _output([nvcc, "-ccbin", cxx, "--dryrun", "-cubin", "probe.cu"], environ)
@@ -363,6 +376,12 @@ def probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str]) -> N
     record = cache_dir(environ) / "probes" / f"{key}.json"
     if record.is_file():
         return
+    with _telling_of_room(environ):
+        _compile_probe(toolchain, target, environ, text)
+    _remember(record, toolchain.versions)
+
+
+def _compile_probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str], text: str) -> None:
     with tempfile.TemporaryDirectory(prefix="fusebuild-probe-") as folder:
         source, output = Path(folder, "probe.cu"), Path(folder, "probe.out")
         source.write_text(text, encoding="utf-8")
@@ -379,16 +398,32 @@ def probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str]) -> N
     if result.returncode or reason:
         said = (result.stdout + reason).strip()
         raise ToolchainError(f"the probe does not compile for {target.name}:\n{shlex.join(map(str, command))}\n{said}")
-    _remember(record, toolchain.versions)
+
+
+@contextmanager
+def _telling_of_room(environ: Mapping[str, str]) -> Iterator[None]:
+    """What goes wrong here may do so for want of room where compilers write. If so, say it: they mostly do not."""
+    try:
+        yield
+    except (ToolchainError, OSError) as error:
+        if lack := lack_of_room(temporary_folder(compiler_environment(environ))):
+            raise NoRoomError(f"{error}\n  hint: {lack}") from error
+        if isinstance(error, OSError):
+            raise ToolchainError(f"compilers cannot be tried: {error}") from error
+        raise
 
 
 def compiler_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What compilers run with: no variable that adds flags, messages in English.
+    """What compilers run with: no variable that adds flags, messages in English, no temporary folder whose name means
+    something to the shell that nvcc passes it through (they then take ``/tmp``).
 
     g++ takes ``PWD`` for the compilation directory that it writes into debug information when it names the working
     directory; this spelling does, everywhere, and so keeps the real one out of the bytes.
     """
     kept = {name: value for name, value in environ.items() if name not in _IGNORED_VARIABLES}
+    for name in TEMPORARY_FOLDERS:
+        if _FOR_A_SHELL.search(kept.get(name, "")):
+            del kept[name]
     return kept | {"LC_ALL": "C", "PWD": "/proc/self/cwd"}
 
 
@@ -399,6 +434,8 @@ def _remember(record: Path, versions: Mapping[str, str]) -> None:
         temporary.write_text(json.dumps(versions, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         temporary.replace(record)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         logger.debug("the probe's result is not cached: %s", error)
 
 

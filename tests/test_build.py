@@ -16,6 +16,7 @@ import pytest
 from bench_compile import bare_arguments
 
 from fusebuild import build as building
+from fusebuild import disk_space
 from fusebuild.build import (
     BuildDir,
     BuildError,
@@ -218,7 +219,7 @@ class TestFailing:
     def test_a_full_disk_is_named(
         self, toolchain: Toolchain, build_dir: BuildDir, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(building, "_ROOM_TO_COMPILE", 2**63)
+        monkeypatch.setattr(disk_space, "_ROOM_TO_COMPILE", 2**63)
         with pytest.raises(BuildError, match=r"\n  hint: only \d+ bytes are free in .*/out/\.fusebuild$"):
             build_all([a_kernel("bad", "oops")], [HOST], build_dir, toolchain)
 

@@ -9,6 +9,7 @@ from fusebuild.errors import (
     ArtifactError,
     CompileError,
     Diagnostic,
+    ForkError,
     FusebuildError,
     InvalidFusionError,
     LocatedError,
@@ -88,6 +89,7 @@ class TestLocatedError:
     [
         (FusebuildError, 1),
         (CompileError, 1),
+        (ForkError, 1),
         (InvalidFusionError, 1),
         (VerificationError, 1),
         (LocatedError, 2),

@@ -18,7 +18,8 @@ from fusebuild.errors import RecipeError, UsageError
 from fusebuild.ir import DType, ExtentFact, Fusion, print_fusion
 from fusebuild.planning import fusion_digest
 from fusebuild.recipe import Recipe, load_recipe, parse_recipe
-from fusebuild.recipe_text import MAX_BYTES, MAX_DIAGNOSTICS, MAX_LINE_LENGTH
+from fusebuild.recipe_files import MAX_BYTES
+from fusebuild.recipe_text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -293,6 +294,27 @@ def test_errors_are_counted_when_they_are_very_many() -> None:
     assert text.count("error:") == MAX_DIAGNOSTICS + 1
     last = [line for line in text.splitlines() if "error:" in line][-1]
     assert last == "f.yaml:103:3: error: too many errors: 201 are not shown"
+
+
+def test_more_values_than_a_recipe_has_are_refused() -> None:
+    text = message("fusion: f\ncases:\n  - {" + "a: 1,\n" * 25_000 + "}\n")
+    assert text.startswith("f.yaml:10001:4: error: the YAML has more than 20000 values")
+
+
+def test_reading_ends_after_the_five_hundredth_error() -> None:
+    text = message("fusion: f\nbody: |\n" + "  z\n" * 5000 + "outputs: {y: }\n")
+    last = [line for line in text.splitlines() if "error:" in line][-1]
+    assert last == "f.yaml:103:3: error: too many errors: 400 are not shown"
+
+
+@pytest.mark.parametrize(("count", "hint"), [(10, "\n  hint: did you mean 'value'?"), (1100, "")])
+def test_what_was_meant_is_not_searched_among_thousands_of_names(count: int, hint: str) -> None:
+    names = "".join(f"  a{number} = x\n" for number in range(count))
+    text = message(
+        f"fusion: f\ninputs: {{x: 'float[N]'}}\nbody: |\n  value = x\n{names}  y = valeu\n"
+        "outputs:\n  y:\n  value:\n" + "".join(f"  a{number}:\n" for number in range(count))
+    )
+    assert text.endswith(f": error: undefined name 'valeu'\n    y = valeu\n        ^~~~~{hint}")
 
 
 def test_a_file_that_is_not_text_or_not_there(tmp_path: Path) -> None:
