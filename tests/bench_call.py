@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fusebuild
+
+T = TypeVar("T")
 
 SEGMENTS = (1, 2, 8)
 SIZE = 64
@@ -32,7 +36,8 @@ QUEUE = 500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCost:
     """Microseconds of host time of one call: of a plan of so many ``segments``, with memory that it allocates and
-    ``out=``, and of its rivals."""
+    ``out=``, of its rivals, and of the least that torch could do: ``replay`` of a CUDA graph that captured the plan,
+    and ``allocate_replay``, the same after ``torch.empty_like``."""
 
     segments: int
     plan: float
@@ -40,6 +45,7 @@ class CallCost:
     eager: float
     compiled: float
     replay: float
+    allocate_replay: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,38 +112,50 @@ def microseconds(call: Callable[[], object], launches: int, wait: Callable[[], N
 
 
 def call_cost(folder: Path, segments: int) -> CallCost:
-    """The cost of calls of one plan, whose results are right."""
+    """The cost of calls of one plan, whose results are right. torch.compile comes last: once a process has called it,
+    every call of a Python function there takes longer."""
     import torch
 
     plan = fusebuild.load(folder / f"chain{segments}.fuse")
     a, b, c = (torch.rand(SIZE, SIZE, device="cuda") / SIZE for _ in range(3))
-    out = torch.empty_like(a)
+    out, wait = torch.empty_like(a), torch.cuda.synchronize
 
     def eager(a: Any, b: Any, c: Any) -> Any:
         return chain(segments, a, b, c)
 
-    compiled = torch.compile(eager)
     torch.testing.assert_close(plan(a, b, c), eager(a, b, c))
-    torch.testing.assert_close(plan(a, b, c, out=out), compiled(a, b, c))
+    torch.testing.assert_close(plan(a, b, c, out=out), eager(a, b, c))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         plan(a, b, c, out=out)
-    wait = torch.cuda.synchronize
+
+    def allocate_replay() -> Any:
+        made = torch.empty_like(a)
+        graph.replay()
+        return made
+
+    compiled = torch.compile(eager)
     return CallCost(
         segments=segments,
         plan=microseconds(lambda: plan(a, b, c), segments, wait),
         plan_out=microseconds(lambda: plan(a, b, c, out=out), segments, wait),
+        replay=microseconds(graph.replay, segments, wait),
+        allocate_replay=microseconds(allocate_replay, segments, wait),
         eager=microseconds(lambda: eager(a, b, c), 3 * segments, wait),
         compiled=microseconds(lambda: compiled(a, b, c), 2 * segments, wait),
-        replay=microseconds(graph.replay, segments, wait),
     )
 
 
-def start_cost(folder: Path) -> StartCost:
-    """The cost of a start of the largest plan in this process, which has loaded none yet."""
+def in_a_process_of_its_own(measure: Callable[[Path, int], T], folder: Path, segments: int) -> T:
+    """What ``measure`` gives in a process that has done nothing else."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure, folder, segments).result()
+
+
+def start_cost(folder: Path, segments: int) -> StartCost:
+    """The cost of a start of a plan in this process, which has loaded none yet."""
     import torch
 
-    segments = SEGMENTS[-1]
     a, b, c = (torch.rand(SIZE, SIZE, device="cuda") / SIZE for _ in range(3))
     torch.cuda.synchronize()
 
@@ -157,10 +175,10 @@ def start_cost(folder: Path) -> StartCost:
 
 def table(costs: Sequence[CallCost], start: StartCost) -> str:
     """The report for people."""
-    lines = ["segments   plan   out=   eager   torch.compile   graph replay   (us a call)"]
+    lines = ["segments   plan   out=   eager   torch.compile   graph replay   and empty_like   (us a call)"]
     for each in costs:
         ours = f"{each.segments:8} {each.plan:6.2f} {each.plan_out:6.2f}"
-        lines.append(f"{ours} {each.eager:7.2f} {each.compiled:15.2f} {each.replay:14.2f}")
+        lines.append(f"{ours} {each.eager:7.2f} {each.compiled:15.2f} {each.replay:14.2f} {each.allocate_replay:16.2f}")
     lines.append(
         f"first load {start.first_load:.2f} ms, load {start.load:.2f}, first run {start.first_run:.2f}, "
         f"torch.compile {start.compiled_first_run:.0f}"
@@ -178,8 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.action == "build":
         build_plans(given.folder, given.target)
         return
-    start = start_cost(given.folder)
-    costs = [call_cost(given.folder, segments) for segments in SEGMENTS]
+    start = in_a_process_of_its_own(start_cost, given.folder, SEGMENTS[-1])
+    costs = [in_a_process_of_its_own(call_cost, given.folder, segments) for segments in SEGMENTS]
     print(table(costs, start))
     if given.json:
         given.json.write_text(json.dumps({"start": asdict(start), "calls": [asdict(each) for each in costs]}, indent=2))

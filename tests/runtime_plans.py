@@ -6,8 +6,8 @@ and runs the whole problem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,11 @@ KERNEL(twice) {
   for (int64_t i = 0; i < arg<int64_t>(args, 2); ++i) arg<float*>(args, 0)[i] = arg<float*>(args, 1)[i] * 2;
   return 0;
 }""",
+    "fill": """
+KERNEL(fill) {
+  for (int64_t i = 0; i < arg<int64_t>(args, 2); ++i) arg<float*>(args, 0)[i] = arg<float>(args, 1);
+  return 0;
+}""",
     # the bytes of every scalar, in order
     "store": """
 KERNEL(store) {
@@ -108,6 +113,7 @@ class HandMadeArtifact:
     path: Path
     plan: Plan
     objects: dict[str, bytes]
+    toolchain: Mapping[str, str] = field(default_factory=lambda: {"nvcc": "13.0.88"})
 
     def object_bytes(self, target: str, kernel: str) -> bytes:
         assert target in (item.target for item in self.plan.targets)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
+import re
 import struct
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,6 +76,30 @@ def test_a_plan_knows_its_names(scale_add: LoadedPlan) -> None:
     assert scale_add.target == "host"
     assert scale_add.plan.fusion == "scale_add"
     assert repr(scale_add) == "<fusebuild plan scale_add(x, y, alpha, bias) -> z, which on host>"
+
+
+def test_a_plan_is_called_as_its_signature_says(scale_add: LoadedPlan) -> None:
+    assert list(inspect.signature(scale_add).parameters) == ["inputs", "out", "variant"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'oot'"):
+        scale_add(torch.ones(2, 3), torch.ones(2, 3), 1.0, torch.tensor(0.0), oot=None)
+
+
+def test_copies_of_what_holds_a_plan_share_it(scale_add: LoadedPlan) -> None:
+    assert copy.copy(scale_add) is scale_add
+    assert copy.deepcopy({"plan": scale_add})["plan"] is scale_add
+
+
+def test_a_plan_is_not_pickled(scale_add: LoadedPlan) -> None:
+    message = f"{scale_add!r} cannot be pickled: load its artifact where it is needed"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        pickle.dumps(scale_add)
+
+
+def test_a_plan_that_nobody_holds_is_gone_at_once(open_plan: Any) -> None:
+    plan = open_plan(plans.scale_add_plan())
+    gone = weakref.ref(plan)
+    del plan
+    assert gone() is None
 
 
 def test_segments_run_in_order_with_intermediates_and_scalars(scale_add: LoadedPlan) -> None:

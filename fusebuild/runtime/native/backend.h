@@ -19,13 +19,23 @@ struct KernelObject {
   bool uses_shared;  // may need more dynamic shared memory than a kernel may use by default
 };
 
-/// One launch with its arguments: `args[i]` points to the i-th.
+/// One launch of kernel `kernel` (as loaded) with its arguments: `args[i]` points to the i-th, and all lie
+/// side by side, 8 bytes each.
 struct LaunchRequest {
+  int kernel;
   const int64_t* grid;
   const int32_t* block;
   int64_t shared_bytes;
   void** args;
+  size_t num_args;
   bool overlaps;  // may begin before the launch before it on the stream has ended
+};
+
+/// What a backend keeps of launches that come again, with other arguments but otherwise the same. Many
+/// threads may use it at once.
+class Repeated {
+ public:
+  virtual ~Repeated() = default;
 };
 
 class Backend {
@@ -34,6 +44,9 @@ class Backend {
 
   virtual DLDeviceType device_type() const = 0;
 
+  /// Throws ForkError where this process cannot use the backend any more.
+  virtual void CheckProcess() const {}
+
   /// The device of a call that names none by its tensors.
   virtual DLDevice CurrentDevice() = 0;
 
@@ -41,10 +54,14 @@ class Backend {
   virtual void* EnterDevice(int device) = 0;
   virtual void LeaveDevice(void* token) = 0;
 
-  /// Runs kernel `index` (as loaded) on `device`, which the thread has entered, after all work before it on
-  /// `stream`. A launch that overlaps waits for that work by itself; a backend may ignore that it could begin
-  /// earlier.
-  virtual void Launch(int device, int index, const LaunchRequest& request, void* stream) = 0;
+  /// Something to keep of launches that may come again; null where there is nothing to gain.
+  virtual std::unique_ptr<Repeated> Repeat() { return nullptr; }
+
+  /// Runs the launches one after the other on `device`, which the thread has entered, after all work before
+  /// them on `stream`. A launch that overlaps waits for the one before it by itself; a backend may ignore
+  /// that it could begin earlier. `repeated` is null, or was made by Repeat for these launches.
+  virtual void Launch(int device, const LaunchRequest* requests, size_t count, Repeated* repeated,
+                      void* stream) = 0;
 
   /// Bytes of memory that Multiply needs on `device` besides the operands.
   virtual int64_t ScratchBytes(int device, const Product& product, const Operands& operands) = 0;

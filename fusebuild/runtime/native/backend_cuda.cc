@@ -9,6 +9,7 @@
 #include "cublaslt.h"
 #include "cuda_driver.h"
 #include "error.h"
+#include "launch_graphs.h"
 
 namespace fusebuild {
 namespace {
@@ -17,7 +18,7 @@ using namespace cuda;  // the driver's own names, which all start with CU, cu or
 
 /// Loads a cubin once per process, by its bytes. Libraries are never unloaded: a captured graph, or a kernel
 /// still running, may outlive the plan, and loading the same artifact again costs nothing.
-CUlibrary LoadLibrary(const std::string& fusion, const KernelObject& kernel) {
+CUlibrary LoadLibrary(const std::string& fusion, const std::string& target, const KernelObject& kernel) {
   static std::mutex mutex;
   static std::map<std::string, CUlibrary>* const libraries = new std::map<std::string, CUlibrary>();
   std::lock_guard lock(mutex);
@@ -27,7 +28,8 @@ CUlibrary LoadLibrary(const std::string& fusion, const KernelObject& kernel) {
   const CUresult code =
       GetDriver().cuLibraryLoadData(&library, kernel.bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (code != kSuccess) {
-    ThrowValueError(fusion + ": kernel " + kernel.name + ": the cubin cannot be loaded: " + ErrorName(code));
+    ThrowValueError(fusion + ": kernel " + kernel.name + ": the cubin for " + target + " cannot be loaded: " +
+                    ErrorName(code) + "; the driver is for " + ShowVersion(DriverVersion()));
   }
   libraries->emplace(kernel.bytes, library);
   return library;
@@ -63,11 +65,7 @@ int CapabilityOf(const std::string& target) { return std::atoi(target.c_str() + 
 
 /// Whether a kernel for `target` may begin before the one before it has ended: devices can from sm_90 on, and
 /// drivers from 12.3 on also when a graph is captured.
-bool CanOverlap(const std::string& target) {
-  int version = 0;
-  Check(GetDriver().cuDriverGetVersion(&version), "cuDriverGetVersion", "the CUDA driver");
-  return CapabilityOf(target) >= 90 && version >= 12030;
-}
+bool CanOverlap(const std::string& target) { return CapabilityOf(target) >= 90 && DriverVersion() >= 12030; }
 
 /// Makes a context current while it lives, unless it already is. It does not throw, since memory is freed
 /// under it, perhaps when the driver has already shut down; should it fail, the next driver call says so.
@@ -89,18 +87,6 @@ class ContextScope {
   bool pushed_ = false;
 };
 
-/// Lets a thread that captures a graph do what capture forbids but does not concern it, such as loading code.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  int mode_ = kCaptureModeRelaxed;
-};
-
 /// Plain device memory. cuMemFree waits for the work that uses it.
 struct CudaAllocator {
   void AllocData(DLTensor* tensor) {
@@ -113,7 +99,7 @@ struct CudaAllocator {
     tensor->data = reinterpret_cast<void*>(address);
   }
   void FreeData(DLTensor* tensor) {
-    if (tensor->data == nullptr) return;
+    if (tensor->data == nullptr || IsForked()) return;  // the memory is the parent's
     ContextScope scope(PrimaryContext(tensor->device.device_id));
     GetDriver().cuMemFree(reinterpret_cast<CUdeviceptr>(tensor->data));
   }
@@ -130,7 +116,7 @@ class CudaBackend : public Backend {
         libraries_(libraries) {
     for (const KernelObject& object : objects) {
       CUkernel handle = nullptr;
-      const CUlibrary library = LoadLibrary(fusion, object);
+      const CUlibrary library = LoadLibrary(fusion, target, object);
       if (GetDriver().cuLibraryGetKernel(&handle, library, object.name.c_str()) != kSuccess) {
         ThrowValueError(fusion + ": kernel " + object.name + ": the cubin has no entry of that name");
       }
@@ -139,6 +125,7 @@ class CudaBackend : public Backend {
   }
 
   DLDeviceType device_type() const override { return kDLCUDA; }
+  void CheckProcess() const override { RefuseForked(); }
   DLDevice CurrentDevice() override { return {kDLCUDA, CurrentCudaDevice()}; }
 
   void* EnterDevice(int device) override {
@@ -158,21 +145,21 @@ class CudaBackend : public Backend {
     if (token != nullptr) GetDriver().cuCtxPopCurrent(&popped);
   }
 
-  void Launch(int device, int index, const LaunchRequest& request, void* stream) override {
-    CUlaunchAttribute overlaps{kLaunchOverlaps, 1, {}};
-    const CUlaunchConfig config = {
-        {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
-         static_cast<unsigned>(request.grid[2])},
-        {static_cast<unsigned>(request.block[0]), static_cast<unsigned>(request.block[1]),
-         static_cast<unsigned>(request.block[2])},
-        static_cast<unsigned>(request.shared_bytes),
-        static_cast<CUstream>(stream),
-        &overlaps,
-        request.overlaps && can_overlap_ ? 1u : 0u,
+  std::unique_ptr<Repeated> Repeat() override { return std::make_unique<LaunchGraphs>(&graphs_); }
+
+  void Launch(int device, const LaunchRequest* requests, size_t count, Repeated* repeated,
+              void* stream) override {
+    const CUstream on = static_cast<CUstream>(stream);
+    auto launch_one = [this, device](const LaunchRequest& request, CUstream stream) {
+      return LaunchOne(device, request, stream);
     };
-    const CUfunction function = devices_[device].functions[index];
-    const CUresult code = GetDriver().cuLaunchKernelEx(&config, function, request.args, nullptr);
-    if (code != kSuccess) ThrowLaunchError(kernels_[index], config, code);
+    if (repeated != nullptr && static_cast<LaunchGraphs*>(repeated)->Launch(
+                                   device, devices_[device].functions, requests, count, on, launch_one))
+      return;
+    for (size_t i = 0; i < count; ++i) {
+      const CUresult code = LaunchOne(device, requests[i], on);
+      if (code != kSuccess) ThrowLaunchError(requests[i], code);
+    }
   }
 
   // Choosing an algorithm, and the first launch of a kernel of the library, may load code.
@@ -250,14 +237,30 @@ class CudaBackend : public Backend {
           fusion_ + ": kernel " + kernel.name);
   }
 
-  [[noreturn]] void ThrowLaunchError(const Kernel& kernel, const CUlaunchConfig& config,
-                                     CUresult code) const {
-    auto show = [](const unsigned* dims) {
+  CUresult LaunchOne(int device, const LaunchRequest& request, CUstream stream) const {
+    CUlaunchAttribute overlaps{kLaunchOverlaps, 1, {}};
+    const CUlaunchConfig config = {
+        {static_cast<unsigned>(request.grid[0]), static_cast<unsigned>(request.grid[1]),
+         static_cast<unsigned>(request.grid[2])},
+        {static_cast<unsigned>(request.block[0]), static_cast<unsigned>(request.block[1]),
+         static_cast<unsigned>(request.block[2])},
+        static_cast<unsigned>(request.shared_bytes),
+        stream,
+        &overlaps,
+        request.overlaps && can_overlap_ ? 1u : 0u,
+    };
+    return GetDriver().cuLaunchKernelEx(&config, devices_[device].functions[request.kernel], request.args,
+                                        nullptr);
+  }
+
+  [[noreturn]] void ThrowLaunchError(const LaunchRequest& request, CUresult code) const {
+    auto show = [](const auto* dims) {
       return "(" + std::to_string(dims[0]) + ", " + std::to_string(dims[1]) + ", " + std::to_string(dims[2]) +
              ")";
     };
-    ThrowRuntimeError(fusion_ + ": kernel " + kernel.name + ": launch with grid " + show(config.grid) +
-                      ", block " + show(config.block) + ", " + std::to_string(config.shared_bytes) +
+    ThrowRuntimeError(fusion_ + ": kernel " + kernels_[request.kernel].name + ": launch with grid " +
+                      show(request.grid) + ", block " + show(request.block) + ", " +
+                      std::to_string(request.shared_bytes) +
                       " bytes of dynamic shared memory failed: " + ErrorName(code));
   }
 
@@ -267,6 +270,7 @@ class CudaBackend : public Backend {
   std::vector<Kernel> kernels_;
   std::array<Device, kMaxDevices> devices_;
   std::mutex mutex_;
+  std::atomic<int> graphs_{0};  // how many there are
 };
 
 }  // namespace
@@ -274,9 +278,13 @@ class CudaBackend : public Backend {
 std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::string& target,
                                          const std::vector<KernelObject>& kernels, bool multiplies,
                                          const std::vector<std::string>& libraries) {
+  RefuseForked();
   return std::make_unique<CudaBackend>(fusion, target, kernels, multiplies, libraries);
 }
 
-int CurrentComputeCapability() { return ComputeCapability(CurrentCudaDevice()); }
+int CurrentComputeCapability() {
+  RefuseForked();
+  return ComputeCapability(CurrentCudaDevice());
+}
 
 }  // namespace fusebuild

@@ -91,11 +91,15 @@ class HostBackend : public Backend {
   void* EnterDevice(int) override { return nullptr; }
   void LeaveDevice(void*) override {}
 
-  void Launch(int, int index, const LaunchRequest& request, void*) override {
-    const int32_t code =
-        objects_[index].entry()(request.grid, request.block, request.shared_bytes, request.args);
-    if (code != 0) {
-      ThrowRuntimeError(fusion_ + ": kernel " + names_[index] + ": failed with code " + std::to_string(code));
+  void Launch(int, const LaunchRequest* requests, size_t count, Repeated*, void*) override {
+    for (size_t i = 0; i < count; ++i) {
+      const LaunchRequest& request = requests[i];
+      const int32_t code =
+          objects_[request.kernel].entry()(request.grid, request.block, request.shared_bytes, request.args);
+      if (code != 0) {
+        ThrowRuntimeError(fusion_ + ": kernel " + names_[request.kernel] + ": failed with code " +
+                          std::to_string(code));
+      }
     }
   }
 

@@ -4,7 +4,9 @@
 #include <tvm/ffi/string.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "error.h"
 
@@ -47,16 +49,76 @@ static int64_t Numel(const DLTensor& tensor) {
   return numel;
 }
 
-ByteRange Range(const DLTensor& tensor) {
+static int64_t ElementBytes(const DLTensor& tensor) {
+  return (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+}
+
+/// The bytes [first, last) that a tensor's elements lie in; both are equal for an empty tensor.
+struct ByteRange {
+  const char *first, *last;
+  bool Overlaps(const ByteRange& other) const { return first < other.last && other.first < last; }
+};
+
+static ByteRange Range(const DLTensor& tensor) {
   const char* base = Address(tensor);
   if (Numel(tensor) == 0) return {base, base};
-  const int64_t bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+  const int64_t bytes = ElementBytes(tensor);
   int64_t low = 0, high = 0;
   for (int dim = 0; dim < tensor.ndim; ++dim) {
     const int64_t reach = (tensor.shape[dim] - 1) * tensor.strides[dim];
     (reach < 0 ? low : high) += reach;
   }
   return {base + low * bytes, base + (high + 1) * bytes};
+}
+
+/// How many bytes from the first on a tensor's elements take when whole pitches are left out.
+static int64_t BytesWithin(const DLTensor& tensor, int64_t pitch) {
+  const int64_t bytes = ElementBytes(tensor);
+  int64_t within = bytes;
+  for (int dim = 0; dim < tensor.ndim; ++dim) {
+    const int64_t step = std::abs(tensor.strides[dim]) * bytes;
+    if (step % pitch != 0) within += (tensor.shape[dim] - 1) * step;
+  }
+  return within;
+}
+
+/// Whether `b` lies in what one of the dims of `a` steps over.
+static bool LiesBetween(const DLTensor& a, const DLTensor& b) {
+  for (int dim = 0; dim < a.ndim; ++dim) {
+    const int64_t pitch = std::abs(a.strides[dim]) * ElementBytes(a);
+    if (a.shape[dim] == 1 || pitch == 0) continue;
+    const int64_t offset = ((Range(b).first - Range(a).first) % pitch + pitch) % pitch;
+    if (offset >= BytesWithin(a, pitch) && offset + BytesWithin(b, pitch) <= pitch) return true;
+  }
+  return false;
+}
+
+bool AreApart(const DLTensor& a, const DLTensor& b) {
+  return !Range(a).Overlaps(Range(b)) || LiesBetween(a, b) || LiesBetween(b, a);
+}
+
+bool OverlapsItself(const DLTensor& tensor) {
+  if (Numel(tensor) == 0) return false;
+  for (int a = 0; a < tensor.ndim; ++a) {
+    const int64_t step_a = tensor.shape[a] == 1 ? 0 : std::abs(tensor.strides[a]);
+    if (tensor.shape[a] > 1 && step_a == 0) return true;
+    for (int b = 0; b < a && step_a > 0; ++b) {
+      if (tensor.shape[b] == 1) continue;
+      const int64_t step_b = std::abs(tensor.strides[b]), common = std::gcd(step_a, step_b);
+      if (step_b / common < tensor.shape[a] && step_a / common < tensor.shape[b]) return true;
+    }
+  }
+  return false;
+}
+
+std::string AddressProblem(const DLTensor& tensor, int64_t bytes) {
+  const char* address = Address(tensor);
+  if (address == nullptr && Numel(tensor) != 0)
+    return Describe(tensor) + " has no memory: its address is null";
+  if (IsAligned(address, bytes)) return "";
+  const uintptr_t rest = reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes);
+  return "expected an address that is a multiple of " + std::to_string(bytes) + ", got one that is " +
+         std::to_string(rest) + " more";
 }
 
 bool StridesMatch(const DLTensor& tensor, const int64_t* expected) {
@@ -134,9 +196,8 @@ class Binder {
     if (value.cpu) return ReadCpuTensor(i, *tensor);
     CheckDevice(i, tensor->device);
     char* address = Address(*tensor);
-    if (reinterpret_cast<uintptr_t>(address) % Info(value.dtype).bytes != 0) {
-      ThrowValueError(Argument(i) + "its address is not a multiple of its element size");
-    }
+    const int64_t bytes = Info(value.dtype).bytes;
+    if (address == nullptr || !IsAligned(address, bytes)) CheckAddress(i, *tensor, bytes);
     bound_.addresses[i] = address;
     for (int dim = 0; dim < rank; ++dim) {
       const int symbol = value.shape[dim].AsSymbol();
@@ -159,10 +220,16 @@ class Binder {
     ThrowValueError(Argument(i) + "expected a tensor on " + expected + ", got one on " + Describe(device));
   }
 
+  void CheckAddress(int i, const DLTensor& tensor, int64_t bytes) {
+    const std::string problem = AddressProblem(tensor, bytes);
+    if (!problem.empty()) ThrowValueError(Argument(i) + problem);
+  }
+
   void ReadCpuTensor(int i, const DLTensor& tensor) {
     if (tensor.device.device_type != kDLCPU) {
       ThrowValueError(Argument(i) + "expected a tensor on cpu, got one on " + Describe(tensor.device));
     }
+    CheckAddress(i, tensor, 1);  // any is good enough for bytes that are copied
     std::memcpy(&bound_.scalars[i], Address(tensor), Info(plan_.Input(i).dtype).bytes);
   }
 
@@ -210,7 +277,8 @@ class Binder {
   void CheckFact(const Fact& fact) {
     const int64_t size = bound_.key[fact.symbol];
     std::string broken;
-    if (size % fact.multiple_of != 0) broken = "is not a multiple of " + std::to_string(fact.multiple_of);
+    if (fact.multiple_of > 1 && size % fact.multiple_of != 0)
+      broken = "is not a multiple of " + std::to_string(fact.multiple_of);
     if (size < fact.min) broken = "is below the minimum of " + std::to_string(fact.min);
     if (fact.max && size > *fact.max) broken = "is above the maximum of " + std::to_string(*fact.max);
     if (broken.empty()) return;

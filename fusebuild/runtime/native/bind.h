@@ -37,12 +37,22 @@ std::string Describe(const DLTensor& tensor);
 /// The first byte of a tensor's first element.
 inline char* Address(const DLTensor& tensor) { return static_cast<char*>(tensor.data) + tensor.byte_offset; }
 
-/// The bytes [first, last) that a tensor's elements lie in; both are equal for an empty tensor.
-struct ByteRange {
-  const char *first, *last;
-  bool Overlaps(const ByteRange& other) const { return first < other.last && other.first < last; }
-};
-ByteRange Range(const DLTensor& tensor);
+/// Whether `address` is a multiple of `bytes`. (Dividing takes a call longer than all else that it checks.)
+inline bool IsAligned(const char* address, int64_t bytes) {
+  const uintptr_t number = reinterpret_cast<uintptr_t>(address), divisor = static_cast<uintptr_t>(bytes);
+  return (divisor & (divisor - 1)) == 0 ? (number & (divisor - 1)) == 0 : number % divisor == 0;
+}
+
+/// Whether two tensors are known to share no element: their ranges do not overlap, or they lie between each
+/// other as slices of one tensor do.
+bool AreApart(const DLTensor& a, const DLTensor& b);
+
+/// Whether elements of a tensor are known to share a place. As with torch, some layouts of three dims or more
+/// are not seen through.
+bool OverlapsItself(const DLTensor& tensor);
+
+/// What is wrong with the address of a tensor of elements of `bytes`; empty when nothing is.
+std::string AddressProblem(const DLTensor& tensor, int64_t bytes);
 
 /// The tensor in `argument`, or null for anything else.
 const DLTensor* AsTensor(tvm::ffi::AnyView argument);

@@ -14,11 +14,15 @@ using CUdevice = int;
 using CUdeviceptr = unsigned long long;  // as cuda.h spells it
 using CUcontext = struct CUctx_st*;
 using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
 using CUkernel = struct CUkern_st*;
 using CUlibrary = struct CUlib_st*;
 using CUstream = struct CUstream_st*;
 
 constexpr CUresult kSuccess = 0;
+constexpr CUresult kNotInitialized = 3;     // what cuInit says in a forked process, and nowhere else
 constexpr int kDeviceMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kDeviceMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 constexpr int kDeviceMaxSharedOptin = 97;   // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
@@ -27,6 +31,7 @@ constexpr int kKernelMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHA
 constexpr int kKernelClusterWidth = 11;     // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, then HEIGHT and DEPTH
 constexpr int kKernelNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 constexpr int kCaptureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kStreamNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
 constexpr int kLaunchOverlaps = 6;             // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 /// Of the attributes' values only an integer is needed.
@@ -44,6 +49,18 @@ struct CUlaunchConfig {
   CUstream stream;
   CUlaunchAttribute* attributes;
   unsigned num_attributes;
+};
+
+/// CUDA_KERNEL_NODE_PARAMS of cuda.h's second version.
+struct CUkernelNodeParams {
+  CUfunction function;
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void** args;
+  void** extra;
+  CUkernel kernel;
+  CUcontext context;
 };
 
 /// The driver's functions; each member is called as in cuda.h.
@@ -65,14 +82,38 @@ struct Driver {
   CUresult (*cuKernelGetAttribute)(int*, int, CUkernel, CUdevice);
   CUresult (*cuKernelSetAttribute)(int, int, CUkernel, CUdevice);
   CUresult (*cuLaunchKernelEx)(const CUlaunchConfig*, CUfunction, void**, void**);
+  CUresult (*cuStreamCreate)(CUstream*, unsigned);
+  CUresult (*cuStreamDestroy)(CUstream);
+  CUresult (*cuStreamIsCapturing)(CUstream, int*);
+  CUresult (*cuStreamBeginCapture)(CUstream, int);
+  CUresult (*cuStreamGetCaptureInfo)(CUstream, int*, unsigned long long*, CUgraph*, const CUgraphNode**,
+                                     const void**, size_t*);
+  CUresult (*cuStreamEndCapture)(CUstream, CUgraph*);
+  CUresult (*cuGraphInstantiateWithFlags)(CUgraphExec*, CUgraph, unsigned long long);
+  CUresult (*cuGraphExecKernelNodeSetParams)(CUgraphExec, CUgraphNode, const CUkernelNodeParams*);
+  CUresult (*cuGraphLaunch)(CUgraphExec, CUstream);
+  CUresult (*cuGraphExecDestroy)(CUgraphExec);
+  CUresult (*cuGraphDestroy)(CUgraph);
   CUresult (*cuMemAlloc)(CUdeviceptr*, size_t);
   CUresult (*cuMemFree)(CUdeviceptr);
   CUresult (*cuMemsetD8Async)(CUdeviceptr, unsigned char, size_t, CUstream);
   CUresult (*cuMemcpyDtoDAsync)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
 };
 
-/// The driver, initialized; RuntimeError when it is missing, too old or finds no device. Thread-safe.
+/// The driver, initialized; RuntimeError when it is missing, too old or finds no device. Thread-safe. The
+/// process must not be a forked one.
 const Driver& GetDriver();
+
+/// The version of CUDA that the driver is for: 12030 for 12.3, which ShowVersion calls "CUDA 12.3".
+int DriverVersion();
+std::string ShowVersion(int version);
+
+/// Whether this process was forked from one in which GetDriver had been called: no call of the driver works.
+bool IsForked();
+
+/// Throws ForkError where IsForked(); before anything else, since a lock that another thread held when the
+/// process was forked stays locked.
+void RefuseForked();
 
 /// "CUDA_ERROR_INVALID_VALUE".
 std::string ErrorName(CUresult code);
@@ -82,5 +123,17 @@ void Check(CUresult code, const char* call, const std::string& what);
 
 /// Primary context of `device`, retained once for the life of the process (other libraries hold it too).
 CUcontext PrimaryContext(CUdevice device);
+
+/// Lets a thread that captures a graph do what capture forbids but does not concern it, such as loading code.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { GetDriver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int mode_ = kCaptureModeRelaxed;
+};
 
 }  // namespace fusebuild::cuda

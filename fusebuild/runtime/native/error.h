@@ -19,4 +19,13 @@ namespace fusebuild {
   throw tvm::ffi::Error("RuntimeError", std::move(message), std::string());
 }
 
+/// fusebuild.errors.ForkError in Python.
+[[noreturn]] inline void ThrowForkError() {
+  throw tvm::ffi::Error(
+      "ForkError",
+      "CUDA does not survive fork: this process was forked from one that had initialized it; "
+      "start workers with spawn or forkserver, or use CUDA in them alone",
+      std::string());
+}
+
 }  // namespace fusebuild

@@ -31,10 +31,6 @@ class DeviceScope {
   void* token_;
 };
 
-bool IsAligned(const char* address, int64_t bytes) {
-  return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes) == 0;
-}
-
 /// The first multiple of kWorkspaceAlignment in `tensor`, which has room for it; null where there is no
 /// tensor.
 char* AlignedStart(const ffi::Tensor& tensor) {
@@ -65,6 +61,7 @@ std::string InputName(const Plan& plan, int input) {
 
 void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyView* outs,
                     std::optional<int64_t> variant, ffi::Any* result) {
+  backend_->CheckProcess();
   Bound bound(plan_);
   Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
   CheckOverwrites(bound);
@@ -97,8 +94,10 @@ std::vector<std::vector<int64_t>> Executor::VariantsFor(const ffi::AnyView* inpu
 std::shared_ptr<const Resolved> Executor::ResolveCached(const Bound& bound) {
   std::shared_ptr<const Resolved> resolved = cache_.Find(bound.key);
   if (resolved == nullptr) {
-    resolved = Resolve(plan_, bound, std::nullopt);
-    cache_.Insert(resolved);
+    const std::shared_ptr<Resolved> made = Resolve(plan_, bound, std::nullopt);
+    if (made->products.empty() && !made->launches.empty()) made->repeated = backend_->Repeat();
+    cache_.Insert(made);
+    resolved = made;
   }
   return resolved;
 }
@@ -108,10 +107,16 @@ std::shared_ptr<const Resolved> Executor::ResolveCached(const Bound& bound) {
 void Executor::CheckOverwrites(const Bound& bound) const {
   for (const Output& output : plan_.outputs) {
     if (output.kind != OutputKind::kAlias) continue;
-    const ByteRange overwritten = Range(*bound.tensors[output.source]);
+    const DLTensor& tensor = *bound.tensors[output.source];
+    if (OverlapsItself(tensor)) {
+      ThrowValueError(plan_.fusion + ": " + InputName(plan_, output.source) + ": output '" +
+                      plan_.values[output.value].name +
+                      "' overwrites it, and several of its elements share a place: strides " +
+                      ShowList(tensor.strides, tensor.ndim) + " for " + Describe(tensor));
+    }
     for (int i = 0; i < static_cast<int>(plan_.inputs.size()); ++i) {
       if (i == output.source || bound.tensors[i] == nullptr || bound.addresses[i] == nullptr) continue;
-      if (!Range(*bound.tensors[i]).Overlaps(overwritten)) continue;
+      if (AreApart(*bound.tensors[i], tensor)) continue;
       ThrowValueError(plan_.fusion + ": " + InputName(plan_, i) + ": overlaps " +
                       InputName(plan_, output.source) + ", which output '" + plan_.values[output.value].name +
                       "' overwrites");
@@ -169,6 +174,8 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
     ThrowValueError(OutName(plan_, i) + "expected a tensor on " + Describe(bound.device) + ", got one on " +
                     Describe(tensor.device));
   }
+  const std::string problem = AddressProblem(tensor, Info(value.dtype).bytes);
+  if (!problem.empty()) ThrowValueError(OutName(plan_, i) + problem);
   if (!StridesMatch(tensor, layout.strides.data())) {
     ThrowValueError(OutName(plan_, i) + "expected strides " +
                     ShowList(layout.strides.data(), layout.strides.size()) + ", got " +
@@ -179,14 +186,13 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
   if (!is_root && !(root.contiguous && layout.contiguous && root.storage == layout.storage)) {
     ThrowValueError(OutName(plan_, i) + "this output is a strided view of a larger tensor: give None");
   }
-  const ByteRange range = Range(tensor);
   for (int input = 0; input < static_cast<int>(plan_.inputs.size()); ++input) {
-    if (bound.tensors[input] != nullptr && Range(*bound.tensors[input]).Overlaps(range)) {
+    if (bound.tensors[input] != nullptr && !AreApart(*bound.tensors[input], tensor)) {
       ThrowValueError(OutName(plan_, i) + "overlaps " + InputName(plan_, input));
     }
   }
   for (size_t other = 0; other < i; ++other) {
-    if (given[other] != nullptr && Range(*given[other]).Overlaps(range)) {
+    if (given[other] != nullptr && !AreApart(*given[other], tensor)) {
       ThrowValueError(OutName(plan_, i) + "overlaps out " + std::to_string(other) + " '" +
                       plan_.values[plan_.outputs[other].value].name + "'");
     }
@@ -270,18 +276,25 @@ void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::T
                                           : reinterpret_cast<uint64_t>(bound.addresses[patch.index]);
   }
   for (size_t i = 0; i < values.size(); ++i) pointers[i] = &values[i];
+  InlineBuffer<LaunchRequest, 8> requests(resolved.launches.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const ResolvedLaunch& launch = resolved.launches[i];
+    requests[i] = {launch.kernel,
+                   launch.grid,
+                   launch.block,
+                   launch.shared_bytes,
+                   pointers.data() + launch.first_value,
+                   launch.num_values,
+                   launch.overlaps};
+  }
   const DLDevice device = bound.device;
   void* stream =
       device.device_type == kDLCPU ? nullptr : TVMFFIEnvGetStream(device.device_type, device.device_id);
   size_t launched = 0;
   auto launch_until = [&](size_t end) {
-    for (; launched < end; ++launched) {
-      const ResolvedLaunch& launch = resolved.launches[launched];
-      backend_->Launch(device.device_id, launch.kernel,
-                       {launch.grid, launch.block, launch.shared_bytes, pointers.data() + launch.first_value,
-                        launch.overlaps},
-                       stream);
-    }
+    backend_->Launch(device.device_id, requests.data() + launched, end - launched, resolved.repeated.get(),
+                     stream);
+    launched = end;
   };
   for (const ResolvedProduct& product : resolved.products) {
     launch_until(product.launches_before);

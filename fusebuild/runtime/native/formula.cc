@@ -22,6 +22,7 @@ int Names::Alignment(int64_t fid, int64_t bytes) {
 Formula Formula::Symbol(int index) {
   Formula formula;
   formula.Emit(Op::kSymbol, index);
+  formula.Simplify();
   return formula;
 }
 
@@ -29,19 +30,22 @@ Formula Formula::Compile(const Json& json, Names* names) {
   if (json.IsInt()) return Formula(json.Int());
   Formula formula;
   formula.Append(json, names, 0);
+  formula.Simplify();
   return formula;
 }
 
 Formula Formula::Product(const std::vector<Formula>& factors, size_t first) {
-  if (first >= factors.size()) return Formula(1);
   Formula product;
-  product.Emit(Op::kConstant, 1);
   for (size_t i = first; i < factors.size(); ++i) {
     const Formula& factor = factors[i];
+    if (factor.IsConstant() && factor.constant_ == 1) continue;
+    const bool is_first = product.code_.empty();
     if (factor.IsConstant()) product.Emit(Op::kConstant, factor.constant_);
     product.code_.insert(product.code_.end(), factor.code_.begin(), factor.code_.end());
-    product.Emit(Op::kMul);
+    if (!is_first) product.Emit(Op::kMul);
   }
+  if (product.code_.empty()) return Formula(1);
+  product.Simplify();
   return product;
 }
 
@@ -83,11 +87,14 @@ void Formula::Append(const Json& json, Names* names, int depth) {
   const Op op = Operator(items[0]);
   const bool variadic = op == Op::kAdd || op == Op::kMul || op == Op::kMin || op == Op::kMax;
   if (items.size() > 3 && !variadic) json.Fail("this operator takes two operands");
-  Append(items[1], names, depth);
-  for (size_t i = 2; i < items.size(); ++i) {
-    Append(items[i], names, depth + 1);
-    Emit(op);
+  bool is_first = true;
+  for (size_t i = 1; i < items.size(); ++i) {
+    if (op == Op::kMul && items[i].IsInt() && items[i].Int() == 1) continue;
+    Append(items[i], names, depth + !is_first);
+    if (!is_first) Emit(op);
+    is_first = false;
   }
+  if (is_first) Emit(Op::kConstant, 1);
 }
 
 int64_t Formula::Apply(Op op, int64_t a, int64_t b) {
@@ -152,8 +159,13 @@ int64_t Formula::EvaluateCode(const Environment& environment) const {
   return stack[0];
 }
 
-int Formula::AsSymbol() const {
-  return code_.size() == 1 && code_[0].op == Op::kSymbol ? static_cast<int>(code_[0].operand) : -1;
+void Formula::Simplify() {
+  if (code_.size() != 1) return;
+  const Instruction only = code_[0];
+  if (only.op == Op::kSymbol) symbol_ = static_cast<int>(only.operand);
+  if (only.op != Op::kConstant) return;
+  constant_ = only.operand;
+  code_.clear();
 }
 
 std::vector<int> Formula::Symbols() const {

@@ -40,12 +40,13 @@ class Formula {
 
   /// The value in 64-bit signed arithmetic; throws ValueError on overflow and on division by zero.
   int64_t Evaluate(const Environment& environment) const {
-    return code_.empty() ? constant_ : EvaluateCode(environment);
+    if (code_.empty()) return constant_;
+    return symbol_ >= 0 ? environment.symbols[symbol_] : EvaluateCode(environment);
   }
 
   bool IsConstant() const { return code_.empty(); }
   /// The index of the symbol that is the whole formula, or -1.
-  int AsSymbol() const;
+  int AsSymbol() const { return symbol_; }
   /// The indices of all symbols in it.
   std::vector<int> Symbols() const;
 
@@ -81,9 +82,12 @@ class Formula {
   static Op Operator(const Json& json);
   void Append(const Json& json, Names* names, int depth);
   void Emit(Op op, int64_t operand = 0) { code_.push_back({op, operand}); }
+  /// Notes what the code comes to without being run, once it is complete.
+  void Simplify();
 
   std::vector<Instruction> code_;  // empty for a constant
   int64_t constant_ = 0;
+  int symbol_ = -1;  // of code that is nothing but a symbol
 };
 
 }  // namespace fusebuild

@@ -26,7 +26,7 @@ class Resolver {
         environment_(bound.environment()),
         resolved_(std::make_shared<Resolved>()) {}
 
-  std::shared_ptr<const Resolved> Run(std::optional<int64_t> variant) {
+  std::shared_ptr<Resolved> Run(std::optional<int64_t> variant) {
     const InlineBuffer<int64_t, 32>& key = bound_.key;
     resolved_->key.assign(key.data(), key.data() + key.size());
     for (const Value& value : plan_.values) CheckSizes(value);
@@ -220,8 +220,7 @@ class Resolver {
 
 }  // namespace
 
-std::shared_ptr<const Resolved> Resolve(const Plan& plan, const Bound& bound,
-                                        std::optional<int64_t> variant) {
+std::shared_ptr<Resolved> Resolve(const Plan& plan, const Bound& bound, std::optional<int64_t> variant) {
   return Resolver(plan, bound).Run(variant);
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend.h"
 #include "bind.h"
 #include "plan.h"
 #include "product.h"
@@ -51,7 +52,8 @@ struct Patch {
   int index;
 };
 
-/// Everything about a call that follows from its key alone, so that calls of equal key share one. Immutable.
+/// Everything about a call that follows from its key alone, so that calls of equal key share one. Immutable,
+/// but for what a backend keeps.
 struct Resolved {
   std::vector<int64_t> key;
   std::vector<Layout> outputs, owned;
@@ -61,11 +63,12 @@ struct Resolved {
   std::vector<ResolvedProduct> products;  // those with an empty result are left out
   std::vector<uint64_t> values;  // all launches' arguments, 8 bytes each, addresses and scalars still 0
   std::vector<Patch> patches;
+  std::unique_ptr<Repeated> repeated;  // the backend's, null where nothing is launched or a library is called
 };
 
 /// Resolves a call. `variant` forces that index in every segment that has it; throws ValueError when its
 /// guard is false or no segment has it, when no variant fits, or when a grid exceeds CUDA's limits.
-std::shared_ptr<const Resolved> Resolve(const Plan& plan, const Bound& bound, std::optional<int64_t> variant);
+std::shared_ptr<Resolved> Resolve(const Plan& plan, const Bound& bound, std::optional<int64_t> variant);
 
 /// For each segment, the indices of the variants whose guards hold.
 std::vector<std::vector<int64_t>> ValidVariants(const Plan& plan, const Bound& bound);

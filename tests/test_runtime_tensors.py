@@ -1,0 +1,233 @@
+"""Tensors that a call cannot use are refused by name, and those that are merely unusual are not: no memory, no strides,
+addresses that are odd, elements that share a place, more elements than 32 bits count."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import runtime_plans as plans
+from host_artifacts import compile_for_host
+from small_recipes import text_of
+
+from fusebuild.plan import ExtentArg, PlanOutput, TensorArg
+from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
+
+torch = pytest.importorskip("torch")
+
+LAST = """
+KERNEL(last) {
+  const int64_t n = arg<int64_t>(args, 2);
+  *arg<int64_t*>(args, 0) = n + arg<const unsigned char*>(args, 1)[n - 1];
+  return grid[0] == (n + 1023) / 1024 ? 0 : 1;
+}"""
+"""How many bytes there are, plus the last."""
+
+KERNELS = {name: plans.KERNELS[name] for name in ("scale", "add_wide", "add_narrow", "increment", "twice")}
+
+
+@pytest.fixture(scope="module")
+def open_plan(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LoadedPlan]:
+    """Loads a plan for the host."""
+    source = tmp_path_factory.mktemp("kernels") / "all.cc"
+    source.write_text(plans.ENTRY + "\n".join([*KERNELS.values(), LAST]))
+    subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-o", f"{source}.so", source], check=True)
+    objects = dict.fromkeys([*KERNELS, "last"], Path(f"{source}.so").read_bytes())
+    return lambda plan: load_artifact(
+        plans.HandMadeArtifact(path=Path("x.fuse"), plan=plan, objects=objects), target="host"
+    )
+
+
+@pytest.fixture(scope="module")
+def scale_add(open_plan: Callable[..., LoadedPlan]) -> LoadedPlan:
+    return open_plan(plans.scale_add_plan())
+
+
+X, Y, BIAS = torch.ones(5, 8), torch.ones(5, 8), torch.tensor(0.5)
+
+
+def without_memory(shape: tuple[int, ...]) -> Any:
+    """A tensor whose storage somebody freed, as sharded training does."""
+    tensor = torch.ones(shape)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+def one_byte_on(shape: tuple[int, ...]) -> Any:
+    """A tensor of floats that begins one byte after a multiple of 64."""
+    memory = np.zeros(64 + 4 * int(np.prod(shape)) + 64, np.uint8)
+    start = -memory.ctypes.data % 64 + 1
+    return memory[start : start + 4 * int(np.prod(shape))].view(np.float32).reshape(shape)
+
+
+REFUSED: list[tuple[tuple[Any, ...], Any, str]] = [
+    ((without_memory((5, 8)), Y, 1.0, BIAS), None, "argument 0 'x': float[5, 8] has no memory: its address is null"),
+    ((X, without_memory((5, 8)), 1.0, BIAS), None, "argument 1 'y': float[5, 8] has no memory: its address is null"),
+    ((X, Y, 1.0, without_memory(())), None, "argument 3 'bias': float[] has no memory: its address is null"),
+    ((X, Y, 1.0, BIAS), without_memory((5, 8)), "out 0 'z': float[5, 8] has no memory: its address is null"),
+    ((one_byte_on((5, 8)), Y, 1.0, BIAS), None,
+     "argument 0 'x': expected an address that is a multiple of 4, got one that is 1 more"),
+    ((X, Y, 1.0, BIAS), one_byte_on((5, 8)),
+     "out 0 'z': expected an address that is a multiple of 4, got one that is 1 more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("inputs", "out", "message"), REFUSED, ids=[each[2] for each in REFUSED])
+def test_addresses_that_are_none(scale_add: LoadedPlan, inputs: tuple[Any, ...], out: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="scale_add") as caught:
+        scale_add(*inputs, out=None if out is None else (out, None))
+    assert str(caught.value) == f"scale_add: {message}"
+
+
+def read_only(shape: tuple[int, ...]) -> Any:
+    array = np.zeros(shape, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+UNREADABLE: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: x.to("meta"), "torch.Tensor: Cannot pack tensors on meta"),
+    (lambda x: x.to_sparse(), f"torch.Tensor: {NO_STORAGE}"),
+    (lambda x: x.to_mkldnn(), f"torch.Tensor: {NO_STORAGE}"),
+    (lambda x: x.numpy().astype(">f4"), "numpy.ndarray: DLPack only supports native byte order."),
+]
+
+
+@pytest.mark.parametrize(("changed", "reason"), UNREADABLE, ids=[each[1] for each in UNREADABLE])
+def test_what_dlpack_cannot_describe_is_named(
+    scale_add: LoadedPlan, changed: Callable[[Any], Any], reason: str
+) -> None:
+    odd = changed(torch.ones(5, 8))
+    wanted = f"expected a tensor in memory that DLPack describes, got {reason}"
+    for call, name in (
+        (lambda: scale_add(odd, Y, 1.0, BIAS), "argument 0 'x'"),
+        (lambda: scale_add(X, odd, 1.0, BIAS, variant=0), "argument 1 'y'"),
+        (lambda: scale_add.variants_for(X, odd, 1.0, BIAS), "argument 1 'y'"),
+        (lambda: scale_add(X, Y, 1.0, BIAS, out=(odd, None)), "out 0 'z'"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == f"scale_add: {name}: {wanted}"
+
+
+def test_a_plan_of_one_output_names_it_too(open_plan: Callable[..., LoadedPlan]) -> None:
+    broadcast = open_plan(plans.broadcast_plan())
+    x = torch.zeros(1, 4, 1).expand(1, 4, 3)
+    for call, name in (
+        (lambda: broadcast(x.to("meta")), "argument 0 'x'"),
+        (lambda: broadcast(x, out=torch.zeros(1, 1, device="meta")), "out 0 'y'"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"broadcast: {name}: expected a tensor in memory that DLPack describes, got torch.Tensor: "
+            "Cannot pack tensors on meta"
+        )
+
+
+def test_what_only_a_transformation_of_torch_sees_is_named(scale_add: LoadedPlan) -> None:
+    for transform in (torch.func.vmap, torch.func.grad):
+        with pytest.raises(TypeError) as caught:
+            transform(lambda y: scale_add(X, y.view(5, 8), 1.0, BIAS)[0].sum())(torch.ones(1, 5, 8))
+        assert str(caught.value) == (
+            "scale_add: argument 1 'y': expected a tensor in memory that DLPack describes, got torch.Tensor: "
+            + NO_STORAGE
+        )
+
+
+def test_arrays_that_must_not_be_written_are_named(scale_add: LoadedPlan) -> None:
+    ones = np.ones((5, 8), np.float32)
+    with pytest.raises(TypeError, match=r"argument 0 'x': .*got numpy.ndarray: Cannot export readonly array"):
+        scale_add(read_only((5, 8)), ones, 1.0, np.array(0.5, np.float32))
+
+
+def test_tensors_without_elements_need_no_memory(scale_add: LoadedPlan) -> None:
+    z, _ = scale_add(without_memory((0, 8)), without_memory((0, 8)), 1.0, BIAS)
+    assert z.shape == (0, 8)
+
+
+ANYWHERE = '{type: "float[L, M, N]", contiguity: [false, false, false]}'
+OVER_X = {"y": "{dtype: float, alias: x}"}
+OVERWRITING = {
+    "increment": text_of({"x": ANYWHERE}, "y = x + 1.0", OVER_X, name="increment"),
+    "add_to": text_of({"x": ANYWHERE, "v": ANYWHERE}, "y = x + v", OVER_X, name="add_to"),
+}
+
+
+@pytest.fixture(scope="module")
+def overwriting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_for_host(tmp_path_factory.mktemp("overwriting"), OVERWRITING)
+
+
+def test_slices_of_one_tensor_that_lie_between_each_other_are_apart(overwriting: Path) -> None:
+    add_to = load(overwriting / "add_to.fuse", target="host")
+    packed = torch.randn(6, 3, 2, 8)
+    parts = packed.unbind(1)
+    pairs = [*zip(parts, (*parts[1:], parts[0]), strict=True), (packed[:, 0, :, :4], packed[:, 2, :, 4:])]
+    pairs += [(packed[::2, 0], packed[1::2, 0]), (packed[:, 0, :, ::2], packed[:, 0, :, 1::2])]
+    pairs += [(packed[:3, 1], packed[3:, 1]), (packed[:, 0, :1], packed[:, 0, 1:])]
+    pairs += [(packed[:, 0], packed[2, 1].expand(6, 2, 8)), (packed[2:3, 1], packed[:1, 0])]
+    for x, v in pairs:
+        wanted = packed.clone()
+        wanted.as_strided(x.shape, x.stride(), x.storage_offset()).add_(v.clone())
+        assert add_to(x, v) is x
+        assert torch.equal(packed, wanted)
+
+
+def test_slices_that_share_an_element_are_refused(overwriting: Path) -> None:
+    add_to = load(overwriting / "add_to.fuse", target="host")
+    packed = torch.zeros(6, 3, 2, 8)
+    for x, v in (
+        (packed[:, 0, :, :5], packed[:, 0, :, 3:]),
+        (packed[:, 0], packed[:, 0]),
+        (packed[:4, 1], packed[2:, 1]),
+        (packed[:, 1], packed.flatten()[56:72].view(1, 2, 8).expand(6, 2, 8)),
+    ):
+        with pytest.raises(ValueError, match="add_to") as caught:
+            add_to(x, v)
+        assert str(caught.value) == "add_to: argument 1 'v': overlaps argument 0 'x', which output 'y' overwrites"
+
+
+def test_what_overwrites_a_tensor_has_a_place_for_each_element(overwriting: Path) -> None:
+    increment = load(overwriting / "increment.fuse", target="host")
+    memory = torch.zeros(240)
+    for shape, strides in (
+        ((4, 1, 8), (0, 0, 1)),
+        ((1, 4, 8), (9, 4, 1)),
+        ((8, 1, 4), (1, 0, 7)),
+        ((3, 5, 4), (12, 4, 2)),
+    ):
+        with pytest.raises(ValueError, match="increment") as caught:
+            increment(memory.as_strided(shape, strides))
+        assert str(caught.value) == (
+            "increment: argument 0 'x': output 'y' overwrites it, and several of its elements share a place: "
+            f"strides {strides} for float{list(shape)}"
+        )
+    assert not memory.any()
+    for shape, strides in (
+        ((4, 1, 8), (16, 0, 1)),
+        ((2, 3, 4), (1, 2, 6)),
+        ((2, 1, 3), (3, 0, 2)),
+        ((0, 4, 8), (0, 0, 0)),
+    ):
+        memory.zero_()
+        x = memory.as_strided(shape, strides)
+        assert increment(x) is x
+        assert memory.sum() == x.numel()
+
+
+def test_elements_beyond_32_bits_are_counted(open_plan: Callable[..., LoadedPlan], tmp_path: Path) -> None:
+    values = [plans.tensor(0, "x", ["N"], "bool"), plans.tensor(1, "y", [1], "int64")]
+    launch = plans.launch("last", TensorArg(1), TensorArg(0), ExtentArg(-1), grid=("ceil_div", "N", 1024))
+    last = open_plan(
+        plans.plan("last", values, [0], [PlanOutput(fid=1, name="y")], [plans.segment(0, [0], [1], launch)])
+    )
+    size = 2**32 + 5
+    x = np.memmap(tmp_path / "holes", np.bool_, "w+", shape=(size,))
+    x[-1] = True
+    assert np.from_dlpack(last(x)).tolist() == [size + 1]
