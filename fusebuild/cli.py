@@ -214,12 +214,11 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         if search is not None:
             raise UsageError(f"{path} is cut already; --segmentation is for recipes")
         from fusebuild.artifact import open_artifact
-        from fusebuild.recipe import parse_recipe
 
         artifact = open_artifact(path)
         names = [target.name for target in targets] if targets else list(artifact.targets)
         plan = artifact.plan
-        fusion = parse_recipe(artifact.member("recipe.yaml").decode(), f"{path.name}/recipe.yaml").fusion
+        fusion = _fusion_in(artifact)
         for name in names:
             artifact.require_target(name)
         composites = {name: composites_in(artifact, fusion, name) for name in names}
@@ -241,6 +240,34 @@ def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search 
         for name in names
     ]
     return inspections, fusion
+
+
+@cli.command("diff")
+@click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JSON
+def diff_command(old: Path, new: Path, as_json: bool) -> None:
+    """Show what the artifact NEW has that OLD has not: segments, bytes, kernels, registers.
+
+    Bytes are those of the first case of NEW's recipe. Needs no GPU. The exit code is 0 for artifacts that differ, too.
+    """
+    from fusebuild.artifact import open_artifact
+    from fusebuild.artifact_diff import compare
+
+    before, after = open_artifact(old), open_artifact(new)
+    fusion = _fusion_in(after)
+    diff = compare(before, after, fusion.cases[0] if fusion.cases else {})
+    if as_json:
+        _print_json(diff.as_json())
+    else:
+        click.echo(diff.as_text(), nl=False)
+
+
+def _fusion_in(artifact: Any) -> Any:
+    """The Fusion as the recipe in ``artifact`` says it."""
+    from fusebuild.recipe import parse_recipe
+
+    return parse_recipe(artifact.member("recipe.yaml").decode(), f"{artifact.path.name}/recipe.yaml").fusion
 
 
 @cli.command("import")

@@ -145,7 +145,7 @@ class _Renamed:
 
     def __init__(self, path: Path, fusion: Fusion, form: Canonical) -> None:
         artifact = open_artifact(path)
-        self.path, self.object_bytes = path, artifact.object_bytes
+        self.path, self.object_bytes, self.toolchain = path, artifact.object_bytes, artifact.toolchain
         names = {shared: recipe_name(fusion.value(own)) for shared, own in form.fids.items()}
         self.plan: Plan = msgspec.structs.replace(
             artifact.plan,
