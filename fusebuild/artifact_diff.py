@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fusebuild.artifact import Artifact
 from fusebuild.formula import Formula, evaluate, show, symbols, total
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import TargetPlan, as_formula
+
+if TYPE_CHECKING:
+    from fusebuild.reports import DifferingLaunch, DifferingTarget, DiffReport, Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
     """A launch, by its place in a plan: the kernel, the digest of its object, and what it takes of the chip, which is
-    empty where nobody said so."""
+    None where nobody said so."""
 
     kernel: str
     object_digest: str
-    resources: Mapping[str, int]
+    resources: KernelResources | None
+
+    def resources_json(self) -> Resources | None:
+        """What it takes, as JSON has it."""
+        return None if self.resources is None else self.resources.as_json()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +39,15 @@ class KernelDiff:
     old: Launched | None
     new: Launched | None
 
-    def as_json(self) -> dict[str, Any]:
-        """``{"segment", "variant", "launch", "kernel", "resources"}``; the last two are pairs, old and new."""
-        pair = (self.old, self.new)
+    def as_json(self) -> DifferingLaunch:
+        """The same as JSON has it."""
+        old, new = self.old, self.new
         return {
             "segment": self.segment,
             "variant": self.variant,
             "launch": self.launch,
-            "kernel": [each and each.kernel for each in pair],
-            "resources": [dict(each.resources) if each else None for each in pair],
+            "kernel": (old.kernel if old else None, new.kernel if new else None),
+            "resources": (old.resources_json() if old else None, new.resources_json() if new else None),
         }
 
     def as_text(self) -> str:
@@ -47,11 +55,8 @@ class KernelDiff:
         place = f"segment {self.segment}, {self.variant}"
         if self.old is None or self.new is None:
             return f"{place}: + {self.new.kernel}" if self.new else f"{place}: - {self.old.kernel if self.old else ''}"
-        changes = [
-            f"{name.replace('_', ' ')} {before} -> {self.new.resources.get(name, 0)}"
-            for name, before in self.old.resources.items()
-            if before != self.new.resources.get(name, 0)
-        ]
+        before, after = self.old.resources_json(), self.new.resources_json()
+        changes = _changes(before, after) if before and after else []
         if self.old.kernel == self.new.kernel:
             return f"{place}: {self.old.kernel} compiled to other code" + "".join(f", {each}" for each in changes)
         return f"{place}: {self.old.kernel} -> {self.new.kernel}" + "".join(f", {each}" for each in changes)
@@ -72,12 +77,13 @@ class TargetDiff:
         """Whether nothing differs."""
         return self.segments[0] == self.segments[1] and self.hbm_bytes[0] == self.hbm_bytes[1] and not self.kernels
 
-    def as_json(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """``{"segments", "hbm_bytes_formula", "hbm_bytes", "kernels"}``; all but the last are pairs, old and new."""
+    def as_json(self, sizes: Mapping[str, int]) -> DifferingTarget:
+        """The same as JSON has it."""
+        old, new = self.hbm_bytes
         return {
-            "segments": list(self.segments),
-            "hbm_bytes_formula": [None if each is None else show(each) for each in self.hbm_bytes],
-            "hbm_bytes": [_evaluated(each, sizes) for each in self.hbm_bytes],
+            "segments": self.segments,
+            "hbm_bytes_formula": (None if old is None else show(old), None if new is None else show(new)),
+            "hbm_bytes": (_evaluated(old, sizes), _evaluated(new, sizes)),
             "kernels": [kernel.as_json() for kernel in self.kernels],
         }
 
@@ -110,15 +116,15 @@ class ArtifactDiff:
         """Whether both run the same code in the same way."""
         return all(target.is_same for target in self.targets)
 
-    def as_json(self) -> dict[str, Any]:
-        """``{"old", "new", "fusion", "same", "sources", "toolchain", "case", "targets"}``; the last by name."""
+    def as_json(self) -> DiffReport:
+        """The same as JSON has it."""
         return {
             "old": self.paths[0],
             "new": self.paths[1],
-            "fusion": list(self.fusions),
+            "fusion": self.fusions,
             "same": self.is_same,
             "sources": list(self.sources),
-            "toolchain": {name: list(versions) for name, versions in self.toolchain.items()},
+            "toolchain": dict(self.toolchain),
             "case": dict(self.sizes),
             "targets": {target.target: target.as_json(self.sizes) for target in self.targets},
         }
@@ -178,13 +184,17 @@ def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[tuple[int, st
     for segment in plan.segments:
         for variant in segment.variants:
             for index, launch in enumerate(variant.launches):
-                resources = artifact.resources(plan.target, launch.kernel)
                 found[segment.id, variant.name, index] = Launched(
                     kernel=launch.kernel,
                     object_digest=artifact.object_digest(plan.target, launch.kernel),
-                    resources=resources.as_json() if resources else {},
+                    resources=artifact.resources(plan.target, launch.kernel),
                 )
     return found
+
+
+def _changes(before: Resources, after: Resources) -> list[str]:
+    pairs = ((name, old, new) for (name, old), new in zip(before.items(), after.values(), strict=True))
+    return [f"{name.replace('_', ' ')} {old} -> {new}" for name, old, new in pairs if old != new]
 
 
 def _count(plan: TargetPlan | None) -> int | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,8 +19,13 @@ from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageErro
 from fusebuild.target import TARGETS, Target, find_target
 
 if TYPE_CHECKING:
+    from fusebuild import reports
+    from fusebuild.artifact import Artifact
     from fusebuild.incremental import Compilation
+    from fusebuild.inspection import Inspection
+    from fusebuild.ir import Fusion
     from fusebuild.segmentation import Search
+    from fusebuild.verification import Verdict
 
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 OUT = click.option("-o", "--out", default="build", show_default=True, type=click.Path(path_type=Path, file_okay=False),
@@ -28,6 +33,7 @@ OUT = click.option("-o", "--out", default="build", show_default=True, type=click
 NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
 SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
                             help="How cuts are found; exact is for small fusions (default: heuristic).")  # fmt: skip
+SCHEMAS = ("recipe", "bench", "check", "compile", "diff", "doctor", "import", "inspect", "tune", "verify")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 
@@ -110,7 +116,7 @@ def compile_command(
     _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
 
 
-def _compile_json(done: Compilation) -> dict[str, Any]:
+def _compile_json(done: Compilation) -> reports.CompileReport:
     return {
         "artifacts": [
             {
@@ -157,17 +163,11 @@ def _check(
 
     verdicts = check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc)
     if as_json:
-        _print_json(
-            [
-                {
-                    "recipe": v.recipe,
-                    "artifact": str(v.artifact),
-                    "fresh": not v.differences,
-                    "why": list(v.differences),
-                }
-                for v in verdicts
-            ]
-        )
+        checked: list[reports.CheckedRecipe] = [
+            {"recipe": v.recipe, "artifact": str(v.artifact), "fresh": not v.differences, "why": list(v.differences)}
+            for v in verdicts
+        ]
+        _print_json(checked)
     for verdict in verdicts:
         for difference in verdict.differences:
             click.echo(f"{verdict.recipe}: stale: {difference}", err=True)
@@ -200,13 +200,15 @@ def inspect(
         if not as_json:
             return
     if as_json:
-        reports = [inspection.as_json() for inspection in inspections]
-        _print_json(reports[0] if len(reports) == 1 else reports)
+        shown = [inspection.as_json() for inspection in inspections]
+        _print_json(shown[0] if len(shown) == 1 else shown)
         return
     click.echo("\n".join(inspection.as_text() for inspection in inspections), nl=False)
 
 
-def _inspections(path: Path, targets: tuple[Target, ...] | None, search: Search | None) -> tuple[list[Any], Any]:
+def _inspections(
+    path: Path, targets: tuple[Target, ...] | None, search: Search | None
+) -> tuple[list[Inspection], Fusion]:
     """What there is to see, a target each, and the Fusion as the recipe says it."""
     from fusebuild.inspection import Inspection, composites_in, composites_of, resources_in
 
@@ -263,7 +265,7 @@ def diff_command(old: Path, new: Path, as_json: bool) -> None:
         click.echo(diff.as_text(), nl=False)
 
 
-def _fusion_in(artifact: Any) -> Any:
+def _fusion_in(artifact: Artifact) -> Fusion:
     """The Fusion as the recipe in ``artifact`` says it."""
     from fusebuild.recipe import parse_recipe
 
@@ -288,12 +290,16 @@ def import_command(script: Path, out: Path | None, timeout: float, as_json: bool
     definitions = import_script(script, timeout=timeout)
     paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out)
     if as_json:
-        _print_json(
-            [
-                {"fusion": each.name, "line": each.location.line, "path": path and str(path), "recipe": each.text}
-                for each, path in zip(definitions, paths, strict=True)
-            ]
-        )
+        imported: list[reports.ImportedRecipe] = [
+            {
+                "fusion": each.name,
+                "line": each.location.line,
+                "path": None if path is None else str(path),
+                "recipe": each.text,
+            }
+            for each, path in zip(definitions, paths, strict=True)
+        ]
+        _print_json(imported)
         return
     for each, path in zip(definitions, paths, strict=True):
         if path is None:
@@ -338,7 +344,7 @@ def _artifacts(paths: Sequence[Path]) -> list[Path]:
     return artifacts
 
 
-def _verdict_json(verdict: Any) -> dict[str, Any]:
+def _verdict_json(verdict: Verdict) -> reports.VerifiedCase:
     return {
         "fusion": verdict.fusion,
         "target": verdict.target,
@@ -352,7 +358,7 @@ def _verdict_json(verdict: Any) -> dict[str, Any]:
     }
 
 
-def _verdict_text(verdict: Any) -> str:
+def _verdict_text(verdict: Verdict) -> str:
     case = " ".join(f"{name}={size}" for name, size in verdict.case.items())
     way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
     state = "ok" if verdict.ok else "FAIL"
@@ -468,7 +474,10 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
 
     findings = diagnose(nvcc=nvcc)
     if as_json:
-        _print_json([{"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings])
+        found: list[reports.DoctorFinding] = [
+            {"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings
+        ]
+        _print_json(found)
     else:
         colors = {"ok": "green", "warn": "yellow", "error": "red"}
         for finding in findings:
@@ -478,6 +487,18 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
                 click.echo(f"      {'':16} {finding.advice}")
     if any(finding.status == "error" for finding in findings):
         sys.exit(5)
+
+
+@cli.command()
+@click.argument("name", type=click.Choice(SCHEMAS), metavar="NAME")
+def schema(name: str) -> None:
+    """Print the JSON schema of NAME: of a recipe, for editors, or of the report that a verb prints with --json.
+
+    NAME is recipe, or a verb: bench, check, compile, diff, doctor, import, inspect, tune, verify.
+    """
+    from fusebuild.schemas import schema_of
+
+    _print_json(schema_of(name))
 
 
 @contextmanager

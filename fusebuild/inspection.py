@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +20,14 @@ from fusebuild.target import find_target
 
 if TYPE_CHECKING:
     from fusebuild.artifact import Artifact
+    from fusebuild.reports import (
+        Boundary,
+        InspectedComposite,
+        InspectedSegment,
+        InspectedVariant,
+        InspectReport,
+        MatrixProduct,
+    )
     from fusebuild.segmentation import SegmentedFusion
 
 _BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
@@ -32,8 +40,8 @@ class PlacedComposite:
     composite: Composite
     segments: tuple[int, ...] | None
 
-    def as_json(self) -> dict[str, Any]:
-        """``{"name", "location", "parent", "inputs", "outputs", "segments"}``: ``parent`` is an index of the list."""
+    def as_json(self) -> InspectedComposite:
+        """The same as JSON has it."""
         return {
             "name": self.composite.name,
             "location": self.composite.location.short,
@@ -115,22 +123,20 @@ class Inspection:
     composites: tuple[PlacedComposite, ...] = ()
     resources: Mapping[str, KernelResources] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """``{"fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"}``, and
-        ``"composites"`` after the segments where there are any. Each segment has ``"resources"`` by kernel where they
-        are known."""
-        segments = [self._segment(segment) for segment in self.segments]
-        composites = [placed.as_json() for placed in self.composites]
-        return {
+    def as_json(self) -> InspectReport:
+        """The same as JSON has it; there are ``composites`` where the recipe has any."""
+        report: InspectReport = {
             "fusion": self.plan.fusion,
             "target": self.target,
             "case": None if self.sizes is None else dict(self.sizes),
-            "segments": segments,
-            **({"composites": composites} if composites else {}),
+            "segments": [self._segment(segment) for segment in self.segments],
             "boundaries": [self._boundary(value) for value in self.boundaries],
             "hbm_bytes": self.bytes_of(self._total),
             "hbm_bytes_formula": show(self._total),
         }
+        if self.composites:
+            report["composites"] = [placed.as_json() for placed in self.composites]
+        return report
 
     @property
     def segments(self) -> Sequence[PlanSegment]:
@@ -157,13 +163,12 @@ class Inspection:
         known = {} if self.sizes is None else self.sizes
         return evaluate(formula, known) if {*symbols(formula)} <= {*known} else None
 
-    def _segment(self, segment: PlanSegment) -> dict[str, Any]:
+    def _segment(self, segment: PlanSegment) -> InspectedSegment:
         formula = as_formula(segment.hbm_bytes)
         launches = [launch for variant in segment.variants for launch in variant.launches]
         kernels = list(dict.fromkeys(launch.kernel for launch in launches))
         known = {kernel: self.resources[kernel].as_json() for kernel in kernels if kernel in self.resources}
-        call = {"call": _call(segment.call)} if isinstance(segment.call, LibraryCall) else {}
-        return {
+        report: InspectedSegment = {
             "id": segment.id,
             "scheduler": segment.scheduler,
             "fid_map": {str(key): value for key, value in segment.fid_map.items()},
@@ -171,15 +176,18 @@ class Inspection:
             "outputs": list(segment.outputs),
             "rematerialized": list(segment.rematerialized),
             "kernels": kernels,
-            **({"resources": known} if known else {}),
             "variants": [_variant(variant) for variant in segment.variants],
             "hbm_bytes": self.bytes_of(formula),
             "hbm_bytes_formula": show(formula),
             "why": list(segment.why),
-            **call,
         }
+        if known:
+            report["resources"] = known
+        if isinstance(segment.call, LibraryCall):
+            report["call"] = _call(segment.call)
+        return report
 
-    def _boundary(self, value: PlanValue) -> dict[str, Any]:
+    def _boundary(self, value: PlanValue) -> Boundary:
         formula = stored_bytes(value)
         return {
             "fid": value.fid,
@@ -211,11 +219,15 @@ class Inspection:
         return "\n".join(lines) + "\n"
 
 
-def _variant(variant: Variant) -> dict[str, Any]:
-    """``{"name", "guard", "kernels"}``, and the knobs ``"tuned"`` where they were measured."""
-    guard = [show(as_formula(each)) for each in variant.guard]
-    tuned = {} if variant.tuned is msgspec.UNSET else {"tuned": variant.tuned}
-    return {"name": variant.name, "guard": guard, "kernels": [launch.kernel for launch in variant.launches], **tuned}
+def _variant(variant: Variant) -> InspectedVariant:
+    report: InspectedVariant = {
+        "name": variant.name,
+        "guard": [show(as_formula(each)) for each in variant.guard],
+        "kernels": [launch.kernel for launch in variant.launches],
+    }
+    if variant.tuned is not msgspec.UNSET:
+        report["tuned"] = variant.tuned
+    return report
 
 
 def stored_bytes(value: PlanValue) -> Formula:
@@ -233,8 +245,7 @@ def resources_in(artifact: Artifact, target: str) -> dict[str, KernelResources]:
     return {kernel: resources for kernel, resources in found.items() if resources is not None}
 
 
-def _call(call: LibraryCall) -> dict[str, Any]:
-    """``{"op", "dtype", "a", "b", "bias", "out", "transpose_b", "m", "n", "k", "batch"}``; sizes are texts."""
+def _call(call: LibraryCall) -> MatrixProduct:
     return {
         "op": call.op,
         "dtype": call.dtype,
@@ -243,12 +254,14 @@ def _call(call: LibraryCall) -> dict[str, Any]:
         "bias": call.bias,
         "out": call.out,
         "transpose_b": call.transpose_b,
-        **{name: show(as_formula(getattr(call, name))) for name in ("m", "n", "k")},
+        "m": show(as_formula(call.m)),
+        "n": show(as_formula(call.n)),
+        "k": show(as_formula(call.k)),
         "batch": [show(as_formula(dim.extent)) for dim in call.batch],
     }
 
 
-def call_text(call: Mapping[str, Any]) -> str:
+def call_text(call: MatrixProduct) -> str:
     """A library call in one line."""
     batch = f" for each of {'*'.join(call['batch'])}" if call["batch"] else ""
     transposed = " transposed" if call["transpose_b"] else ""
@@ -257,7 +270,7 @@ def call_text(call: Mapping[str, Any]) -> str:
     return f"{call['op']} in {call['dtype']}: {product}{batch}"
 
 
-def _segment_lines(segment: Mapping[str, Any], plan: Plan) -> list[str]:
+def _segment_lines(segment: InspectedSegment, plan: Plan) -> list[str]:
     fid_map = ", ".join(f"{key}: {value}" for key, value in segment["fid_map"].items())
     lines = [
         f"segment {segment['id']}: {segment['scheduler']}  "
@@ -290,7 +303,7 @@ def knobs_text(knobs: Mapping[str, int]) -> str:
     )
 
 
-def _composite_lines(composites: Sequence[Mapping[str, Any]]) -> list[str]:
+def _composite_lines(composites: Sequence[InspectedComposite]) -> list[str]:
     lines = ["composites"] if composites else []
     indents: list[str] = []
     for composite in composites:

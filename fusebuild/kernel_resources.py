@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+
+if TYPE_CHECKING:
+    from fusebuild.reports import Resources
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -29,9 +31,15 @@ class KernelResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """Bytes spilled, stored and loaded."""
         return self.spill_stores + self.spill_loads
 
-    def as_json(self) -> dict[str, Any]:
-        """``{"registers", "shared", "stack", "spill_stores", "spill_loads"}``."""
-        return dict(msgspec.structs.asdict(self))
+    def as_json(self) -> Resources:
+        """The same as JSON has it."""
+        return {
+            "registers": self.registers,
+            "shared": self.shared,
+            "stack": self.stack,
+            "spill_stores": self.spill_stores,
+            "spill_loads": self.spill_loads,
+        }
 
 
 def parse_resources(log: str) -> KernelResources | None:
@@ -52,7 +60,7 @@ def parse_resources(log: str) -> KernelResources | None:
     )
 
 
-def resources_text(resources: Mapping[str, int]) -> str:
+def resources_text(resources: Resources) -> str:
     """What :meth:`KernelResources.as_json` gives, in words: ``40 registers, 4,224 bytes shared``. What is none is left
     out."""
     words = [f"{resources['registers']} registers"]

@@ -26,7 +26,7 @@ SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
     "allow_spills",
 )  # fmt: skip
-_SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
+SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +252,8 @@ class _SectionReader:
         dtype = self._fields.dtype(dtype_node)
         if dtype is None:
             return None
-        if dtype not in _SCALAR_DTYPES:
-            hint = f"scalars are {', '.join(known.value for known in _SCALAR_DTYPES)}"
+        if dtype not in SCALAR_DTYPES:
+            hint = f"scalars are {', '.join(known.value for known in SCALAR_DTYPES)}"
             self._problems.add(dtype_node.location, f"a scalar cannot be {dtype.value}", hint)
             return None
         value = None if value_node is None else self._fields.literal(value_node, dtype)

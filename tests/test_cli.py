@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from fusebuild.artifact import open_artifact
+from fusebuild.cli import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-VERBS = ("bench", "check", "compile", "doctor", "inspect", "verify")
 RECIPE = """\
 fusion: doubled
 doc: Twice the input.
@@ -54,12 +59,35 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def on_a_terminal(*arguments: str, cwd: Path, **environ: str) -> str:
+    """What a person sees who types ``fusebuild ARGUMENTS``: stdout and stderr are one terminal."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("FUSEBUILD_", "NO_COLOR"))}
+    ours, terminal = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-m", "fusebuild.cli", *arguments], cwd=cwd, env=clean | environ,
+                             stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)  # fmt: skip
+    os.close(terminal)
+    seen = b""
+    with open(ours, "rb", buffering=0) as file, contextlib.suppress(OSError):  # EIO: the other end was closed
+        while part := file.read(4096):
+            seen += part
+    assert child.wait(timeout=60) == 0, seen
+    return seen.decode()
+
+
+@pytest.mark.parametrize("verb", sorted(cli.commands))
 def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     done = fusebuild(verb, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.startswith("Usage: ")
-    assert verb in fusebuild("--help", cwd=tmp_path).stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: python -m fusebuild.cli {verb} ")
+    command = cli.commands[verb]
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            assert parameter.opts[-1] in done.stdout
+        else:
+            assert (parameter.metavar or parameter.name or "").upper().rstrip("S") in command.help, parameter.name
+    assert re.search(rf"^  {verb} +[A-Z]", fusebuild("--help", cwd=tmp_path).stdout, re.MULTILINE)
 
 
 def test_version(tmp_path: Path) -> None:
@@ -137,6 +165,22 @@ def test_quiet_says_nothing(built: Path) -> None:
 def test_no_colors_in_a_pipe_nor_with_no_color(built: Path) -> None:
     assert "\x1b" not in fusebuild("doctor", cwd=built).stdout
     assert "\x1b" not in fusebuild("doctor", cwd=built, NO_COLOR="1").stdout
+
+
+def test_progress_and_colors_on_a_terminal(built: Path, tmp_path: Path) -> None:
+    shutil.copy(built / "doubled.yaml", tmp_path)
+    seen = on_a_terminal("compile", "doubled.yaml", "--arch", "host", cwd=tmp_path)
+    assert "compiling  [" in seen
+    assert "100%" in seen
+    assert "\x1b[32mok" in on_a_terminal("doctor", cwd=tmp_path)
+    assert "\x1b[3" not in on_a_terminal("doctor", cwd=tmp_path, NO_COLOR="1")
+
+
+def test_no_progress_in_a_pipe_nor_when_quiet(built: Path, tmp_path: Path) -> None:
+    shutil.copy(built / "doubled.yaml", tmp_path)
+    assert fusebuild("compile", "doubled.yaml", "--arch", "host", cwd=tmp_path).stderr == ""
+    shutil.rmtree(tmp_path / "build")
+    assert on_a_terminal("-q", "compile", "doubled.yaml", "--arch", "host", cwd=tmp_path) == ""
 
 
 def test_verify_tells_what_ran(built: Path) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "fusebuild"
 
 LAYERS = (
-    {"errors"},
+    {"errors", "reports"},
     {"formula"},
     {"ir"},
     {"type_rules", "composites"},
@@ -24,7 +24,7 @@ LAYERS = (
     {"builder", "plan_check", "toolchain", "footprint", "compiled_templates"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
-     "recipe_lambdas", "recipe_composites", "recipe_bench", "lambda_checks", "passes", "schedule", "reference",
+     "recipe_lambdas", "recipe_composites", "recipe_bench", "recipe_schema", "lambda_checks", "passes", "schedule", "reference",
      "artifact"},
     {"segmentation", "body", "runtime"},
     {"views", "wrapping"},
@@ -36,7 +36,7 @@ LAYERS = (
     {"check", "incremental", "inspection", "verification", "doctor", "argument_manager", "cached", "device_target"},
     {"bench", "demo", "definition", "inspection_html"},
     {"tuning"},
-    {"api"},
+    {"api", "schemas"},
     {"cli"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fusebuild.inspection import knobs_text
+
+if TYPE_CHECKING:
+    from fusebuild import reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,21 @@ class Row:
         """The share of the heuristics' time that is saved."""
         return 1 - self.milliseconds / self.heuristic_milliseconds if self.changed else 0.0
 
+    def as_json(self) -> reports.TunedKernel:
+        """The same as JSON has it."""
+        return {
+            "fusion": self.fusion,
+            "segment": self.segment,
+            "variant": self.variant,
+            "case": dict(self.case),
+            "heuristic_milliseconds": self.heuristic_milliseconds,
+            "milliseconds": self.milliseconds,
+            "tried": self.tried,
+            "refused": list(self.refused),
+            "changed": {**self.changed},
+            "win": self.win,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneReport:
@@ -43,13 +61,13 @@ class TuneReport:
     written: tuple[Path, ...]
     skipped: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """The report as JSON has it; ``win`` is a share."""
+    def as_json(self) -> reports.TuneReport:
+        """The same as JSON has it."""
         return {
             "target": self.target,
             "device": self.device,
             "driver": self.driver,
-            "kernels": [{**asdict(row), "win": row.win} for row in self.rows],
+            "kernels": [row.as_json() for row in self.rows],
             "written": [path.as_posix() for path in self.written],
             "skipped": [*self.skipped],
         }
