@@ -93,7 +93,7 @@ class TargetDiff:
             return [f"{self.target}: the same"]
         if None in self.segments:
             return [f"{self.target}: {'only in the new' if self.segments[0] is None else 'only in the old'}"]
-        lines = [f"{self.target}: {_change(*self.segments)} segments"]
+        lines = [f"{self.target}: {_change(*self.segments)} segment{'s' * (self.segments != (1, 1))}"]
         before, after = (_bytes_text(each, sizes) for each in self.hbm_bytes)
         lines.append(f"  bytes  {_change(before, after)}")
         return lines + [f"  {kernel.as_text()}" for kernel in self.kernels]

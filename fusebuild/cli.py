@@ -112,7 +112,7 @@ def compile_command(
     for each in done.recipes:
         kernels = {name for names in each.kernels.values() for name in names}
         state = "" if dry_run else "written" if each.written else "unchanged"
-        _say(f"{each.artifact}  {len(kernels)} kernels  {state}")
+        _say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
     _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
 
 

@@ -44,7 +44,7 @@ def test_equal_ones_are_the_same(folder: Path) -> None:
 
 def test_another_kernel_is_named(folder: Path) -> None:
     lines = diff(folder, "old", "other").splitlines()
-    assert lines[:4] == ["tiny (constant sizes)", "changed: recipe", "host: 1 segments", "  bytes  120"]
+    assert lines[:4] == ["tiny (constant sizes)", "changed: recipe", "host: 1 segment", "  bytes  120"]
     assert re.fullmatch(r"  segment 0, \w+: pointwise_\w+ -> pointwise_\w+", lines[4])
     assert len(lines) == 5
 

@@ -118,7 +118,7 @@ for verb in ("compile", "check"):
         done = subprocess.run(command, cwd=work, env=environ, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines() == [
             "build/pair.fuse  2 kernels  unchanged",
-            "build/tiny.fuse  1 kernels  unchanged",
+            "build/tiny.fuse  1 kernel  unchanged",
             "compiled 0 of 3 objects in 0.0 s",
             "[]",
             "2 fresh, 0 stale",

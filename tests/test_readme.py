@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from fusebuild import errors, ops, target, toolchain
@@ -144,6 +146,18 @@ def test_files_shown_are_the_repository_s() -> None:
     assert "recipes/layernorm.yaml" in ours
     for name in ours:
         assert shown[name] == (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_commands_of_ci_jobs_and_hooks_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found = []
+    for block in blocks(readme()):
+        if block.language == "yaml" and not block.note:
+            assert isinstance(yaml.safe_load(block.body), dict)
+            found += re.findall(r"(?:run|entry): fusebuild (\w+) (.*)", block.body)
+    assert {verb for verb, _ in found} == {"check", "compile"}
+    for verb, arguments in found:
+        cli.commands[verb].make_context(verb, shlex.split(arguments))
 
 
 def test_every_verb_is_named_and_every_named_verb_exists() -> None:
