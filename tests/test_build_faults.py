@@ -99,7 +99,7 @@ class TestKilled:
 
     def test_alone_its_compilers_are_waited_for(self, work: Path, clean: Tree, made: Path) -> None:
         for compiler in (work / "compilers").iterdir():
-            compiler.write_text(compiler.read_text().replace("sleep 0.05", "sleep 1"))
+            compiler.write_text(compiler.read_text().replace("sleep 0.05", "sleep 2"))
         child = faults.started(lambda: fusebuild("compile", "recipes", *BOTH, "-j", "8", "-o", "out"))
         while not list((work / "out").glob(".fusebuild/host/*.so")):
             assert os.waitpid(child, os.WNOHANG) == (0, 0), "the build has ended"
