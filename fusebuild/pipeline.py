@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -40,6 +41,7 @@ from fusebuild.kernel_resources import KernelResources
 from fusebuild.passes import run_passes
 from fusebuild.plan import Plan, PlanSegment
 from fusebuild.planning import assemble, plan_target
+from fusebuild.processes import mapped, processors
 from fusebuild.recipe import Recipe, load_recipe
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.render import Kernel, template_digests
@@ -108,10 +110,8 @@ def compile_recipes(
     tuned = [tuned_beside(recipe) for recipe in recipes]
     toolchain = find_toolchain(targets, nvcc=nvcc)
     origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change meanwhile
-    planned = [
-        plan_recipe(recipe, targets, dump, search, tuned=own, toolchain=toolchain)
-        for recipe, own in zip(recipes, tuned, strict=True)
-    ]
+    plan = partial(_plan_one, targets=targets, dump=dump, search=search, toolchain=toolchain)
+    planned = mapped(plan, list(zip(recipes, tuned, strict=True)), processes=jobs or processors())
     build_dir = BuildDir(root=out)
     objects = build(kernel_requests(planned, targets), build_dir, toolchain,
                     jobs=jobs, on_progress=on_progress, dry_run=dry_run)  # fmt: skip
@@ -170,6 +170,18 @@ def plan_recipe(
     planned = replace(planned, search=search)
     record.plan(planned.plan, planned.kernels)
     return planned
+
+
+def _plan_one(
+    given: tuple[Recipe, TunedKernels | None],
+    *,
+    targets: Sequence[Target],
+    dump: Path | None,
+    search: Search,
+    toolchain: Toolchain,
+) -> PlannedRecipe:
+    recipe, tuned = given
+    return plan_recipe(recipe, targets, dump, search, tuned=tuned, toolchain=toolchain)
 
 
 def plan_segmented(

@@ -20,7 +20,7 @@ LAYERS = (
     {"type_rules", "composites"},
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
-     "kernel_resources", "recipe_files", "disk_space"},
+     "kernel_resources", "recipe_files", "disk_space", "processes"},
     {"builder", "plan_check", "toolchain", "footprint", "compiled_templates"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
