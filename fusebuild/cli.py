@@ -63,7 +63,8 @@ def cli(quiet: bool, verbose: int) -> None:
 @OUT
 @click.option("--arch", "targets", default="sm_90", show_default=True, callback=_targets,
               help=f"Targets, separated by commas: {', '.join(TARGETS)}.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@click.option("-j", "--jobs", type=click.IntRange(min=1),
+              help="Processes at a time that plan and that compile (default: one for each CPU).")  # fmt: skip
 @SEGMENTATION
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
