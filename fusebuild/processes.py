@@ -38,7 +38,7 @@ def mapped(work: Callable[[Item], Result], items: Sequence[Item], *, processes: 
     if workers < 2 or threading.active_count() > 1 or "torch" in sys.modules:
         return [work(item) for item in items]
     try:
-        with ProcessPoolExecutor(workers, mp_context=get_context("fork"), initializer=_follow_parent) as pool:
+        with ProcessPoolExecutor(workers, get_context("fork"), _follow_parent, (os.getpid(),)) as pool:
             tried = list(pool.map(partial(_tried, work), items))
     except BrokenProcessPool:  # the system killed one: it is short of memory
         return [work(item) for item in items]
@@ -52,7 +52,9 @@ def _tried(work: Callable[[Item], Result], item: Item) -> tuple[Result] | None:
         return None
 
 
-def _follow_parent() -> None:
+def _follow_parent(parent: int) -> None:
     """End when the parent does: Ctrl-C is for it to hear, and should it be killed, nobody else would tell."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it was killed before that
