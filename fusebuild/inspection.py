@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from fusebuild.artifact import Artifact
     from fusebuild.reports import (
         Boundary,
+        Composites,
         InspectedComposite,
         InspectedSegment,
         InspectedVariant,
         InspectReport,
         MatrixProduct,
+        SegmentCall,
+        SegmentResources,
     )
     from fusebuild.segmentation import SegmentedFusion
 
@@ -125,18 +128,17 @@ class Inspection:
 
     def as_json(self) -> InspectReport:
         """The same as JSON has it; there are ``composites`` where the recipe has any."""
-        report: InspectReport = {
+        composites: Composites = {"composites": [each.as_json() for each in self.composites]} if self.composites else {}
+        return {
             "fusion": self.plan.fusion,
             "target": self.target,
             "case": None if self.sizes is None else dict(self.sizes),
             "segments": [self._segment(segment) for segment in self.segments],
+            **composites,
             "boundaries": [self._boundary(value) for value in self.boundaries],
             "hbm_bytes": self.bytes_of(self._total),
             "hbm_bytes_formula": show(self._total),
         }
-        if self.composites:
-            report["composites"] = [placed.as_json() for placed in self.composites]
-        return report
 
     @property
     def segments(self) -> Sequence[PlanSegment]:
@@ -168,7 +170,9 @@ class Inspection:
         launches = [launch for variant in segment.variants for launch in variant.launches]
         kernels = list(dict.fromkeys(launch.kernel for launch in launches))
         known = {kernel: self.resources[kernel].as_json() for kernel in kernels if kernel in self.resources}
-        report: InspectedSegment = {
+        resources: SegmentResources = {"resources": known} if known else {}
+        call: SegmentCall = {"call": _call(segment.call)} if isinstance(segment.call, LibraryCall) else {}
+        return {
             "id": segment.id,
             "scheduler": segment.scheduler,
             "fid_map": {str(key): value for key, value in segment.fid_map.items()},
@@ -176,16 +180,13 @@ class Inspection:
             "outputs": list(segment.outputs),
             "rematerialized": list(segment.rematerialized),
             "kernels": kernels,
+            **resources,
             "variants": [_variant(variant) for variant in segment.variants],
             "hbm_bytes": self.bytes_of(formula),
             "hbm_bytes_formula": show(formula),
             "why": list(segment.why),
+            **call,
         }
-        if known:
-            report["resources"] = known
-        if isinstance(segment.call, LibraryCall):
-            report["call"] = _call(segment.call)
-        return report
 
     def _boundary(self, value: PlanValue) -> Boundary:
         formula = stored_bytes(value)

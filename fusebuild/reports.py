@@ -87,7 +87,19 @@ class MatrixProduct(TypedDict):
     batch: list[Formula]
 
 
-class InspectedSegment(TypedDict):
+class SegmentResources(TypedDict, total=False):
+    """Of a segment in a compiled artifact."""
+
+    resources: Annotated[dict[str, Resources], Meta(description="by kernel, in a compiled artifact")]
+
+
+class SegmentCall(TypedDict, total=False):
+    """Of a segment that is a call of a library."""
+
+    call: MatrixProduct
+
+
+class InspectedSegment(SegmentResources, SegmentCall):
     """What runs as one: ``fid_map`` leads from its own fids to the fusion's, ``why`` says what cut it off."""
 
     id: int
@@ -97,12 +109,10 @@ class InspectedSegment(TypedDict):
     outputs: list[Fid]
     rematerialized: Annotated[list[Fid], Meta(description="computed again, instead of stored by another segment")]
     kernels: list[str]
-    resources: NotRequired[Annotated[dict[str, Resources], Meta(description="by kernel, in a compiled artifact")]]
     variants: list[InspectedVariant]
     hbm_bytes: Bytes
     hbm_bytes_formula: Formula
     why: list[str]
-    call: NotRequired[MatrixProduct]
 
 
 class InspectedComposite(TypedDict):
@@ -127,14 +137,19 @@ class Boundary(TypedDict):
     bytes_formula: Formula
 
 
-class InspectReport(TypedDict):
+class Composites(TypedDict, total=False):
+    """Of a recipe that has any."""
+
+    composites: list[InspectedComposite]
+
+
+class InspectReport(Composites):
     """``fusebuild inspect --json``: one target; a list of these for several targets"""
 
     fusion: str
     target: str
     case: Sizes | None
     segments: list[InspectedSegment]
-    composites: NotRequired[list[InspectedComposite]]
     boundaries: list[Boundary]
     hbm_bytes: Bytes
     hbm_bytes_formula: Formula
