@@ -145,6 +145,24 @@ def test_inputs_that_are_recorded_on_a_side_stream_may_be_dropped(open_plan: Any
         torch.testing.assert_close(z, want)
 
 
+def test_results_that_are_recorded_on_a_side_stream_may_be_dropped(open_plan: Any) -> None:
+    plan, side = open_plan(plans.scale_add_plan()), torch.cuda.Stream()
+    arguments = inputs(30, 64)
+    want, copies = expected(*arguments), []
+    for _ in range(30):
+        z, _ = plan(*arguments)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(100_000)
+            copies.append(z.clone())
+        z.record_stream(side)
+        del z
+        torch.empty(30, 64, device="cuda").fill_(float("nan"))
+    torch.cuda.synchronize()
+    for z in copies:
+        torch.testing.assert_close(z, want)
+
+
 def test_a_captured_graph_outlives_its_plan(open_plan: Any) -> None:
     plan = open_plan(plans.scale_add_plan())
     x, y, alpha, bias = inputs(30, 64)

@@ -1,11 +1,13 @@
 """Tensors that a call cannot use are refused by name, and those that are merely unusual are not: no memory, no strides,
-addresses that are odd, elements that share a place, more elements than 32 bits count."""
+addresses that are odd, elements that share a place, more elements than 32 bits count. What comes out is torch's own."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ import runtime_plans as plans
 from host_artifacts import compile_for_host
 from small_recipes import text_of
 
-from fusebuild.plan import ExtentArg, PlanOutput, TensorArg
+from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg
+from fusebuild.runtime import memory
+from fusebuild.runtime.layouts import Layout
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
 
 torch = pytest.importorskip("torch")
@@ -231,3 +235,158 @@ def test_elements_beyond_32_bits_are_counted(open_plan: Callable[..., LoadedPlan
     x = np.memmap(tmp_path / "holes", np.bool_, "w+", shape=(size,))
     x[-1] = True
     assert np.from_dlpack(last(x)).tolist() == [size + 1]
+
+
+# What comes out.
+
+
+def is_torchs_own(tensor: Any) -> bool:
+    """Whether torch allocated it: what comes through DLPack cannot be resized."""
+    return type(tensor) is torch.Tensor and bool(tensor.untyped_storage().resizable())
+
+
+def view_plan(shape: list[Any], strides: list[Any]) -> Plan:
+    """t = 2x, of which only a view is an output."""
+    values = [
+        plans.tensor(0, "x", ["M", "N"]),
+        plans.tensor(1, "t", ["M", "N"]),
+        plans.tensor(2, "view", shape, strides=strides),
+    ]
+    twice = plans.launch("twice", TensorArg(1), TensorArg(0), FormulaArg(("mul", "M", "N")), grid="M")
+    segments = [plans.segment(0, [0], [1], twice), plans.segment(1, [1], [2], views={2: 1})]
+    slots = [Slot(id=0, fid=1, bytes=("mul", 4, "M", "N"), first=0, last=1)]
+    return plans.plan("viewed", values, [0], [PlanOutput(fid=2, name="view")], segments, slots)
+
+
+def pair_plan() -> Plan:
+    """p = 2x and q = 2y, whose sizes follow from one input each."""
+    values = [plans.tensor(fid, name, [size]) for fid, (name, size) in enumerate(zip("xypq", "MNMN", strict=True))]
+    p = plans.launch("twice", TensorArg(2), TensorArg(0), ExtentArg(-1))
+    q = plans.launch("twice", TensorArg(3), TensorArg(1), ExtentArg(-2))
+    outputs = [PlanOutput(fid=2, name="p"), PlanOutput(fid=3, name="q")]
+    return plans.plan("pair", values, [0, 1], outputs, [plans.segment(0, [0, 1], [2, 3], p, q)])
+
+
+def test_results_are_tensors_of_torchs_own(open_plan: Callable[..., LoadedPlan], scale_add: LoadedPlan) -> None:
+    z, which = scale_add(X, Y, 1.0, BIAS)
+    assert is_torchs_own(z)
+    assert is_torchs_own(which)
+    z.untyped_storage().resize_(0)
+    pair = open_plan(pair_plan())
+    for sizes in ((3, 4), (3, 5), (2, 5), (3, 4)):
+        p, q = pair(*(torch.arange(float(size)) for size in sizes))
+        assert is_torchs_own(p)
+        assert is_torchs_own(q)
+        assert (p.tolist(), q.tolist()) == tuple([2.0 * i for i in range(size)] for size in sizes)
+
+
+def test_so_are_they_beside_a_given_one_and_for_a_parameter(scale_add: LoadedPlan) -> None:
+    out = torch.empty(5, 8)
+    z, which = scale_add(torch.nn.Parameter(X, requires_grad=False), Y, 1.0, BIAS, out=(out, None), variant=0)
+    assert z is out
+    assert is_torchs_own(which)
+    assert which.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [([("mul", "M", "N")], [1]), (["N", "M"], [1, "N"]), (["M", 1, "N"], ["N", 7, 1])],
+    ids=["flat", "permuted", "unsqueezed"],
+)
+def test_so_are_views_of_all_that_a_kernel_writes(
+    open_plan: Callable[..., LoadedPlan], shape: list[Any], strides: list[Any]
+) -> None:
+    plan, x = open_plan(view_plan(shape, strides)), torch.randn(3, 5)
+    wanted = {"flat": (2 * x).flatten(), "permuted": (2 * x).t(), "unsqueezed": (2 * x)[:, None]}
+    made = plan(x)
+    assert is_torchs_own(made)
+    assert any(made.shape == each.shape and torch.equal(made, each) for each in wanted.values())
+    out = torch.empty_like(made)
+    assert plan(x, out=out) is out
+    torch.testing.assert_close(out, made)
+
+
+def test_a_view_of_a_part_is_the_executors(open_plan: Callable[..., LoadedPlan]) -> None:
+    plan, x = open_plan(view_plan(["M"], ["N"])), torch.randn(3, 5)
+    made = plan(x)
+    assert not is_torchs_own(made)
+    torch.testing.assert_close(made, 2 * x[:, 0])
+    message = "viewed: out 0 'view': this output is a view of a part of a larger tensor: give None"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        plan(x, out=torch.empty(15)[::5])
+
+
+def test_arrays_of_others_give_theirs_for_a_shape_that_torchs_had(open_plan: Callable[..., LoadedPlan]) -> None:
+    plan = open_plan(plans.broadcast_plan())
+    x = torch.ones(5, 4, 1).expand(5, 4, 3)
+    assert isinstance(plan(x), torch.Tensor)
+    made = plan(x.numpy())
+    assert not isinstance(made, torch.Tensor)
+    assert np.from_dlpack(made).tolist() == plan(x).tolist()
+
+
+@pytest.mark.parametrize(("inputs", "out", "message"), REFUSED[:3], ids=[each[2] for each in REFUSED[:3]])
+def test_refusals_are_the_same_for_a_shape_that_had_a_call(
+    scale_add: LoadedPlan, inputs: tuple[Any, ...], out: Any, message: str
+) -> None:
+    scale_add(X, Y, 1.0, BIAS)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        scale_add(*inputs, out=out)
+
+
+def test_layouts_of_many_shapes_are_forgotten(
+    open_plan: Callable[..., LoadedPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "KEPT_SHAPES", 2)
+    learned: list[Any] = []
+    layout_of = memory.layout_of
+    monkeypatch.setattr(memory, "layout_of", lambda value, sizes: learned.append(sizes) or layout_of(value, sizes))
+    plan = open_plan(view_plan(["N", "M"], [1, "N"]))
+    for rows in (1, 2, 2, 1, 3, 1, 1):
+        x = torch.randn(rows, 5)
+        torch.testing.assert_close(plan(x), 2 * x.t())
+    assert [sizes["M"] for sizes in learned[::2]] == [1, 2, 3, 1]
+
+
+def test_what_torch_says_where_there_is_no_memory(open_plan: Callable[..., LoadedPlan]) -> None:
+    plan = open_plan(pair_plan())
+    x = torch.from_numpy(np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**50,), (4,)))
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        plan(x, torch.ones(3))
+
+
+class TestDevices:
+    """Which of torch's functions makes a result; the GPUs are made up."""
+
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Which functions were called, from now on."""
+        asked: list[str] = []
+
+        def empty(name: str) -> Callable[..., Any]:
+            return lambda shape, strides, dtype, device=None: asked.append(
+                name if device is None else f"{name} {device}"
+            )
+
+        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", empty("quick"))
+        monkeypatch.setattr(torch, "empty_strided", empty("anywhere"))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+        return asked
+
+    @pytest.mark.parametrize(
+        ("num_devices", "device", "function"),
+        [(0, -1, "anywhere cpu"), (1, 0, "quick"), (2, 1, "quick"), (2, 0, "anywhere cuda:0")],
+    )
+    def test_a_result_is_where_the_inputs_are(
+        self, asked: list[str], num_devices: int, device: int, function: str
+    ) -> None:
+        like = SimpleNamespace(get_device=lambda: device, device="cpu" if device < 0 else f"cuda:{device}")
+        memory._empty(num_devices)(Layout((2, 3), (3, 1), torch.float32), like)
+        assert asked == [function]
+
+    def test_a_torch_without_the_quick_function_needs_none(
+        self, asked: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cuda")
+        memory._empty(1)(Layout((2,), (1,), torch.float32), SimpleNamespace(device="cuda:0"))
+        assert asked == ["anywhere cuda:0"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fusebuild.plan import Plan
+from fusebuild.plan import Plan, TargetPlan
+from fusebuild.runtime.memory import TorchMemory, torch_memory
 from fusebuild.runtime.unreadable import ERRORS, explained
 
 Tensor: TypeAlias = Any
@@ -15,25 +17,42 @@ Native: TypeAlias = Callable[..., Any]
 """A function of the native executor; ``native/export.cc`` describes them."""
 
 
-def caller(plan: Plan, call: Native, call_into: Native, get_item: Native) -> Callable[..., Any]:
-    """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first three."""
 
-    ``get_item(array, index)`` reads the arrays that ``call`` returns.
-    """
-    run = _for_any_outputs(plan, call, call_into, get_item)
+    call: Native
+    call_into: Native
+    variants_for: Native
+    get_item: Native
+    """``get_item(array, index)`` reads the arrays that ``call`` and ``call_into`` return."""
+    num_devices: int
+    """How many GPUs it could run on; 0 for code for the CPU."""
+
+
+def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., Any]:
+    """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called."""
+    memory = torch_memory(plan, target, executor.variants_for, executor.num_devices)
+    run = _for_any_outputs(plan, executor, memory)
     has_aliases = any(output.alias is not None for output in plan.outputs)
-    return run if has_aliases or len(plan.outputs) != 1 else _for_one_output(plan, run, call, call_into)
+    return run if has_aliases or len(plan.outputs) != 1 else _for_one_output(plan, executor, memory, run)
 
 
-def _for_one_output(plan: Plan, run: Callable[..., Any], call: Native, call_into: Native) -> Callable[..., Any]:
+def _for_one_output(
+    plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]
+) -> Callable[..., Any]:
     """``run``, without what most calls of most plans do not need: it takes longer than checking the arguments."""
+    call, call_into = executor.call, executor.call_into
+    make_one = (lambda inputs: None) if memory is None else memory.make_one
 
     def run_directly(*inputs: Tensor | float, out: Any = None, variant: int | None = None) -> Any:
         if variant is not None or isinstance(out, (tuple, list)):
             return run(*inputs, out=out, variant=variant)
         try:
             if out is None:
-                return call(*inputs)
+                out = make_one(inputs)
+                if out is None:
+                    return call(*inputs)
             call_into(None, *inputs, out)
         except ERRORS as error:
             raise explained(plan, inputs, (out,), error) from None
@@ -42,17 +61,18 @@ def _for_one_output(plan: Plan, run: Callable[..., Any], call: Native, call_into
     return run_directly
 
 
-def _for_any_outputs(plan: Plan, call: Native, call_into: Native, get_item: Native) -> Callable[..., Any]:
+def _for_any_outputs(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
+    call_into, get_item = executor.call_into, executor.get_item
     names = tuple(output.name for output in plan.outputs)
     positions = {fid: position for position, fid in enumerate(plan.inputs)}
     aliases = tuple(None if output.alias is None else positions[output.alias] for output in plan.outputs)
-    makes_all = not any(alias is not None for alias in aliases)
+    has_aliases = any(alias is not None for alias in aliases)
 
     def items(array: Any, count: int) -> tuple[Tensor, ...]:
         # Iterating over a tvm_ffi.Array costs three foreign calls per item; this costs one.
         return tuple([get_item(array, index) for index in range(count)])
 
-    def given(out: Tensor | Sequence[Tensor | None] | None) -> tuple[Tensor | None, ...]:
+    def given(out: Tensor | Sequence[Tensor | None] | None) -> Sequence[Tensor | None]:
         if out is None:
             return (None,) * len(names)
         outs = tuple(out) if isinstance(out, tuple | list) else (out,)
@@ -62,19 +82,19 @@ def _for_any_outputs(plan: Plan, call: Native, call_into: Native, get_item: Nati
         return outs
 
     def run(*inputs: Tensor | float, out: Any = None, variant: int | None = None) -> Any:
-        outs: tuple[Tensor | None, ...] = ()
+        outs = given(out)
         try:
-            if out is None and variant is None and makes_all and len(names) > 1:
-                return items(call(*inputs), len(names))
-            outs = given(out)
+            outs = outs if memory is None else memory.make(inputs, outs)
             made = call_into(_checked_variant(variant), *inputs, *outs)
         except ERRORS as error:
             raise explained(plan, inputs, outs, error) from None
-        is_made = [given is None and alias is None for given, alias in zip(outs, aliases, strict=True)]
+        if made is None and not has_aliases:
+            return outs[0] if len(names) == 1 else tuple(outs)
+        is_made = [out is None and alias is None for out, alias in zip(outs, aliases, strict=True)]
         fresh = iter(items(made, sum(is_made)) if sum(is_made) > 1 else (made,))
         results = tuple(
-            next(fresh) if new else given if given is not None else inputs[alias or 0]
-            for new, given, alias in zip(is_made, outs, aliases, strict=True)
+            next(fresh) if new else out if out is not None else inputs[alias or 0]
+            for new, out, alias in zip(is_made, outs, aliases, strict=True)
         )
         return results[0] if len(names) == 1 else results
 

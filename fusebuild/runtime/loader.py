@@ -21,7 +21,7 @@ import fusebuild.runtime
 from fusebuild.artifact import open_artifact
 from fusebuild.errors import ArtifactError, ForkError
 from fusebuild.plan import Plan, TargetPlan
-from fusebuild.runtime.call import Tensor, caller
+from fusebuild.runtime.call import Executor, Tensor, caller
 from fusebuild.runtime.unreadable import ERRORS, explained
 
 _LIBRARY = "libfusebuild_runtime.so"
@@ -46,8 +46,9 @@ class LoadedPlan(partial[Any]):
     ``plan(*inputs, out=None, variant=None)`` runs on ``inputs``, tensors and Python numbers in the order of
     ``plan.inputs``. It returns one tensor, or a tuple when there are several outputs; an output that overwrites an
     input is that input. Work is enqueued on the current stream of the inputs' device and memory comes from their
-    allocator. ``out`` gives the tensor, or one per output, to write to (None: allocate it). ``variant`` forces that
-    variant index in every segment that has it, for tests.
+    allocator; torch's tensors give tensors that are torch's own, but for views of others. ``out`` gives the tensor, or
+    one per output, to write to (None: allocate it). ``variant`` forces that variant index in every segment that has it,
+    for tests.
 
     A call raises ``TypeError`` for a wrong count, kind or dtype and ``ValueError`` for a wrong shape, stride, device or
     size, for an ``out`` that overlaps an input, and for a ``variant`` that does not fit; nothing has run then.
@@ -65,15 +66,13 @@ class LoadedPlan(partial[Any]):
     outputs: tuple[str, ...]
     _variants_for: Callable[..., Any]
 
-    def __new__(cls, plan: Plan, target: str, functions: Sequence[Callable[..., Any]]) -> LoadedPlan:
-        """``functions`` are the three that ``native/export.cc`` describes and :func:`_array_getter`'s."""
-        call, call_into, variants_for, get_item = functions
-        made = super().__new__(cls, caller(plan, call, call_into, get_item))
+    def __new__(cls, plan: Plan, target: TargetPlan, executor: Executor) -> LoadedPlan:
+        made = super().__new__(cls, caller(plan, target, executor))
         made.plan = plan
-        made.target = target
+        made.target = target.target
         made.inputs = tuple(plan.value(fid).name for fid in plan.inputs)
         made.outputs = tuple(output.name for output in plan.outputs)
-        made._variants_for = variants_for
+        made._variants_for = executor.variants_for
         return made
 
     def variants_for(self, *inputs: Tensor | float) -> tuple[tuple[int, ...], ...]:
@@ -134,7 +133,15 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         compiler = artifact.toolchain.get("nvcc") if _GPU_TARGET.fullmatch(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
-    return LoadedPlan(plan, name, [*functions, _array_getter()])
+    call, call_into, variants_for = functions
+    executor = Executor(
+        call=call,
+        call_into=call_into,
+        variants_for=variants_for,
+        get_item=_array_getter(),
+        num_devices=_native().device_count() if _GPU_TARGET.fullmatch(name) else 0,
+    )
+    return LoadedPlan(plan, chosen, executor)
 
 
 def _kernels(target: TargetPlan) -> list[str]:

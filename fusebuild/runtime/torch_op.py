@@ -11,13 +11,13 @@ Gradients come from a second plan, whose arguments are found by name: an input o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from fusebuild.errors import UsageError
-from fusebuild.formula import evaluate
-from fusebuild.plan import Plan, PlanValue, as_formula
+from fusebuild.plan import Plan, PlanValue
+from fusebuild.runtime.layouts import layout_of, sizes_of
 
 Tensor: TypeAlias = Any
 Operator: TypeAlias = Callable[..., Any]
@@ -114,24 +114,10 @@ class _Signature:
         """Results without elements, of the shapes and strides that a call gives."""
         import torch
 
-        sizes = self._sizes(inputs)
-        results = []
-        for value in self._fresh:
-            shape, strides = (
-                [evaluate(as_formula(each), sizes) for each in formulas] for formulas in (value.shape, value.strides)
-            )
-            dtype, device = _torch_dtype(value.dtype), inputs[self._device_from].device
-            results.append(torch.empty_strided(shape, strides, dtype=dtype, device=device))
-        return _as_returned(results)
-
-    def _sizes(self, inputs: Sequence[Any]) -> Mapping[str, Any]:
-        """The size of each symbol: an int, or torch's symbol for one."""
-        places = {fid: place for place, fid in enumerate(self._plan.inputs)}
-        return {
-            each.extent: inputs[places[each.input]].shape[each.dim]
-            for each in reversed(self._plan.extents)  # the first input that has a symbol says its size
-            if isinstance(each.extent, str)
-        }
+        sizes = sizes_of(self._plan, inputs)
+        device = inputs[self._device_from].device
+        layouts = [layout_of(value, sizes) for value in self._fresh]
+        return _as_returned([torch.empty_strided(*sized, dtype=dtype, device=device) for *sized, dtype in layouts])
 
     def with_mutated(self, operator: Operator) -> Operator:
         """``operator``, which returns inputs that it overwrote where the plan does."""
@@ -158,12 +144,6 @@ def _as_returned(results: Sequence[Tensor]) -> Any:
     if not results:
         return None
     return results[0] if len(results) == 1 else tuple(results)
-
-
-def _torch_dtype(dtype: str) -> Any:
-    import torch
-
-    return getattr(torch, {"double": "float64", "float": "float32", "half": "float16"}.get(dtype, dtype))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

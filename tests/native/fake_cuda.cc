@@ -153,6 +153,10 @@ int cuDriverGetVersion(int* version) {
   *version = Setting("FAKE_CUDA_VERSION", 13000);
   return 0;
 }
+int cuDeviceGetCount(int* count) {
+  *count = 2;
+  return 0;
+}
 int cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
   return ordinal < 2 ? 0 : kInvalidValue;

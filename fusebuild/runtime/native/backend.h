@@ -88,4 +88,7 @@ std::unique_ptr<Backend> MakeCudaBackend(const std::string& fusion, const std::s
 /// RuntimeError without a driver or device.
 int CurrentComputeCapability();
 
+/// How many CUDA devices this process sees. RuntimeError without a driver or device.
+int DeviceCount();
+
 }  // namespace fusebuild

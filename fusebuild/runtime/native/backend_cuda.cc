@@ -287,4 +287,11 @@ int CurrentComputeCapability() {
   return ComputeCapability(CurrentCudaDevice());
 }
 
+int DeviceCount() {
+  RefuseForked();
+  int count = 0;
+  Check(GetDriver().cuDeviceGetCount(&count), "cuDeviceGetCount", "the CUDA driver");
+  return count;
+}
+
 }  // namespace fusebuild

@@ -50,6 +50,7 @@ Driver LoadDriver() {
   Find(library, "cuInit", &driver.cuInit);
   Find(library, "cuGetErrorName", &driver.cuGetErrorName);
   Find(library, "cuDriverGetVersion", &driver.cuDriverGetVersion);
+  Find(library, "cuDeviceGetCount", &driver.cuDeviceGetCount);
   Find(library, "cuDeviceGet", &driver.cuDeviceGet);
   Find(library, "cuDeviceGetAttribute", &driver.cuDeviceGetAttribute);
   Find(library, "cuDevicePrimaryCtxRetain", &driver.cuDevicePrimaryCtxRetain);

@@ -85,6 +85,7 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
 }
 
 std::vector<std::vector<int64_t>> Executor::VariantsFor(const ffi::AnyView* inputs, int num_inputs) {
+  backend_->CheckProcess();
   Bound bound(plan_);
   Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
   AnswerAlignments(&bound);
@@ -183,8 +184,8 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
   }
   const Layout& root = resolved.owned[output.source];
   const bool is_root = plan_.owned[output.source].value == output.value;
-  if (!is_root && !(root.contiguous && layout.contiguous && root.storage == layout.storage)) {
-    ThrowValueError(OutName(plan_, i) + "this output is a strided view of a larger tensor: give None");
+  if (!is_root && root.storage != layout.storage) {
+    ThrowValueError(OutName(plan_, i) + "this output is a view of a part of a larger tensor: give None");
   }
   for (int input = 0; input < static_cast<int>(plan_.inputs.size()); ++input) {
     if (bound.tensors[input] != nullptr && !AreApart(*bound.tensors[input], tensor)) {

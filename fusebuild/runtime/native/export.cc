@@ -1,4 +1,4 @@
-// What Python sees: two functions of the shared library, and the functions that a loaded plan consists of.
+// What Python sees: the functions of the shared library, and the functions that a loaded plan consists of.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
@@ -79,3 +79,4 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(load, fusebuild::Load);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(current_compute_capability, fusebuild::CurrentComputeCapability);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(device_count, fusebuild::DeviceCount);
