@@ -100,6 +100,7 @@ def test_an_interrupt_is_heard_once(tmp_path: Path) -> None:
 def work(folder):
     Path(folder, str(os.getpid())).touch()
     time.sleep(0.5)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background starts programs without it
 mapped(work, [sys.argv[1]] * 100, processes=2)
 """
     parent = subprocess.Popen([sys.executable, "-c", START + code, tmp_path], cwd=ROOT, stderr=subprocess.PIPE,

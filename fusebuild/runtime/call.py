@@ -43,10 +43,10 @@ def _for_one_output(
 ) -> Callable[..., Any]:
     """``run``, without what most calls of most plans do not need: it takes longer than checking the arguments."""
     call, call_into = executor.call, executor.call_into
-    make_one = (lambda inputs: None) if memory is None else memory.make_one
+    make_one = (lambda inputs: None) if memory is None else memory.maker_of_one()
 
     def run_directly(*inputs: Tensor | float, out: Any = None, variant: int | None = None) -> Any:
-        if variant is not None or isinstance(out, (tuple, list)):
+        if variant is not None or (out is not None and isinstance(out, (tuple, list))):
             return run(*inputs, out=out, variant=variant)
         try:
             if out is None:
