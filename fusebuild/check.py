@@ -90,15 +90,15 @@ def _compared(
     toolchains: _Toolchains,
 ) -> list[Freshness]:
     """The verdicts on ``files``, each planned and compared with its artifact."""
-    from fusebuild.differences import differences_from
+    from fusebuild.differences import differences_of_all
     from fusebuild.pipeline import read_recipes
 
-    verdicts = []
-    for recipe in read_recipes(files, taken):
-        path = build_dir.artifact(recipe.fusion.name)
-        differences = differences_from(recipe, path, targets, search, toolchains.find)
-        verdicts.append(Freshness(recipe=recipe.path, artifact=path, differences=differences))
-    return verdicts
+    recipes = [(recipe, build_dir.artifact(recipe.fusion.name)) for recipe in read_recipes(files, taken)]
+    differences = differences_of_all(recipes, targets, search, toolchains.find)
+    return [
+        Freshness(recipe=recipe.path, artifact=path, differences=own)
+        for (recipe, path), own in zip(recipes, differences, strict=True)
+    ]
 
 
 class _Toolchains:

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from fusebuild.artifact import Artifact, open_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.pipeline import PlannedRecipe, plan_recipe, source_digests, tuned_beside
 from fusebuild.plan import encode
+from fusebuild.processes import mapped, processors
 from fusebuild.recipe import Recipe
 from fusebuild.segmentation import Search
 from fusebuild.target import Target, find_target
 from fusebuild.toolchain import Toolchain
 
+Toolchains: TypeAlias = Mapping[tuple[Target, ...], Toolchain | None]
+"""What compiles for targets; None where nothing was found that does."""
 
-def differences_from(
-    recipe: Recipe,
-    path: Path,
+
+def differences_of_all(
+    recipes: Sequence[tuple[Recipe, Path]],
     targets: Sequence[Target] | None,
     search: Search | None,
     toolchain_for: Callable[[tuple[Target, ...]], Toolchain | None],
+) -> list[tuple[str, ...]]:
+    """For each of ``recipes``, with the path of its artifact, why that is not what the recipe would give for
+    ``targets`` and by ``search`` (None: those that it holds and was cut by); empty when it is.
+
+    All processors share the work. Raises :class:`TunedError` for what lies beside a recipe.
+    """
+    held = dict.fromkeys(_held_targets(path) for _, path in recipes)
+    toolchains = {targets: toolchain_for(targets) for targets in held if targets}
+    compare = partial(_differences, targets=targets, search=search, toolchains=toolchains)
+    return mapped(compare, recipes, processes=processors())
+
+
+def _held_targets(path: Path) -> tuple[Target, ...]:
+    """What the artifact at ``path`` was compiled for; nothing where it cannot be read."""
+    try:
+        return tuple(find_target(name) for name in open_artifact(path).targets)
+    except ArtifactError:
+        return ()
+
+
+def _differences(
+    pair: tuple[Recipe, Path], *, targets: Sequence[Target] | None, search: Search | None, toolchains: Toolchains
 ) -> tuple[str, ...]:
-    """Why the artifact at ``path`` is not what ``recipe`` would give for ``targets`` and by ``search`` (None: those
-    that it holds and was cut by); empty when it is. Raises :class:`TunedError` for what lies beside the recipe."""
+    recipe, path = pair
     if not path.exists():
         return (f"{path} is missing",)
     try:
@@ -34,7 +60,7 @@ def differences_from(
         return (f"targets differ: {', '.join(sorted(names))}",)
     held = tuple(find_target(name) for name in artifact.targets)
     own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
-    toolchain = toolchain_for(held)
+    toolchain = toolchains.get(held)
     planned = plan_recipe(recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain)
     return (
         *source_differences(artifact, planned, held, toolchain),

@@ -82,6 +82,22 @@ class TestFresh:
         assert first.recipe == str(work / "recipes" / "pair.yaml")
         assert first.artifact == work / "build" / "pair.fuse"
 
+    @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+    def test_recipes_are_compared_side_by_side(self, work: Path) -> None:
+        edit(work / "recipes" / "tiny.yaml", "x * 2.0", "x * 3.0")
+        code = """
+import os, sys
+from pathlib import Path
+from fusebuild.check import check_recipes
+forks = []
+os.register_at_fork(before=lambda: forks.append(1))
+verdicts = check_recipes([Path(sys.argv[1], "recipes")], Path(sys.argv[1], "build"))
+print(len(forks), {verdict.artifact.stem: verdict.differences for verdict in verdicts})
+"""
+        command = [sys.executable, "-c", code, str(work)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        assert done.stdout == f"2 {differences(work)}\n"
+
     def test_the_same_data_elsewhere_changes_nothing(self, work: Path, data: Path) -> None:
         assert differences(work) == {"pair": (), "tiny": ()}
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from sanitized import SANITIZED
 from small_recipes import RECIPES, ROOT, planned_file
 
@@ -101,8 +100,7 @@ def accesses_in(path: Path) -> set[Kind]:
     return {(name.rsplit("_", 1)[0], function) for name in names for function in ACCESS.findall(kernels[name].text)}
 
 
-@pytest.fixture(scope="module")
-def kinds() -> Seen:
+def seen_everywhere() -> Seen:
     seen = Seen()
     for path in (*RECIPES, *FUSIONS):
         run = kinds_in(run_by(path))
@@ -126,15 +124,17 @@ def test_names_say_the_kind() -> None:
     assert of("scalar_int64_split16") == "scalar_int64_splitN"
 
 
-def test_every_kind_of_variant_runs_on_the_cpu(kinds: Seen) -> None:
+def test_all_that_is_made_runs_on_the_cpu_and_under_the_sanitizers() -> None:
+    """One test, because whichever process runs a part of it has to plan every recipe first."""
+    kinds = seen_everywhere()
     assert kinds.made - kinds.run == set()
-
-
-def test_every_kind_of_variant_runs_under_the_sanitizers(kinds: Seen) -> None:
     assert kinds.run - kinds.sanitized == set()
+    check_ways(kinds.run)
+    check_accesses()
 
 
-def test_every_way_to_reach_memory_runs_under_the_sanitizers() -> None:
+def check_accesses() -> None:
+    """Every way to reach memory runs under the sanitizers."""
     everywhere = set[Kind]().union(*(accesses_in(path) for path in (*RECIPES, *FUSIONS)))
     assert {"load", "load_up_to", "store_inside", "copy_async", "reduce_row", "scan_block"} <= {
         function for _, function in everywhere
@@ -142,8 +142,8 @@ def test_every_way_to_reach_memory_runs_under_the_sanitizers() -> None:
     assert everywhere - set[Kind]().union(*map(accesses_in, SANITIZED)) == set()
 
 
-def test_every_scheduler_and_every_way_is_among_them(kinds: Seen) -> None:
-    run = kinds.run
+def check_ways(run: set[Kind]) -> None:
+    """Every scheduler, and every way to walk rows, is among what runs."""
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in SCHEDULERS} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
     ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "brief_vecN_int32", "short_vecN_int32",
