@@ -19,10 +19,11 @@ Native: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first three."""
+    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first four."""
 
     call: Native
     call_into: Native
+    check: Native
     variants_for: Native
     get_item: Native
     """``get_item(array, index)`` reads the arrays that ``call`` and ``call_into`` return."""
@@ -32,7 +33,7 @@ class Executor:
 
 def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., Any]:
     """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called."""
-    memory = torch_memory(plan, target, executor.variants_for, executor.num_devices)
+    memory = torch_memory(plan, target, executor.check, executor.num_devices)
     run = _for_any_outputs(plan, executor, memory)
     has_aliases = any(output.alias is not None for output in plan.outputs)
     return run if has_aliases or len(plan.outputs) != 1 else _for_one_output(plan, executor, memory, run)

@@ -61,11 +61,8 @@ std::string InputName(const Plan& plan, int input) {
 
 void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyView* outs,
                     std::optional<int64_t> variant, ffi::Any* result) {
-  backend_->CheckProcess();
   Bound bound(plan_);
-  Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
-  CheckOverwrites(bound);
-  if (bound.device_from < 0) bound.device = backend_->CurrentDevice();
+  BindInputs(inputs, num_inputs, &bound);
   Given given(plan_.outputs.size());
   if (outs != nullptr) ReadOuts(outs, &bound, &given);
   AnswerAlignments(&bound);
@@ -84,12 +81,25 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
   Return(inputs, *resolved, given, owned, result);
 }
 
+void Executor::Check(const ffi::AnyView* inputs, int num_inputs) {
+  Bound bound(plan_);
+  BindInputs(inputs, num_inputs, &bound);
+  AnswerAlignments(&bound);
+  ResolveCached(bound);
+}
+
 std::vector<std::vector<int64_t>> Executor::VariantsFor(const ffi::AnyView* inputs, int num_inputs) {
-  backend_->CheckProcess();
   Bound bound(plan_);
   Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
   AnswerAlignments(&bound);
   return ValidVariants(plan_, bound);
+}
+
+void Executor::BindInputs(const ffi::AnyView* inputs, int num_inputs, Bound* bound) const {
+  backend_->CheckProcess();
+  Bind(plan_, inputs, num_inputs, backend_->device_type(), bound);
+  CheckOverwrites(*bound);
+  if (bound->device_from < 0) bound->device = backend_->CurrentDevice();
 }
 
 std::shared_ptr<const Resolved> Executor::ResolveCached(const Bound& bound) {

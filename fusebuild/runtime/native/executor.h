@@ -25,6 +25,9 @@ class Executor {
   void Call(const tvm::ffi::AnyView* inputs, int num_inputs, const tvm::ffi::AnyView* outs,
             std::optional<int64_t> variant, tvm::ffi::Any* result);
 
+  /// Throws what a call with these inputs would.
+  void Check(const tvm::ffi::AnyView* inputs, int num_inputs);
+
   /// For each segment, the indices of the variants that fit these inputs.
   std::vector<std::vector<int64_t>> VariantsFor(const tvm::ffi::AnyView* inputs, int num_inputs);
 
@@ -34,6 +37,7 @@ class Executor {
   using Given = InlineBuffer<const DLTensor*, 16>;  // per output, null for None
   using Tensors = InlineBuffer<tvm::ffi::Tensor, 8>;
 
+  void BindInputs(const tvm::ffi::AnyView* inputs, int num_inputs, Bound* bound) const;
   void ReadOuts(const tvm::ffi::AnyView* outs, Bound* bound, Given* given) const;
   void CheckOut(size_t output, const DLTensor& tensor, const Bound& bound, const Resolved& resolved,
                 const Given& given) const;

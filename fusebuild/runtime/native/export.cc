@@ -34,9 +34,10 @@ std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String
 }
 
 /// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
-/// files of cuBLASLt that matrix products may use. Returns three functions:
+/// files of cuBLASLt that matrix products may use. Returns four functions:
 ///   call(inputs...)                              -> see Executor::Call
 ///   call_into(variant or None, inputs..., outs...) -> the same, with a tensor or None for every output
+///   check(inputs...)                             -> nothing; throws what a call would
 ///   variants_for(inputs...)                      -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
                                const ffi::Array<ffi::String>& names, const ffi::Array<ffi::Bytes>& objects,
@@ -63,6 +64,7 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
         args[0] == nullptr ? std::nullopt : std::optional(args[0].cast<int64_t>());
     executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, variant, result);
   };
+  auto check = [executor](ffi::PackedArgs args, ffi::Any*) { executor->Check(args.data(), args.size()); };
   auto variants_for = [executor](ffi::PackedArgs args, ffi::Any* result) {
     ffi::Array<ffi::Array<int64_t>> segments;
     for (const std::vector<int64_t>& valid : executor->VariantsFor(args.data(), args.size())) {
@@ -71,7 +73,7 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
     *result = segments;
   };
   return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(call_into),
-          ffi::Function::FromPacked(variants_for)};
+          ffi::Function::FromPacked(check), ffi::Function::FromPacked(variants_for)};
 }
 
 }  // namespace
