@@ -369,13 +369,14 @@ class TestDevices:
             )
 
         monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", empty("quick"))
+        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cpu", empty("quick on the CPU"))
         monkeypatch.setattr(torch, "empty_strided", empty("anywhere"))
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
         return asked
 
     @pytest.mark.parametrize(
         ("num_devices", "device", "function"),
-        [(0, -1, "anywhere cpu"), (1, 0, "quick"), (2, 1, "quick"), (2, 0, "anywhere cuda:0")],
+        [(0, -1, "quick on the CPU"), (1, 0, "quick"), (2, 1, "quick"), (2, 0, "anywhere cuda:0")],
     )
     def test_a_result_is_where_the_inputs_are(
         self, asked: list[str], num_devices: int, device: int, function: str
@@ -384,9 +385,11 @@ class TestDevices:
         memory._empty(num_devices)(Layout((2, 3), (3, 1), torch.float32), like)
         assert asked == [function]
 
-    def test_a_torch_without_the_quick_function_needs_none(
-        self, asked: list[str], monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(("num_devices", "device"), [(0, "cpu"), (1, "cuda:0")])
+    def test_a_torch_without_the_quick_functions_needs_none(
+        self, asked: list[str], monkeypatch: pytest.MonkeyPatch, num_devices: int, device: str
     ) -> None:
         monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cuda")
-        memory._empty(1)(Layout((2,), (1,), torch.float32), SimpleNamespace(device="cuda:0"))
-        assert asked == ["anywhere cuda:0"]
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
+        memory._empty(num_devices)(Layout((2,), (1,), torch.float32), SimpleNamespace(device=device))
+        assert asked == [f"anywhere {device}"]
