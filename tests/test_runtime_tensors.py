@@ -3,6 +3,7 @@ addresses that are odd, elements that share a place, more elements than 32 bits 
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 from collections.abc import Callable
@@ -351,8 +352,73 @@ def test_layouts_of_many_shapes_are_forgotten(
 def test_what_torch_says_where_there_is_no_memory(open_plan: Callable[..., LoadedPlan]) -> None:
     plan = open_plan(pair_plan())
     x = torch.from_numpy(np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**50,), (4,)))
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
-        plan(x, torch.ones(3))
+    for plan_of_known_shapes in (False, True):
+        with pytest.raises(RuntimeError, match="can't allocate memory") as caught:
+            plan(x, torch.ones(3))
+        assert caught.value.__context__ is None, plan_of_known_shapes
+
+
+UNUSUAL: list[tuple[Callable[..., Any], str]] = [
+    (lambda plan, x: plan(), "viewed: expected 1 arguments (x), got 0"),
+    (lambda plan, x: plan(x, x), "viewed: expected 1 arguments (x), got 2"),
+    (lambda plan, x: plan(x, None), "viewed: expected 1 arguments (x), got 2"),
+    (lambda plan, x: plan(1.0), "viewed: argument 0 'x': expected float[M, N], got float 1"),
+    (lambda plan, x: plan([x]), "viewed: argument 0 'x': expected float[M, N], got an object of type ffi.Array"),
+    (lambda plan, x: plan(x.double()), "viewed: argument 0 'x': expected float[M, N], got double[3, 5]"),
+    (lambda plan, x: plan(x.to_sparse()), "viewed: argument 0 'x': expected a tensor in memory that DLPack describes"),
+    (lambda plan, x: plan(x, out=3), "viewed: out 0 'view': expected a tensor, got int"),
+    (lambda plan, x: plan(x, out=[3]), "viewed: out 0 'view': expected a tensor, got int"),
+    (lambda plan, x: plan(x, out=()), "viewed: out: expected 1 tensors (view), got 0"),
+    (lambda plan, x: plan(x, out=(None, None)), "viewed: out: expected 1 tensors (view), got 2"),
+    (lambda plan, x: plan(x, out=x), "viewed: out 0 'view': expected float[5, 3], got float[3, 5]"),
+    (lambda plan, x: plan(x, variant=1), "viewed: variant 1 does not exist: no segment has more than 1"),
+    (lambda plan, x: plan(x, variant="0"), "variant: expected an int, got str"),
+    (lambda plan, x: plan(x, to=x), "got an unexpected keyword argument 'to'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), UNUSUAL, ids=[each[1] for each in UNUSUAL])
+def test_an_unusual_call_is_refused_alike_before_and_after_a_usual_one(
+    open_plan: Callable[..., LoadedPlan], call: Callable[..., Any], message: str
+) -> None:
+    plan, x = open_plan(view_plan(["N", "M"], [1, "N"])), torch.randn(3, 5)
+
+    def refusal() -> tuple[type, str]:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call(plan, x)
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+        return type(caught.value), str(caught.value)
+
+    first = refusal()
+    torch.testing.assert_close(plan(x), 2 * x.t())
+    assert refusal() == first
+    assert message in first[1]
+
+
+def test_a_usual_call_takes_all_that_an_unusual_one_does(open_plan: Callable[..., LoadedPlan]) -> None:
+    plan, pair = open_plan(view_plan(["N", "M"], [1, "N"])), open_plan(pair_plan())
+    x, y = torch.randn(3, 5), torch.randn(4)
+    for _ in range(3):
+        out = torch.empty(5, 3).t().contiguous().t()
+        for made in (plan(x), plan(x, variant=0), plan(x, out=(out,)), plan(x, out=[out]), plan(x, out=out)):
+            torch.testing.assert_close(made, 2 * x.t())
+        assert plan(x, out=out) is out
+        p, q = pair(x[0], y)
+        torch.testing.assert_close((p, q), (2 * x[0], 2 * y))
+        assert pair(x[0], y, out=(None, q))[1] is q
+        assert isinstance(pair(x[0], y.numpy())[1], torch.Tensor)
+    assert (
+        str(inspect.signature(plan))
+        == str(inspect.signature(pair))
+        == "(*inputs: 'Tensor | float', out: 'Any' = None, variant: 'int | None' = None) -> 'Any'"
+    )
+
+
+def test_no_name_of_a_plan_is_run(open_plan: Callable[..., LoadedPlan]) -> None:
+    values = [plans.tensor(0, "x=print('run'), /): #", ["N"]), plans.tensor(1, "y\n    import os", ["N"])]
+    twice = plans.launch("twice", TensorArg(1), TensorArg(0), ExtentArg(-1))
+    named = plans.plan("named", values, [0], [PlanOutput(fid=1, name="y')")], [plans.segment(0, [0], [1], twice)])
+    assert open_plan(named)(torch.ones(3)).tolist() == [2, 2, 2]
 
 
 class TestDevices:
@@ -382,7 +448,7 @@ class TestDevices:
         self, asked: list[str], num_devices: int, device: int, function: str
     ) -> None:
         like = SimpleNamespace(get_device=lambda: device, device="cpu" if device < 0 else f"cuda:{device}")
-        memory._empty(num_devices)(Layout((2, 3), (3, 1), torch.float32), like)
+        memory._maker_of(num_devices)(Layout((2, 3), (3, 1), torch.float32))(like)
         assert asked == [function]
 
     @pytest.mark.parametrize(("num_devices", "device"), [(0, "cpu"), (1, "cuda:0")])
@@ -391,5 +457,5 @@ class TestDevices:
     ) -> None:
         monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cuda")
         monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
-        memory._empty(num_devices)(Layout((2,), (1,), torch.float32), SimpleNamespace(device=device))
+        memory._maker_of(num_devices)(Layout((2,), (1,), torch.float32))(SimpleNamespace(device=device))
         assert asked == [f"anywhere {device}"]

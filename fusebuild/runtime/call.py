@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fusebuild.plan import Plan, TargetPlan
+from fusebuild.runtime.direct import directly
 from fusebuild.runtime.memory import TorchMemory, torch_memory
 from fusebuild.runtime.unreadable import ERRORS, explained
 
@@ -19,14 +20,13 @@ Native: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first four."""
+    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first three."""
 
     call: Native
-    call_into: Native
     check: Native
     variants_for: Native
     get_item: Native
-    """``get_item(array, index)`` reads the arrays that ``call`` and ``call_into`` return."""
+    """``get_item(array, index)`` reads the arrays that ``call`` returns."""
     num_devices: int
     """How many GPUs it could run on; 0 for code for the CPU."""
 
@@ -34,36 +34,13 @@ class Executor:
 def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., Any]:
     """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called."""
     memory = torch_memory(plan, target, executor.check, executor.num_devices)
-    run = _for_any_outputs(plan, executor, memory)
-    has_aliases = any(output.alias is not None for output in plan.outputs)
-    return run if has_aliases or len(plan.outputs) != 1 else _for_one_output(plan, executor, memory, run)
+    run = _general(plan, executor, memory)
+    overwrites = any(output.alias is not None for output in plan.outputs)
+    return run if overwrites or not plan.inputs else directly(plan, executor.call, memory, run)
 
 
-def _for_one_output(
-    plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]
-) -> Callable[..., Any]:
-    """``run``, without what most calls of most plans do not need: it takes longer than checking the arguments."""
-    call, call_into = executor.call, executor.call_into
-    make_one = (lambda inputs: None) if memory is None else memory.maker_of_one()
-
-    def run_directly(*inputs: Tensor | float, out: Any = None, variant: int | None = None) -> Any:
-        if variant is not None or (out is not None and isinstance(out, (tuple, list))):
-            return run(*inputs, out=out, variant=variant)
-        try:
-            if out is None:
-                out = make_one(inputs)
-                if out is None:
-                    return call(*inputs)
-            call_into(None, *inputs, out)
-        except ERRORS as error:
-            raise explained(plan, inputs, (out,), error) from None
-        return out
-
-    return run_directly
-
-
-def _for_any_outputs(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
-    call_into, get_item = executor.call_into, executor.get_item
+def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
+    call, get_item = executor.call, executor.get_item
     names = tuple(output.name for output in plan.outputs)
     positions = {fid: position for position, fid in enumerate(plan.inputs)}
     aliases = tuple(None if output.alias is None else positions[output.alias] for output in plan.outputs)
@@ -86,7 +63,7 @@ def _for_any_outputs(plan: Plan, executor: Executor, memory: TorchMemory | None)
         outs = given(out)
         try:
             outs = outs if memory is None else memory.make(inputs, outs)
-            made = call_into(_checked_variant(variant), *inputs, *outs)
+            made = call(_checked_variant(variant), *inputs, *outs)
         except ERRORS as error:
             raise explained(plan, inputs, outs, error) from None
         if made is None and not has_aliases:

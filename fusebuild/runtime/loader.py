@@ -133,10 +133,9 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         compiler = artifact.toolchain.get("nvcc") if _GPU_TARGET.fullmatch(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
-    call, call_into, check, variants_for = functions
+    call, check, variants_for = functions
     executor = Executor(
         call=call,
-        call_into=call_into,
         check=check,
         variants_for=variants_for,
         get_item=_array_getter(),

@@ -22,11 +22,11 @@ from fusebuild.runtime.layouts import Layout, layout_of, sizes_of
 Tensor: TypeAlias = Any
 Shapes: TypeAlias = tuple[Any, ...]
 Check: TypeAlias = Callable[..., object]
-Empty: TypeAlias = Callable[[Layout, Tensor], Tensor]
-"""``empty(layout, like)``: a new tensor on the device of ``like``."""
+Maker: TypeAlias = Callable[[Tensor], Tensor]
+"""``maker(like)``: a new tensor of one layout, on the device of ``like``."""
 
 KEPT_SHAPES = 4096
-"""A plan forgets the layouts of its outputs when it has those of so many shapes, as the executor forgets launches."""
+"""A plan forgets how to make its outputs when it knows it for so many shapes, as the executor forgets launches."""
 
 
 def torch_memory(plan: Plan, target: TargetPlan, check: Check, num_devices: int) -> TorchMemory | None:
@@ -39,76 +39,72 @@ def torch_memory(plan: Plan, target: TargetPlan, check: Check, num_devices: int)
     places = _telling_inputs(plan, outputs)
     if sys.modules.get("torch") is None or not places or not any(outputs):
         return None
-    return TorchMemory(plan, outputs, places, check, _empty(num_devices))
+    return TorchMemory(plan, outputs, places, check, _maker_of(num_devices))
 
 
 class TorchMemory:
-    """New tensors for one plan's outputs, whose layouts it computes once for all calls of the same shapes."""
+    """New tensors for one plan's outputs. How each is made is found out once for all calls of the same shapes.
 
-    __slots__ = ("_check", "_empty", "_kinds", "_known", "_outputs", "_place", "_places", "_plan")
+    ``places`` are the positions of the inputs whose shapes tell everything, ``kinds`` the types that these must have:
+    of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs, for those
+    shapes with which torch can make them all; its keys are the shape of the telling input, or a tuple if there are
+    several.
+    """
+
+    __slots__ = ("_known", "_maker_of", "_outputs", "_plan", "check", "kinds", "makers_of_all", "places")
 
     def __init__(
-        self, plan: Plan, outputs: Sequence[OwnOutput | None], places: Sequence[int], check: Check, empty: Empty
+        self,
+        plan: Plan,
+        outputs: Sequence[OwnOutput | None],
+        places: Sequence[int],
+        check: Check,
+        maker_of: Callable[[Layout], Maker],
     ) -> None:
-        """``outputs`` are those to make, None for others; their sizes follow from the inputs at ``places``."""
+        """``outputs`` are those to make, None for others."""
         import torch
 
-        self._plan, self._outputs, self._check, self._empty = plan, outputs, check, empty
-        self._places, self._place = places, places[0]
-        self._kinds = frozenset({torch.Tensor, torch.nn.Parameter})  # what inherits from them may be no memory at all
-        self._known: dict[Shapes, list[Layout | None]] = {}
+        self._plan, self._outputs, self._maker_of = plan, outputs, maker_of
+        self.places, self.check = places, check
+        self.kinds = frozenset({torch.Tensor, torch.nn.Parameter})
+        self.makers_of_all: dict[Shapes, Sequence[Maker]] = {}
+        self._known: dict[Shapes, Sequence[Maker | None]] = {}
 
     def make(self, inputs: Sequence[Any], outs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """``outs``, with a new tensor for every None that can be torch's own. Raises what ``check`` does, and torch's
         error where there is no memory."""
-        layouts = self._layouts(inputs)
-        if layouts is None:
+        if len(inputs) <= max(self.places) or any(type(inputs[place]) not in self.kinds for place in self.places):
             return outs
-        like = inputs[self._place]
+        like = inputs[self.places[0]]
+        makers = self._makers(inputs)
         try:
             return [
-                self._empty(layout, like) if given is None and layout is not None else given
-                for layout, given in zip(layouts, outs, strict=True)
+                make(like) if given is None and make is not None else given
+                for make, given in zip(makers, outs, strict=True)
             ]
         except RuntimeError:
-            self._check(*inputs)  # a process that was forked has a better reason than torch knows
+            self.check(*inputs)  # a process that was forked has a better reason than torch knows
             raise
 
-    def maker_of_one(self) -> Callable[[Sequence[Any]], Tensor | None]:
-        """:meth:`make` for a plan of one output, None where that cannot be torch's own. It has at hand what every call
-        needs, which saves a tenth of a call."""
-        place, kinds, known, empty = self._place, self._kinds, self._known, self._empty
-
-        def make_one(inputs: Sequence[Any]) -> Tensor | None:
-            try:
-                like = inputs[place]
-                if type(like) not in kinds:
-                    return None
-                layout = known[like.shape][0]
-                return None if layout is None else empty(layout, like)
-            except (IndexError, KeyError, RuntimeError):
-                return self.make(inputs, (None,))[0]  # it learns the shape, or says what is wrong
-
-        return make_one if len(self._places) == 1 else lambda inputs: self.make(inputs, (None,))[0]
-
-    def _layouts(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
-        """The layout of every output, None for one that cannot be torch's; None where ``inputs`` are not torch's."""
-        if len(inputs) <= self._place or type(like := inputs[self._place]) not in self._kinds:
-            return None
-        if len(self._places) == 1:
-            shapes = like.shape
-        else:
-            shapes = tuple([getattr(inputs[place], "shape", None) for place in self._places])
+    def _makers(self, inputs: Sequence[Any]) -> Sequence[Maker | None]:
+        """The maker of every output, None for one that cannot be torch's."""
+        told = tuple([inputs[place].shape for place in self.places])
+        shapes = told[0] if len(told) == 1 else told
         return self._known.get(shapes) or self._learn(shapes, inputs)
 
-    def _learn(self, shapes: Shapes, inputs: Sequence[Any]) -> list[Layout | None]:
-        self._check(*inputs)
+    def _learn(self, shapes: Shapes, inputs: Sequence[Any]) -> Sequence[Maker | None]:
+        self.check(*inputs)
         sizes = sizes_of(self._plan, inputs)
         layouts = [None if output is None else output.layout(sizes) for output in self._outputs]
         if len(self._known) >= KEPT_SHAPES:
             self._known.clear()
-        self._known[shapes] = layouts
-        return layouts
+            self.makers_of_all.clear()
+        makers = [None if layout is None else self._maker_of(layout) for layout in layouts]
+        self._known[shapes] = makers
+        made = [make for make in makers if make is not None]
+        if len(made) == len(makers):
+            self.makers_of_all[shapes] = made
+        return makers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,26 +160,30 @@ def _telling_inputs(plan: Plan, outputs: Sequence[OwnOutput | None]) -> list[int
     return [place for place, told in tensors if wanted & told]
 
 
-def _empty(num_devices: int) -> Empty:
-    """With the functions that the code of torch.compile calls, where torch has them: that for GPUs takes 1.0 us on an
-    H200's host against 3.1, but knows the current device only."""
+def _maker_of(num_devices: int) -> Callable[[Layout], Maker]:
+    """Makers with the functions that the code of torch.compile calls, where torch has them: that for GPUs takes 1.0 us
+    on an H200's host against 3.1, but knows the current device only."""
     import torch
 
-    quick = getattr(torch._C._dynamo.guards, "_empty_strided_cuda" if num_devices else "_empty_strided_cpu", None)
-    if quick is None:
-        return _empty_anywhere
-    if num_devices < 2:
-        return lambda layout, _: quick(*layout)
+    empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda" if num_devices else "_empty_strided_cpu", None)
+    if empty is None:
+        return _maker_anywhere
+
+    def quick_maker(layout: Layout) -> Maker:
+        shape, strides, dtype = layout
+        return lambda like: empty(shape, strides, dtype)
+
     current = torch.cuda.current_device
 
-    def empty(layout: Layout, like: Tensor) -> Tensor:
-        return quick(*layout) if like.get_device() == current() else _empty_anywhere(layout, like)
+    def maker_on_many(layout: Layout) -> Maker:
+        make_here, make_there = quick_maker(layout), _maker_anywhere(layout)
+        return lambda like: make_here(like) if like.get_device() == current() else make_there(like)
 
-    return empty
+    return quick_maker if num_devices < 2 else maker_on_many
 
 
-def _empty_anywhere(layout: Layout, like: Tensor) -> Tensor:
+def _maker_anywhere(layout: Layout) -> Maker:
     import torch
 
     shape, strides, dtype = layout
-    return torch.empty_strided(shape, strides, dtype=dtype, device=like.device)
+    return lambda like: torch.empty_strided(shape, strides, dtype=dtype, device=like.device)

@@ -20,10 +20,10 @@ constexpr int kStreams = 5;
 /// Whether a call with a y of another shape is refused.
 bool IsRefused(Executor* executor, DLDevice device) {
   Floats a(device, {2, 4}, 1), b(device, {4, 2}, 1), bias({kDLCPU, 0}, {}, 0.5f);
-  const ffi::AnyView inputs[] = {&a.tensor, &b.tensor, 2.0, &bias.tensor};
+  const ffi::AnyView inputs[] = {&a.tensor, &b.tensor, 2.0, &bias.tensor}, outs[] = {nullptr, nullptr};
   ffi::Any result;
   try {
-    executor->Call(inputs, 4, nullptr, std::nullopt, &result);
+    executor->Call(inputs, 4, outs, std::nullopt, &result);
   } catch (const ffi::Error&) {
     return true;
   }

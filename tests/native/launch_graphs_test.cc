@@ -97,9 +97,9 @@ void StreamsThatAreCapturedGetTheKernels(const Artifact& artifact) {
     GetDriver().cuStreamBeginCapture(stream, fusebuild::cuda::kCaptureModeRelaxed);
   }
   Floats a({kDLCUDA, 0}, {5, 8}, 3), b({kDLCUDA, 0}, {5, 8}, 1), bias({kDLCPU, 0}, {}, 0.5f);
-  const ffi::AnyView inputs[] = {&a.tensor, &b.tensor, 2.0, &bias.tensor};
+  const ffi::AnyView inputs[] = {&a.tensor, &b.tensor, 2.0, &bias.tensor}, outs[] = {nullptr, nullptr};
   ffi::Any result;
-  executor->Call(inputs, 4, nullptr, std::nullopt, &result);
+  executor->Call(inputs, 4, outs, std::nullopt, &result);
   fusebuild::cuda::CUgraph graph = nullptr;
   GetDriver().cuStreamEndCapture(stream, &graph);
   before.Expect("captured", 0, 0);

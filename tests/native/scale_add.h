@@ -79,9 +79,9 @@ inline int WrongElements(Executor* executor, DLDevice device, int64_t rows, int6
   Floats a(device, {rows, columns}, x), b(device, {rows, columns}, 1), bias({kDLCPU, 0}, {}, 0.5f);
   Floats out(device, {rows, columns}, -1);
   const ffi::AnyView inputs[] = {&a.tensor, &b.tensor, 2.0, &bias.tensor};
-  const ffi::AnyView outs[] = {&out.tensor, nullptr};
+  const ffi::AnyView outs[] = {give_out ? ffi::AnyView(&out.tensor) : ffi::AnyView(), nullptr};
   ffi::Any result;
-  executor->Call(inputs, 4, give_out ? outs : nullptr, std::nullopt, &result);
+  executor->Call(inputs, 4, outs, std::nullopt, &result);
   const float* z = out.numbers.data();
   if (!give_out) {
     *kept = ffi::AnyView(result).cast<ffi::Array<ffi::Tensor>>()[0];

@@ -64,7 +64,7 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
   Bound bound(plan_);
   BindInputs(inputs, num_inputs, &bound);
   Given given(plan_.outputs.size());
-  if (outs != nullptr) ReadOuts(outs, &bound, &given);
+  ReadOuts(outs, &bound, &given);
   AnswerAlignments(&bound);
   std::shared_ptr<const Resolved> resolved = variant ? Resolve(plan_, bound, variant) : ResolveCached(bound);
   for (size_t i = 0; i < given.size(); ++i) {

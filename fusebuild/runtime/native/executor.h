@@ -19,7 +19,7 @@ class Executor {
   Executor(Plan plan, std::unique_ptr<Backend> backend)
       : plan_(std::move(plan)), backend_(std::move(backend)) {}
 
-  /// Checks everything, then launches. `outs` is null, or holds a tensor or None per output. `variant` forces
+  /// Checks everything, then launches. `outs` holds a tensor or None per output. `variant` forces
   /// an index. The result holds what the call made, in order: nothing for an output that overwrites an input
   /// or was given in `outs`; None for no tensors, the tensor for one, else an array.
   void Call(const tvm::ffi::AnyView* inputs, int num_inputs, const tvm::ffi::AnyView* outs,

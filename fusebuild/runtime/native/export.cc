@@ -34,11 +34,10 @@ std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String
 }
 
 /// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
-/// files of cuBLASLt that matrix products may use. Returns four functions:
-///   call(inputs...)                              -> see Executor::Call
-///   call_into(variant or None, inputs..., outs...) -> the same, with a tensor or None for every output
-///   check(inputs...)                             -> nothing; throws what a call would
-///   variants_for(inputs...)                      -> for each segment, the indices of the variants that fit
+/// files of cuBLASLt that matrix products may use. Returns three functions:
+///   call(variant or None, inputs..., outs...) -> see Executor::Call; a tensor or None for every output
+///   check(inputs...)                          -> nothing; throws what a call would
+///   variants_for(inputs...)                   -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
                                const ffi::Array<ffi::String>& names, const ffi::Array<ffi::Bytes>& objects,
                                const ffi::Array<ffi::String>& libraries) {
@@ -53,9 +52,6 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
   auto executor = std::make_shared<Executor>(std::move(plan), std::move(backend));
 
   auto call = [executor](ffi::PackedArgs args, ffi::Any* result) {
-    executor->Call(args.data(), args.size(), nullptr, std::nullopt, result);
-  };
-  auto call_into = [executor](ffi::PackedArgs args, ffi::Any* result) {
     const int num_outputs = static_cast<int>(executor->plan().outputs.size());
     const int num_inputs = args.size() - 1 - num_outputs;
     if (num_inputs < 0)
@@ -72,8 +68,8 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
     }
     *result = segments;
   };
-  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(call_into),
-          ffi::Function::FromPacked(check), ffi::Function::FromPacked(variants_for)};
+  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(check),
+          ffi::Function::FromPacked(variants_for)};
 }
 
 }  // namespace
