@@ -40,6 +40,7 @@ def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., 
 
 
 def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
+    """What takes any call, of any plan."""
     call, get_item = executor.call, executor.get_item
     names = tuple(output.name for output in plan.outputs)
     positions = {fid: position for position, fid in enumerate(plan.inputs)}
