@@ -1,4 +1,4 @@
-"""The ``--update-golden`` flag and the fixture that compares a text with its golden file."""
+"""The ``--update-golden`` flag, the fixture that compares a text with its golden file, and the order of tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from fusebuild.errors import ToolchainError
 
 Golden = Callable[[Path, str], None]
 
+LONGEST = ("test_numerics.py", "test_variants_run.py", "test_device_header.py", "test_readme.py", "test_sanitizers.py")
+"""Modules with tests of minutes. They start first: a worker of a parallel run that has one left has it alone."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing with them")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture
