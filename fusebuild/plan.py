@@ -224,6 +224,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 return value
         raise KeyError(fid)
 
+    @property
+    def overwritten(self) -> tuple[int | None, ...]:
+        """For every output the position of the input that it overwrites, None for one with memory of its own."""
+        return tuple(None if output.alias is None else self.inputs.index(output.alias) for output in self.outputs)
+
 
 def as_formula(json: FormulaJson) -> Formula:
     """A formula read from JSON, lists turned to tuples."""

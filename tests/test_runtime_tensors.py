@@ -414,6 +414,35 @@ def test_a_usual_call_takes_all_that_an_unusual_one_does(open_plan: Callable[...
     )
 
 
+def test_so_does_one_that_overwrites_an_input(open_plan: Callable[..., LoadedPlan]) -> None:
+    increment, add_two = open_plan(plans.increment_plan()), open_plan(plans.overlapping_plan())
+    x, v, out = torch.zeros(4), torch.zeros(4), torch.empty(4)
+    for count in range(1, 4):
+        y, w = increment(x, v)
+        assert y is x
+        assert is_torchs_own(w)
+        assert (x.tolist(), w.tolist()) == ([2 * count - 1] * 4, [4 * count - 2] * 4)
+        y, w = increment(x, v, out=[None, out])
+        assert (y is x, w is out) == (True, True)
+        assert (x.tolist(), w.tolist()) == ([2 * count] * 4, [4 * count] * 4)
+        for refused, message in (
+            (lambda: increment(x), "increment: expected 2 arguments (x, v), got 1"),
+            (lambda: increment(x, v, out=out), "increment: out: expected 2 tensors (y, w), got 1"),
+            (lambda: increment(x, v, out=(out, None)), "increment: out 0 'y': this output overwrites argument 0 'x'"),
+            (lambda: increment(x, x), "increment: argument 1 'v': overlaps argument 0 'x'"),
+            (lambda: add_two(x.to_sparse()), "argument 0 'x': expected a tensor in memory that DLPack describes"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+                refused()
+        fresh = torch.zeros(4)
+        assert add_two(fresh) is fresh
+        assert add_two(fresh, out=fresh) is fresh
+        assert add_two(fresh, out=[None]) is fresh
+        assert fresh.tolist() == [6] * 4
+        assert add_two(numpy := np.zeros(4, "float32")) is numpy
+        assert numpy.tolist() == [2] * 4
+
+
 def test_no_name_of_a_plan_is_run(open_plan: Callable[..., LoadedPlan]) -> None:
     values = [plans.tensor(0, "x=print('run'), /): #", ["N"]), plans.tensor(1, "y\n    import os", ["N"])]
     twice = plans.launch("twice", TensorArg(1), TensorArg(0), ExtentArg(-1))

@@ -35,17 +35,15 @@ def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., 
     """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called."""
     memory = torch_memory(plan, target, executor.check, executor.num_devices)
     run = _general(plan, executor, memory)
-    overwrites = any(output.alias is not None for output in plan.outputs)
-    return run if overwrites or not plan.inputs else directly(plan, executor.call, memory, run)
+    return directly(plan, executor.call, memory, run) if plan.inputs else run
 
 
 def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
     """What takes any call, of any plan."""
     call, get_item = executor.call, executor.get_item
     names = tuple(output.name for output in plan.outputs)
-    positions = {fid: position for position, fid in enumerate(plan.inputs)}
-    aliases = tuple(None if output.alias is None else positions[output.alias] for output in plan.outputs)
-    has_aliases = any(alias is not None for alias in aliases)
+    overwritten = plan.overwritten
+    overwrites = any(place is not None for place in overwritten)
 
     def items(array: Any, count: int) -> tuple[Tensor, ...]:
         # Iterating over a tvm_ffi.Array costs three foreign calls per item; this costs one.
@@ -67,13 +65,13 @@ def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Call
             made = call(_checked_variant(variant), *inputs, *outs)
         except ERRORS as error:
             raise explained(plan, inputs, outs, error) from None
-        if made is None and not has_aliases:
+        if made is None and not overwrites:
             return outs[0] if len(names) == 1 else tuple(outs)
-        is_made = [out is None and alias is None for out, alias in zip(outs, aliases, strict=True)]
+        is_made = [out is None and place is None for out, place in zip(outs, overwritten, strict=True)]
         fresh = iter(items(made, sum(is_made)) if sum(is_made) > 1 else (made,))
         results = tuple(
-            next(fresh) if new else out if out is not None else inputs[alias or 0]
-            for new, out, alias in zip(is_made, outs, aliases, strict=True)
+            next(fresh) if new else out if out is not None else inputs[place or 0]
+            for new, out, place in zip(is_made, outs, overwritten, strict=True)
         )
         return results[0] if len(names) == 1 else results
 

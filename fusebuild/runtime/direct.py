@@ -7,7 +7,7 @@ Of the plan only numbers get into its text: an artifact cannot have a name that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, update_wrapper
 from types import CodeType
 from typing import Any
@@ -20,16 +20,7 @@ _TEXT = """\
 def direct({parameters}, /, *more, out=None, variant=None):
     if more or {last} is absent or variant is not None{or_outs_are_given}:
         return run(*present({inputs}), *more, out=out, variant=variant)
-    if out is None:
-        makers = known.get({key}) if {are_known_kinds} else None
-        if makers is None:
-            return run({inputs})
-        try:
-            {outs} = {made}
-        except RuntimeError:
-            check({inputs})
-            raise
-    try:
+{making}    try:
         call(None, {inputs}, {outs})
     except TypeError:
         if not isinstance(out, (tuple, list)):
@@ -37,8 +28,20 @@ def direct({parameters}, /, *more, out=None, variant=None):
     except errors as error:
         raise explained(plan, ({inputs},), ({outs},), error) from None
     else:
-        return {outs}
+        return {results}
     return run({inputs}, out=out)
+"""
+
+_MAKING = """\
+    if out is None:
+        makers = known.get({key}) if {are_known_kinds} else None
+        if makers is None:
+            return run({inputs})
+        try:
+            {made} = {new}
+        except RuntimeError:
+            check({inputs})
+            raise
 """
 
 
@@ -46,7 +49,7 @@ def directly(
     plan: Plan, call: Callable[..., Any], memory: TorchMemory | None, run: Callable[..., Any]
 ) -> Callable[..., Any]:
     """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
-    inputs, and no output overwrites one.
+    inputs.
 
     Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
     or whose shapes ``memory`` does not know.
@@ -65,28 +68,38 @@ def directly(
         "explained": explained,
     }
     places = () if memory is None else tuple(memory.places)
-    exec(_code(len(plan.inputs), len(plan.outputs), places), names)
+    exec(_code(len(plan.inputs), plan.overwritten, places), names)
     return update_wrapper(names["direct"], run)
 
 
 @cache
-def _code(num_inputs: int, num_outputs: int, places: tuple[int, ...]) -> CodeType:
-    """``places`` are those of the inputs that tell sizes."""
+def _code(num_inputs: int, overwritten: tuple[int | None, ...], places: tuple[int, ...]) -> CodeType:
+    """``overwritten`` has the input that each output overwrites, ``places`` those of the inputs that tell sizes."""
     inputs = [f"input_{i}" for i in range(num_inputs)]
-    outs = ["out"] if num_outputs == 1 else [f"out_{i}" for i in range(num_outputs)]
-    telling = [inputs[place] for place in places]
-    shapes = [f"{name}.shape" for name in telling]
+    names = ["out"] if len(overwritten) == 1 else [f"out_{i}" for i in range(len(overwritten))]
+    made = [name for name, place in zip(names, overwritten, strict=True) if place is None]
     text = _TEXT.format(
         parameters=_list(f"{name}=absent" for name in inputs),
         inputs=_list(inputs),
         last=inputs[-1],
-        outs=_list(outs),
-        or_outs_are_given="" if num_outputs == 1 else " or out is not None",
-        key=shapes[0] if len(shapes) == 1 else f"({_list(shapes)})",
-        are_known_kinds=" and ".join(f"type({name}) in kinds" for name in telling) or False,
-        made=_list(f"makers[{i}]({telling[0] if telling else None})" for i in range(num_outputs)),
+        or_outs_are_given="" if made == ["out"] else " or out is not None",
+        making=_making(inputs, made, places) if made else "",
+        outs=_list(name if place is None else "None" for name, place in zip(names, overwritten, strict=True)),
+        results=_list(name if place is None else inputs[place] for name, place in zip(names, overwritten, strict=True)),
     )
     return compile(text, "<a plan's call>", "exec")
+
+
+def _making(inputs: Sequence[str], made: Sequence[str], places: Sequence[int]) -> str:
+    telling = [inputs[place] for place in places]
+    shapes = [f"{name}.shape" for name in telling]
+    return _MAKING.format(
+        inputs=_list(inputs),
+        key=shapes[0] if len(shapes) == 1 else f"({_list(shapes)})",
+        are_known_kinds=" and ".join(f"type({name}) in kinds" for name in telling) or False,
+        made=_list(made),
+        new=_list(f"makers[{i}]({telling[0] if telling else None})" for i in range(len(made))),
+    )
 
 
 def _list(items: Iterable[str]) -> str:

@@ -46,9 +46,9 @@ class TorchMemory:
     """New tensors for one plan's outputs. How each is made is found out once for all calls of the same shapes.
 
     ``places`` are the positions of the inputs whose shapes tell everything, ``kinds`` the types that these must have:
-    of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs, for those
-    shapes with which torch can make them all; its keys are the shape of the telling input, or a tuple if there are
-    several.
+    of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs that
+    overwrite no input, for those shapes with which torch can make them all; its keys are the shape of the telling
+    input, or a tuple if there are several.
     """
 
     __slots__ = ("_known", "_maker_of", "_outputs", "_plan", "check", "kinds", "makers_of_all", "places")
@@ -102,7 +102,7 @@ class TorchMemory:
         makers = [None if layout is None else self._maker_of(layout) for layout in layouts]
         self._known[shapes] = makers
         made = [make for make in makers if make is not None]
-        if len(made) == len(makers):
+        if len(made) == self._plan.overwritten.count(None):
             self.makers_of_all[shapes] = made
         return makers
 

@@ -77,8 +77,7 @@ class _Signature:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._inputs = [plan.value(fid) for fid in plan.inputs]
-        positions = {fid: position for position, fid in enumerate(plan.inputs)}
-        self._overwritten = [None if each.alias is None else positions[each.alias] for each in plan.outputs]
+        self._overwritten = plan.overwritten
         self._fresh = [plan.value(each.fid) for each in plan.outputs if each.alias is None]
         self.mutated = tuple(self._inputs[place].name for place in self._overwritten if place is not None)
         tensors = [place for place, value in enumerate(self._inputs) if value.kind == "tensor" and not value.cpu]
