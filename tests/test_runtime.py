@@ -390,6 +390,27 @@ def test_what_overwrites_an_input_must_not_be_shared(open_plan: Any) -> None:
     assert str(caught.value) == "increment: out 0 'y': this output overwrites argument 0 'x': give that tensor or None"
 
 
+@pytest.mark.parametrize(
+    "another",
+    [
+        lambda x: x[:3],
+        lambda x: x.view(torch.int32),
+        lambda x: x[:, None],
+        lambda x: x.as_strided((4,), (0,)),
+        lambda x: x.clone(),
+    ],
+)
+def test_what_overwrites_an_input_is_that_tensor(open_plan: Any, another: Any) -> None:
+    increment, x, v = open_plan(plans.increment_plan()), torch.zeros(4), torch.zeros(4)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^increment: out 0 'y': this output overwrites argument 0 'x': give that"):
+            increment(x, v, out=(another(x), None))
+        assert not x.any()
+        alike = x.view(4)
+        assert increment(x, v, out=(alike, None))[0] is alike
+        x.zero_()
+
+
 def test_views_cannot_be_given(open_plan: Any) -> None:
     views = open_plan(plans.views_plan())
     x, flat = torch.zeros(2, 3), torch.zeros(6)

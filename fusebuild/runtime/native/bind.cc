@@ -3,6 +3,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/string.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -128,6 +129,11 @@ bool StridesMatch(const DLTensor& tensor, const int64_t* expected) {
     match &= tensor.shape[dim] == 1 || tensor.strides[dim] == expected[dim];
   }
   return match;
+}
+
+bool IsSameTensor(const DLTensor& a, const DLTensor& b) {
+  return Address(a) == Address(b) && Equal(a.dtype, b.dtype) &&
+         std::equal(a.shape, a.shape + a.ndim, b.shape, b.shape + b.ndim) && StridesMatch(a, b.strides);
 }
 
 const DLTensor* AsTensor(ffi::AnyView argument) {

@@ -64,6 +64,9 @@ std::string DescribeArgument(tvm::ffi::AnyView argument);
 /// none.
 bool StridesMatch(const DLTensor& tensor, const int64_t* expected);
 
+/// Whether both are the same elements, in the same order.
+bool IsSameTensor(const DLTensor& a, const DLTensor& b);
+
 /// "(4096, 1)".
 std::string ShowList(const int64_t* items, size_t size);
 

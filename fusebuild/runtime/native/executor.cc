@@ -164,9 +164,7 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
   const Value& value = plan_.values[output.value];
   const Layout& layout = resolved.outputs[i];
   if (output.kind == OutputKind::kAlias) {
-    if (Address(tensor) == bound.addresses[output.source] &&
-        tensor.ndim == bound.tensors[output.source]->ndim)
-      return;
+    if (IsSameTensor(tensor, *bound.tensors[output.source])) return;
     ThrowValueError(OutName(plan_, i) + "this output overwrites " + InputName(plan_, output.source) +
                     ": give that tensor or None");
   }
