@@ -403,7 +403,9 @@ def test_what_overwrites_an_input_must_not_be_shared(open_plan: Any) -> None:
 def test_what_overwrites_an_input_is_that_tensor(open_plan: Any, another: Any) -> None:
     increment, x, v = open_plan(plans.increment_plan()), torch.zeros(4), torch.zeros(4)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"^increment: out 0 'y': this output overwrites argument 0 'x': give that"):
+        with pytest.raises(
+            ValueError, match=r"^increment: out 0 'y': this output overwrites argument 0 'x': give that"
+        ):
             increment(x, v, out=(another(x), None))
         assert not x.any()
         alike = x.view(4)

@@ -13,6 +13,7 @@ import fusebuild
 from fusebuild.errors import UsageError
 
 torch = pytest.importorskip("torch")
+from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 TEXTS = {
@@ -62,6 +63,32 @@ outputs:
 cases:
   - {N: 8}
 """,
+    "noisy": """
+fusion: noisy
+inputs:
+  x: float[N]
+scalars:
+  offset: int64
+body: |
+  y = x + cast(offset, float)
+outputs:
+  y: float
+cases:
+  - {N: 8}
+""",
+    "noisy_backward": """
+fusion: noisy_backward
+inputs:
+  grad_y: float[N]
+scalars:
+  offset: int64
+body: |
+  grad_x = grad_y * cast(offset, float)
+outputs:
+  grad_x: float
+cases:
+  - {N: 8}
+""",
     "layernorm": (RECIPES / "layernorm.yaml").read_text(),
     "layernorm_backward": (RECIPES / "layernorm_backward.yaml").read_text(),
 }
@@ -96,7 +123,8 @@ def test_an_operator_gives_what_the_plan_gives(plans: dict[str, Any], namespace:
         assert torch.equal(got, want)
     schema = getattr(torch.ops, namespace).scaled.default._schema
     assert str(schema) == (
-        f"{namespace}::scaled(Tensor x, Tensor mask, float alpha, int shift, bool doubled) -> (Tensor, Tensor, Tensor)"
+        f"{namespace}::scaled(Tensor x, Tensor mask, float alpha, SymInt shift, bool doubled) "
+        "-> (Tensor, Tensor, Tensor)"
     )
 
 
@@ -172,6 +200,32 @@ def test_overwritten_inputs_are_declared_as_mutated(plans: dict[str, Any], names
     torch.testing.assert_close(used, 2 * (new_state * 0.5 + x))
 
 
+def test_they_are_found_by_name_too(plans: dict[str, Any], namespace: str) -> None:
+    operator = plans["running"].as_torch_op(f"{namespace}::running")
+    x, state = torch.ones(8), torch.zeros(8)
+    assert operator(x, state=state)[0] is state
+    assert operator(state=state, x=x)[0] is state
+    assert state.tolist() == [1.5] * 8
+    with pytest.raises(RuntimeError, match="missing value for argument 'x'"):
+        operator(state=state)
+
+
+@pytest.mark.parametrize("has_backward", [False, True])
+def test_torch_compile_lets_whole_numbers_change(plans: dict[str, Any], namespace: str, has_backward: bool) -> None:
+    backward = plans["noisy_backward"] if has_backward else None
+    operator = plans["noisy"].as_torch_op(f"{namespace}::noisy", backward=backward)
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda x, offset: operator(x, offset) * 2, fullgraph=True, backend=counter)
+    for offset in range(3, 23):
+        x = torch.randn(8).requires_grad_(has_backward)
+        made = compiled(x, offset)
+        torch.testing.assert_close(made, 2 * (x + offset))
+        if has_backward:
+            made.sum().backward()
+            assert x.grad.tolist() == [2.0 * offset] * 8
+    assert counter.frame_count <= 2
+
+
 def test_an_operator_may_return_nothing_new(plans: dict[str, Any], namespace: str) -> None:
     operator = plans["counted"].as_torch_op(f"{namespace}::counted")
     x = torch.zeros(8)
@@ -190,6 +244,17 @@ def test_wrong_inputs_say_what_the_plan_says(plans: dict[str, Any], namespace: s
     x, mask, *numbers = scaled_inputs()
     with pytest.raises(TypeError, match=r"scaled: argument 0 'x': expected float\[M=?.*got double\[6, 8\]"):
         operator(x.double(), mask, *numbers)
+
+
+def test_so_do_those_without_elements(plans: dict[str, Any], namespace: str) -> None:
+    operator = plans["scaled"].as_torch_op(f"{namespace}::scaled")
+    x, mask, *numbers = (each.to("meta") if isinstance(each, torch.Tensor) else each for each in scaled_inputs())
+    for wrong, error, got in ((x.double(), TypeError, "double[6, 8]"), (x[0], ValueError, "float[8]")):
+        with pytest.raises(error) as caught:
+            operator(wrong, mask, *numbers)
+        assert str(caught.value) == f"scaled: argument 0 'x': expected float[M, N], got {got}"
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=r"argument 0 'x': expected float\[M, N\], got"):
+        torch.compile(operator, fullgraph=True, backend="eager")(torch.randn(8), *scaled_inputs()[1:])
 
 
 @pytest.mark.parametrize("name", ["scaled", "::scaled", "a::", "a::b::c", "a b::c", "a::b-c"])

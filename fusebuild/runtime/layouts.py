@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fusebuild.formula import evaluate
+from fusebuild.formula import evaluate, show
 from fusebuild.plan import Plan, PlanValue, as_formula
 
 
@@ -26,6 +26,22 @@ class Layout(NamedTuple):
         return 1 + sum(steps)
 
 
+def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
+    """Raises for ``inputs`` what a call does for tensors of another dtype (``TypeError``) or with another number of
+    dims (``ValueError``), without looking at memory."""
+    for place, (fid, given) in enumerate(zip(plan.inputs, inputs, strict=True)):
+        value = plan.value(fid)
+        if value.kind == "scalar":
+            continue
+        right_dtype = given.dtype == _torch_dtype(value.dtype)
+        if right_dtype and len(given.shape) == len(value.shape):
+            continue
+        expected = value.dtype + _listed(show(as_formula(size)) for size in value.shape)
+        got = _name(given.dtype) + _listed(given.shape)
+        message = f"{plan.fusion}: argument {place} '{value.name}': expected {expected}, got {got}"
+        raise ValueError(message) if right_dtype else TypeError(message)
+
+
 def sizes_of(plan: Plan, inputs: Sequence[Any]) -> Mapping[str, Any]:
     """The size of each symbol, as the shapes of ``inputs`` have it."""
     places = {fid: place for place, fid in enumerate(plan.inputs)}
@@ -44,7 +60,21 @@ def layout_of(value: PlanValue, sizes: Mapping[str, Any]) -> Layout:
     return Layout(shape, strides, _torch_dtype(value.dtype))
 
 
+_OF_TORCH = {"double": "float64", "float": "float32", "half": "float16"}
+"""What torch calls dtypes that have another name here."""
+
+
 def _torch_dtype(dtype: str) -> Any:
     import torch
 
-    return getattr(torch, {"double": "float64", "float": "float32", "half": "float16"}.get(dtype, dtype))
+    return getattr(torch, _OF_TORCH.get(dtype, dtype))
+
+
+def _name(torch_dtype: Any) -> str:
+    """What messages call a dtype of torch's."""
+    name = str(torch_dtype).removeprefix("torch.")
+    return next((ours for ours, theirs in _OF_TORCH.items() if theirs == name), name)
+
+
+def _listed(sizes: Iterable[Any]) -> str:
+    return f"[{', '.join(str(size) for size in sizes)}]"

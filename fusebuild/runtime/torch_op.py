@@ -17,14 +17,15 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from fusebuild.errors import UsageError
 from fusebuild.plan import Plan, PlanValue
-from fusebuild.runtime.layouts import layout_of, sizes_of
+from fusebuild.runtime.layouts import check_kinds, layout_of, sizes_of
 
 Tensor: TypeAlias = Any
 Operator: TypeAlias = Callable[..., Any]
 
 GRADIENT = "grad_"
 _NUMBERS = {"double": "float", "float": "float", "half": "float", "bfloat16": "float", "bool": "bool"}
-"""What schemas call the numbers of a dtype; all others are ``int``."""
+"""What schemas call the numbers of a dtype; all others are ``SymInt``, so that torch.compile lets them change: the
+counter of random numbers does in every step. There is no such type for ``float``."""
 
 
 class Runnable(Protocol):
@@ -93,7 +94,7 @@ class _Signature:
 
     def _type(self, value: PlanValue) -> str:
         if value.kind == "scalar":
-            return _NUMBERS.get(value.dtype, "int")
+            return _NUMBERS.get(value.dtype, "SymInt")
         return f"Tensor(a{self.mutated.index(value.name)}!)" if value.name in self.mutated else "Tensor"
 
     def returned(self, inputs: Sequence[Any], made: Sequence[Tensor]) -> Any:
@@ -110,9 +111,11 @@ class _Signature:
         return _as_returned(results)
 
     def fake(self, *inputs: Any) -> Any:
-        """Results without elements, of the shapes and strides that a call gives."""
+        """Results without elements, of the shapes and strides that a call gives. Raises what it would for dtypes and
+        numbers of dims."""
         import torch
 
+        check_kinds(self._plan, inputs)
         sizes = sizes_of(self._plan, inputs)
         device = inputs[self._device_from].device
         layouts = [layout_of(value, sizes) for value in self._fresh]
@@ -122,12 +125,13 @@ class _Signature:
         """``operator``, which returns inputs that it overwrote where the plan does."""
         if not self.mutated:
             return operator
-        overwritten = self._overwritten
+        names = [value.name for value in self._inputs]
+        kept = [None if place is None else names[place] for place in self._overwritten]
 
-        def call(*inputs: Any) -> Any:
-            made = operator(*inputs)
-            fresh = iter(_as_results(made))
-            results = tuple(next(fresh) if place is None else inputs[place] for place in overwritten)
+        def call(*inputs: Any, **named: Any) -> Any:
+            fresh = iter(_as_results(operator(*inputs, **named)))
+            given = dict(zip(names, inputs, strict=False)) | named
+            results = tuple(next(fresh) if name is None else given[name] for name in kept)
             return results[0] if len(results) == 1 else results
 
         return call
