@@ -23,6 +23,7 @@ from fusebuild.runtime.layouts import Layout
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
 
 torch = pytest.importorskip("torch")
+from torch._dynamo.testing import CompileCounter  # noqa: E402
 
 LAST = """
 KERNEL(last) {
@@ -373,10 +374,13 @@ UNUSUAL: list[tuple[Callable[..., Any], str]] = [
     (lambda plan, x: plan(x, out=x), "viewed: out 0 'view': expected float[5, 3], got float[3, 5]"),
     (lambda plan, x: plan(x, variant=1), "viewed: variant 1 does not exist: no segment has more than 1"),
     (lambda plan, x: plan(x, variant="0"), "variant: expected an int, got str"),
-    (lambda plan, x: plan(x, to=x), "got an unexpected keyword argument 'to'"),
+    (lambda plan, x: plan(x, variant=2**70), f"variant {2**70} does not exist"),
+    (lambda plan, x: plan(x, to=x), "viewed() got an unexpected keyword argument 'to'"),
+    (lambda plan, x: plan(torch.nested.nested_tensor([x])), "viewed: argument 0 'x': expected a tensor in memory that"),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(("call", "message"), UNUSUAL, ids=[each[1] for each in UNUSUAL])
 def test_an_unusual_call_is_refused_alike_before_and_after_a_usual_one(
     open_plan: Callable[..., LoadedPlan], call: Callable[..., Any], message: str
@@ -441,6 +445,56 @@ def test_so_does_one_that_overwrites_an_input(open_plan: Callable[..., LoadedPla
         assert fresh.tolist() == [6] * 4
         assert add_two(numpy := np.zeros(4, "float32")) is numpy
         assert numpy.tolist() == [2] * 4
+
+
+STRIDED = """
+fusion: strided
+inputs:
+  x: {type: "float[M, N]", contiguity: [false, false]}
+  y: {type: "float[M, N]", contiguity: [false, false]}
+body: |
+  z = x + y
+outputs:
+  z: float
+cases:
+  - {M: 2, N: 4}
+"""
+
+
+def test_what_torch_has_yet_to_negate_is_refused(tmp_path: Path, open_plan: Callable[..., LoadedPlan]) -> None:
+    strided = load(compile_for_host(tmp_path, {"strided": STRIDED}) / "strided.fuse", target="host")
+    x, z = torch.randn(3, 5), torch.randn(3, 5, dtype=torch.complex64)
+    for _ in range(2):
+        torch.testing.assert_close(strided(x, z.imag), x + z.imag)
+        with pytest.raises(TypeError) as caught:
+            strided(x, z.conj().imag)
+        assert str(caught.value) == (
+            "strided: argument 1 'y': expected a tensor in memory that DLPack describes, got torch.Tensor: torch has "
+            "not negated its elements yet; resolve_neg() does"
+        )
+        torch.testing.assert_close(strided(x, z.conj().imag.resolve_neg()), x - z.imag)
+    with pytest.raises(TypeError, match=r"out 0 'view': .* not negated"):
+        open_plan(view_plan(["M", "N"], ["N", 1]))(x, out=(torch._neg_view(x),))
+
+
+def test_as_an_attribute_of_a_class_it_is_no_method(open_plan: Callable[..., LoadedPlan]) -> None:
+    class Model:
+        double = open_plan(view_plan(["M", "N"], ["N", 1]))
+
+    x = torch.randn(3, 5)
+    assert Model().double is Model.double
+    assert Model.double.__get__(Model(), Model) is Model.double
+    torch.testing.assert_close(Model().double(x), 2 * x)
+
+
+@pytest.mark.parametrize("make", [lambda: view_plan(["M", "N"], ["N", 1]), plans.overlapping_plan])
+def test_torch_compile_leaves_a_call_alone(open_plan: Callable[..., LoadedPlan], make: Callable[[], Plan]) -> None:
+    plan, frames = open_plan(make()), CompileCounter()
+    compiled = torch.compile(lambda x: plan(x * 2) + 1, backend=frames, dynamic=True)
+    for size in range(5, 25):
+        x = torch.randn(3, size) if plan.plan.fusion == "viewed" else torch.randn(size)
+        torch.testing.assert_close(compiled(x), plan(x * 2) + 1)
+    assert frames.frame_count == 2  # what is before the call, and what is after
 
 
 def test_no_name_of_a_plan_is_run(open_plan: Callable[..., LoadedPlan]) -> None:

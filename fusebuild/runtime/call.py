@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from fusebuild.plan import Plan, TargetPlan
 from fusebuild.runtime.direct import directly
+from fusebuild.runtime.dynamo import left_alone
 from fusebuild.runtime.memory import TorchMemory, torch_memory
-from fusebuild.runtime.unreadable import ERRORS, explained
+from fusebuild.runtime.unreadable import ERRORS, explained, is_negated
 
 Tensor: TypeAlias = Any
 """A torch tensor, or anything else that speaks DLPack; what comes out is of the kind that went in."""
@@ -35,7 +36,8 @@ def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., 
     """The function that :class:`fusebuild.runtime.loader.LoadedPlan` is when it is called."""
     memory = torch_memory(plan, target, executor.check, executor.num_devices)
     run = _general(plan, executor, memory)
-    return directly(plan, executor.call, memory, run) if plan.inputs else run
+    run.__qualname__ = plan.fusion  # what Python calls it where keywords do not fit
+    return left_alone(directly(plan, executor.call, memory, run) if plan.inputs else run)
 
 
 def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:
@@ -60,6 +62,8 @@ def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Call
 
     def run(*inputs: Tensor | float, out: Any = None, variant: int | None = None) -> Any:
         outs = given(out)
+        if any(is_negated(each) for each in (*inputs, *outs)):
+            raise explained(plan, inputs, outs, TypeError(f"{plan.fusion}: an argument is to be negated yet"))
         try:
             outs = outs if memory is None else memory.make(inputs, outs)
             made = call(_checked_variant(variant), *inputs, *outs)
@@ -81,4 +85,6 @@ def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Call
 def _checked_variant(variant: int | None) -> int | None:
     if variant is not None and (isinstance(variant, bool) or not isinstance(variant, int)):
         raise TypeError(f"variant: expected an int, got {type(variant).__name__}")
+    if variant is not None and abs(variant) >= 2**63:
+        raise ValueError(f"variant {variant} does not exist")
     return variant

@@ -14,11 +14,11 @@ from typing import Any
 
 from fusebuild.plan import Plan
 from fusebuild.runtime.memory import TorchMemory
-from fusebuild.runtime.unreadable import ERRORS, explained
+from fusebuild.runtime.unreadable import ERRORS, explained, is_negated
 
 _TEXT = """\
 def direct({parameters}, /, *more, out=None, variant=None):
-    if more or {last} is absent or variant is not None{or_outs_are_given}:
+    if more or {last} is absent or variant is not None{or_outs_are_given}{or_is_negated}:
         return run(*present({inputs}), *more, out=out, variant=variant)
 {making}    try:
         call(None, {inputs}, {outs})
@@ -34,7 +34,10 @@ def direct({parameters}, /, *more, out=None, variant=None):
 
 _MAKING = """\
     if out is None:
-        makers = known.get({key}) if {are_known_kinds} else None
+        try:
+            makers = known.get({key}) if {are_known_kinds} else None
+        except RuntimeError:
+            makers = None
         if makers is None:
             return run({inputs})
         try:
@@ -52,7 +55,8 @@ def directly(
     inputs.
 
     Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
-    or whose shapes ``memory`` does not know.
+    or whose shapes ``memory`` does not know, as those of tensors that have none. Tensors that torch has yet to negate
+    are looked for where strides are the caller's: what torch's public functions give of them has gaps.
     """
     absent = object()
     names: dict[str, Any] = {
@@ -66,15 +70,23 @@ def directly(
         "kinds": frozenset() if memory is None else memory.kinds,
         "errors": ERRORS,
         "explained": explained,
+        "is_negated": is_negated,
     }
     places = () if memory is None else tuple(memory.places)
-    exec(_code(len(plan.inputs), plan.overwritten, places), names)
+    exec(_code(len(plan.inputs), plan.overwritten, places, _with_gaps(plan)), names)
     return update_wrapper(names["direct"], run)
 
 
+def _with_gaps(plan: Plan) -> tuple[int, ...]:
+    return tuple(place for place, fid in enumerate(plan.inputs) if None in plan.value(fid).strides)
+
+
 @cache
-def _code(num_inputs: int, overwritten: tuple[int | None, ...], places: tuple[int, ...]) -> CodeType:
-    """``overwritten`` has the input that each output overwrites, ``places`` those of the inputs that tell sizes."""
+def _code(
+    num_inputs: int, overwritten: tuple[int | None, ...], places: tuple[int, ...], with_gaps: tuple[int, ...]
+) -> CodeType:
+    """``overwritten`` has the input that each output overwrites, ``places`` the inputs that tell sizes, ``with_gaps``
+    those whose strides are the caller's."""
     inputs = [f"input_{i}" for i in range(num_inputs)]
     names = ["out"] if len(overwritten) == 1 else [f"out_{i}" for i in range(len(overwritten))]
     made = [name for name, place in zip(names, overwritten, strict=True) if place is None]
@@ -83,6 +95,7 @@ def _code(num_inputs: int, overwritten: tuple[int | None, ...], places: tuple[in
         inputs=_list(inputs),
         last=inputs[-1],
         or_outs_are_given="" if made == ["out"] else " or out is not None",
+        or_is_negated="".join(f" or is_negated({inputs[place]})" for place in with_gaps),
         making=_making(inputs, made, places) if made else "",
         outs=_list(name if place is None else "None" for name, place in zip(names, overwritten, strict=True)),
         results=_list(name if place is None else inputs[place] for name, place in zip(names, overwritten, strict=True)),

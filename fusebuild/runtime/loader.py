@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -65,6 +66,7 @@ class LoadedPlan(partial[Any]):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _variants_for: Callable[..., Any]
+    __signature__: Signature  # inspect takes what has a __get__ for a method otherwise
 
     def __new__(cls, plan: Plan, target: TargetPlan, executor: Executor) -> LoadedPlan:
         made = super().__new__(cls, caller(plan, target, executor))
@@ -73,6 +75,7 @@ class LoadedPlan(partial[Any]):
         made.inputs = tuple(plan.value(fid).name for fid in plan.inputs)
         made.outputs = tuple(output.name for output in plan.outputs)
         made._variants_for = executor.variants_for
+        made.__signature__ = signature(made.func)
         return made
 
     def variants_for(self, *inputs: Tensor | float) -> tuple[tuple[int, ...], ...]:
@@ -88,6 +91,10 @@ class LoadedPlan(partial[Any]):
         from fusebuild.runtime.torch_op import register
 
         return register(self, name, backward)
+
+    def __get__(self, instance: object, owner: type | None = None) -> LoadedPlan:
+        """Itself, as an attribute of a class, too: from Python 3.14 on a ``partial`` would become a method there."""
+        return self
 
     def __copy__(self) -> LoadedPlan:
         """Itself: it does not change, and copies of a model share it."""
