@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import runtime_plans as plans
+import tvm_ffi
 
 from fusebuild.errors import ArtifactError
 from fusebuild.formula import Formula
@@ -190,6 +192,40 @@ def test_work_goes_to_the_current_stream(scale_add: LoadedPlan) -> None:
         z, _ = scale_add(x, y, alpha, bias)
     stream.synchronize()
     torch.testing.assert_close(z, expected(x, y, alpha, bias))
+
+
+class Foreign:
+    """An array of another library, which speaks DLPack and has streams that nobody here knows."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self) -> Any:
+        return self._tensor.__dlpack__()
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_arrays_that_tell_no_stream_go_to_the_default_one_or_that_chosen(
+    scale_add: LoadedPlan, is_default: bool
+) -> None:
+    x, y, alpha, bias = inputs()
+    stream = torch.cuda.default_stream() if is_default else torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    chosen = (
+        contextlib.nullcontext() if is_default else tvm_ffi.use_raw_stream(tvm_ffi.device("cuda:0"), stream.cuda_stream)
+    )
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        x.mul_(2)  # late: only work on the same stream sees it
+    with contextlib.nullcontext() if is_default else chosen:
+        z, which = scale_add(Foreign(x), Foreign(y), alpha, bias)
+    assert isinstance(z, tvm_ffi.Tensor)
+    stream.synchronize()
+    torch.testing.assert_close(torch.from_dlpack(z), expected(x, y, alpha, bias))
+    assert torch.from_dlpack(which).item() == 4
 
 
 def test_a_call_can_be_captured_first_time(open_plan: Any) -> None:

@@ -46,8 +46,9 @@ class LoadedPlan(partial[Any]):
 
     ``plan(*inputs, out=None, variant=None)`` runs on ``inputs``, tensors and Python numbers in the order of
     ``plan.inputs``. It returns one tensor, or a tuple when there are several outputs; an output that overwrites an
-    input is that input. Work is enqueued on the current stream of the inputs' device and memory comes from their
-    allocator; torch's tensors give tensors that are torch's own, but for views of others. ``out`` gives the tensor, or
+    input is that input. With torch's tensors work is enqueued on the current stream of their device and results are
+    torch's own, but for views of others; other arrays tell no stream, and ``tvm_ffi.use_raw_stream`` chooses another
+    than the default one. autograd is told nothing of a call, not even what it wrote to. ``out`` gives the tensor, or
     one per output, to write to (None: allocate it). ``variant`` forces that variant index in every segment that has it,
     for tests.
 
