@@ -221,7 +221,7 @@ def test_arrays_that_tell_no_stream_go_to_the_default_one_or_that_chosen(
         torch.cuda._sleep(100_000_000)
         x.mul_(2)  # late: only work on the same stream sees it
     with contextlib.nullcontext() if is_default else chosen:
-        z, which = scale_add(Foreign(x), Foreign(y), alpha, bias)
+        z, which = scale_add(Foreign(x), Foreign(y), alpha, Foreign(bias))
     assert isinstance(z, tvm_ffi.Tensor)
     stream.synchronize()
     torch.testing.assert_close(torch.from_dlpack(z), expected(x, y, alpha, bias))
