@@ -347,7 +347,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     narrow = row_result_stores(rows, [fid for fid in outputs if fid not in wide], heuristics.threads)
     return make_view(
         spec, body, rows.exprs,
-        setup=setup, bases=bases, sweeps=tuple(sweeps),
+        setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
         epilogue=replace(
             narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
             loads=loader.first(),

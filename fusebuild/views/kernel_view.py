@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from fusebuild.body import WITHIN_VECTOR, Body, Group
 from fusebuild.ir import Expr
@@ -40,8 +40,17 @@ class Sweep:
     def reads_row(self) -> bool:
         """Whether what is done before a row's columns are walked, at each of its elements, or with its ``results``,
         names the row's number."""
-        lines = (*self.row, *self.vector, *self.element, *self.results)
-        return any(re.search(r"\brow\b", line.split("//")[0]) for line in lines)
+        return _is_named("row", (*self.row, *self.vector, *self.element, *self.results))
+
+    def without_idle_coordinates(self) -> Sweep:
+        """The same without the coordinates that it does not name, as those of what an earlier sweep has loaded."""
+        kept: list[str] = []
+        others = [*_statements(replace(self, coordinates=()))]
+        for line in reversed(self.coordinates):
+            name = line.partition(" = ")[0].rpartition(" ")[2]
+            if _is_named(name, (*others, *kept)):
+                kept.insert(0, line)
+        return replace(self, coordinates=tuple(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +99,29 @@ class KernelView:
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
     clamped: bool = False
+
+    def names(self, variable: str) -> bool:
+        """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""
+        statements = (self.scalars, self.setup, self.bases, self.sweeps, self.epilogue, self.lifetimes, self.next_rows,
+                      self.ahead, self.edges)  # fmt: skip
+        return _is_named(variable, _statements(statements))
+
+
+def _statements(part: object) -> Iterator[str]:
+    """The lines in ``part``, a view's or a tuple of such."""
+    if isinstance(part, str):
+        yield part
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _statements(getattr(part, field.name))
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _statements(each)
+
+
+def _is_named(name: str, statements: Iterable[str]) -> bool:
+    """Whether ``name`` stands in one of ``statements`` outside of its comment."""
+    return any(re.search(rf"\b{name}\b", line.split("//")[0]) for line in statements)
 
 
 def walking_block(spec: KernelSpec) -> str:
