@@ -477,6 +477,49 @@ def test_what_torch_has_yet_to_negate_is_refused(tmp_path: Path, open_plan: Call
         open_plan(view_plan(["M", "N"], ["N", 1]))(x, out=(torch._neg_view(x),))
 
 
+SCALED = """\
+fusion: scaled
+inputs:
+  x: float[M, N]
+  s: float[]
+  t: {dtype: "float[]", cpu: true}
+body: |
+  y = x * s * t
+  total = sum(y, dims=[0, 1])
+outputs:
+  y: float
+  total: float
+cases:
+  - {M: 2, N: 4}
+"""
+
+
+def negated(*shape: int) -> torch.Tensor:
+    """Of one element, which is 3: strides do not show what it lies in."""
+    return torch.full(shape, 3 - 3j).conj().imag
+
+
+def test_so_is_one_element_whatever_was_called_before(tmp_path: Path, open_plan: Callable[..., LoadedPlan]) -> None:
+    plan = load(compile_for_host(tmp_path, {"scaled": SCALED}) / "scaled.fuse", target="host")
+    x, one = torch.randn(1, 1), torch.tensor(1.0)
+    for number, given in enumerate([(negated(1, 1), one, one), (x, negated(), one), (x, one, negated())]):
+        for _ in range(3):
+            torch.testing.assert_close(plan(x, one, one)[0], x)
+            with pytest.raises(TypeError, match=rf"argument {number} '[xst]': .* not negated"):
+                plan(*given)
+    double = open_plan(view_plan(["M", "N"], ["N", 1]))
+    for _ in range(3):
+        out = torch.empty(1, 1)
+        torch.testing.assert_close(double(x, out=out), 2 * x)
+        torch.testing.assert_close(double(x), 2 * x)
+        with pytest.raises(TypeError, match=r"argument 0 'x': .* not negated"):
+            double(negated(1, 1), out=out)
+        with pytest.raises(TypeError, match=r"argument 0 'x': .* not negated"):
+            double(negated(1, 1))
+        with pytest.raises(TypeError, match=r"out 0 'view': .* not negated"):
+            double(x, out=negated(1, 1))
+
+
 def test_as_an_attribute_of_a_class_it_is_no_method(open_plan: Callable[..., LoadedPlan]) -> None:
     class Model:
         double = open_plan(view_plan(["M", "N"], ["N", 1]))

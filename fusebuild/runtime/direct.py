@@ -12,7 +12,7 @@ from functools import cache, update_wrapper
 from types import CodeType
 from typing import Any
 
-from fusebuild.plan import Plan
+from fusebuild.plan import Plan, PlanValue
 from fusebuild.runtime.memory import TorchMemory
 from fusebuild.runtime.unreadable import ERRORS, explained, is_negated
 
@@ -21,19 +21,19 @@ def direct({parameters}, /, *more, out=None, variant=None):
     if more or {last} is absent or variant is not None{or_outs_are_given}{or_is_negated}:
         return run(*present({inputs}), *more, out=out, variant=variant)
 {making}    try:
-        call(None, {inputs}, {outs})
+        if call_unless_doubtful({outs_are_given}, {inputs}, {outs}) is None:
+            return {results}
     except TypeError:
         if not isinstance(out, (tuple, list)):
             raise
     except errors as error:
         raise explained(plan, ({inputs},), ({outs},), error) from None
-    else:
-        return {results}
     return run({inputs}, out=out)
 """
 
 _MAKING = """\
-    if out is None:
+    is_given = out is not None
+    if not is_given:
         try:
             makers = known.get({key}) if {are_known_kinds} else None
         except RuntimeError:
@@ -49,21 +49,22 @@ _MAKING = """\
 
 
 def directly(
-    plan: Plan, call: Callable[..., Any], memory: TorchMemory | None, run: Callable[..., Any]
+    plan: Plan, call_unless_doubtful: Callable[..., Any], memory: TorchMemory | None, run: Callable[..., Any]
 ) -> Callable[..., Any]:
     """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
     inputs.
 
     Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
-    or whose shapes ``memory`` does not know, as those of tensors that have none. Tensors that torch has yet to negate
-    are looked for where strides are the caller's: what torch's public functions give of them has gaps.
+    or whose shapes ``memory`` does not know, as those of tensors that have none; and tensors that torch may have yet
+    to negate. What torch's public functions give of those has gaps, which fixed strides do not allow, or one element:
+    torch is asked where a tensor has strides of the caller's or no dims, and ``call_unless_doubtful`` finds the rest.
     """
     absent = object()
     names: dict[str, Any] = {
         "absent": absent,
         "present": lambda *inputs: [each for each in inputs if each is not absent],
         "plan": plan,
-        "call": call,
+        "call_unless_doubtful": call_unless_doubtful,
         "run": run,
         "known": {} if memory is None else memory.makers_of_all,
         "check": None if memory is None else memory.check,
@@ -73,29 +74,38 @@ def directly(
         "is_negated": is_negated,
     }
     places = () if memory is None else tuple(memory.places)
-    exec(_code(len(plan.inputs), plan.overwritten, places, _with_gaps(plan)), names)
+    inputs = tuple(place for place, fid in enumerate(plan.inputs) if _is_asked_about(plan.value(fid)))
+    outputs = tuple(place for place, each in enumerate(plan.outputs) if _is_asked_about(plan.value(each.fid)))
+    exec(_code(len(plan.inputs), plan.overwritten, places, inputs, outputs), names)
     return update_wrapper(names["direct"], run)
 
 
-def _with_gaps(plan: Plan) -> tuple[int, ...]:
-    return tuple(place for place, fid in enumerate(plan.inputs) if None in plan.value(fid).strides)
+def _is_asked_about(value: PlanValue) -> bool:
+    return value.kind == "tensor" and (None in value.strides or not value.shape)
 
 
 @cache
 def _code(
-    num_inputs: int, overwritten: tuple[int | None, ...], places: tuple[int, ...], with_gaps: tuple[int, ...]
+    num_inputs: int,
+    overwritten: tuple[int | None, ...],
+    places: tuple[int, ...],
+    asked_inputs: tuple[int, ...],
+    asked_outputs: tuple[int, ...],
 ) -> CodeType:
-    """``overwritten`` has the input that each output overwrites, ``places`` the inputs that tell sizes, ``with_gaps``
-    those whose strides are the caller's."""
+    """``overwritten`` has the input that each output overwrites, ``places`` the inputs that tell sizes; torch is asked
+    about the others in every call."""
     inputs = [f"input_{i}" for i in range(num_inputs)]
     names = ["out"] if len(overwritten) == 1 else [f"out_{i}" for i in range(len(overwritten))]
     made = [name for name, place in zip(names, overwritten, strict=True) if place is None]
+    takes_out = made == ["out"]
+    asked = [inputs[place] for place in asked_inputs] + ["out" for _ in asked_outputs if takes_out]
     text = _TEXT.format(
         parameters=_list(f"{name}=absent" for name in inputs),
         inputs=_list(inputs),
         last=inputs[-1],
-        or_outs_are_given="" if made == ["out"] else " or out is not None",
-        or_is_negated="".join(f" or is_negated({inputs[place]})" for place in with_gaps),
+        or_outs_are_given="" if takes_out else " or out is not None",
+        or_is_negated="".join(f" or is_negated({name})" for name in asked),
+        outs_are_given="is_given" if takes_out else False,
         making=_making(inputs, made, places) if made else "",
         outs=_list(name if place is None else "None" for name, place in zip(names, overwritten, strict=True)),
         results=_list(name if place is None else inputs[place] for name, place in zip(names, overwritten, strict=True)),

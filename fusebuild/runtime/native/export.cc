@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend.h"
+#include "bind.h"
 #include "error.h"
 #include "executor.h"
 
@@ -33,9 +34,23 @@ std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String
   return kernels;
 }
 
+/// Whether one of `count` arguments is a tensor with dims, but of one element: its strides say nothing.
+bool HasOneElement(const ffi::AnyView* arguments, int count) {
+  return std::any_of(arguments, arguments + count, [](const ffi::AnyView& argument) {
+    const DLTensor* tensor = AsTensor(argument);
+    return tensor != nullptr && tensor->ndim > 0 &&
+           std::all_of(tensor->shape, tensor->shape + tensor->ndim, [](int64_t size) { return size == 1; });
+  });
+}
+
 /// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
-/// files of cuBLASLt that matrix products may use. Returns three functions:
+/// files of cuBLASLt that matrix products may use. Returns four functions:
 ///   call(variant or None, inputs..., outs...) -> see Executor::Call; a tensor or None for every output
+///   call_unless_doubtful(outs are the caller's, inputs..., outs...) -> the same with no variant, but true,
+///   and
+///       nothing done, where a tensor of the caller's has dims and one element. The caller then has to ask
+///       torch about it: of others strides show that they lie in complex numbers, as all do that torch has
+///       yet to negate.
 ///   check(inputs...)                          -> nothing; throws what a call would
 ///   variants_for(inputs...)                   -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
@@ -60,6 +75,18 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
         args[0] == nullptr ? std::nullopt : std::optional(args[0].cast<int64_t>());
     executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, variant, result);
   };
+  auto call_unless_doubtful = [executor](ffi::PackedArgs args, ffi::Any* result) {
+    const int num_inputs = static_cast<int>(executor->plan().inputs.size());
+    const int num_outputs = static_cast<int>(executor->plan().outputs.size());
+    if (args.size() != 1 + num_inputs + num_outputs)
+      ThrowTypeError(executor->plan().fusion +
+                     ": expected whose the outputs are, the inputs and the outputs");
+    if (HasOneElement(args.data() + 1, num_inputs + (args[0].cast<bool>() ? num_outputs : 0))) {
+      *result = true;
+      return;
+    }
+    executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, std::nullopt, result);
+  };
   auto check = [executor](ffi::PackedArgs args, ffi::Any*) { executor->Check(args.data(), args.size()); };
   auto variants_for = [executor](ffi::PackedArgs args, ffi::Any* result) {
     ffi::Array<ffi::Array<int64_t>> segments;
@@ -68,8 +95,8 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
     }
     *result = segments;
   };
-  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(check),
-          ffi::Function::FromPacked(variants_for)};
+  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(call_unless_doubtful),
+          ffi::Function::FromPacked(check), ffi::Function::FromPacked(variants_for)};
 }
 
 }  // namespace
