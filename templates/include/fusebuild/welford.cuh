@@ -43,8 +43,10 @@ struct Welford {
     const T count = a.v2 + b.v2;
     const T share = share_of(b.v2, count > T(1) ? count : T(1));
     const double way = b.v0 - a.v0;
-    const T delta = T(way);
-    return {a.v0 + way * double(share), a.v1 + b.v1 + delta * delta * a.v2 * share, count};
+    // Beside nothing, delta is the mean of the other, whose square may be more than T holds: it has no
+    // weight.
+    const T delta = T(way), weight = a.v2 * share;
+    return {a.v0 + way * double(share), a.v1 + b.v1 + delta * (delta * weight), count};
   }
   // The mean in the end, NaN of nothing.
   static FUSEBUILD_DEVICE T mean(const State& total) { return total.v2 > T(0) ? T(total.v0) : T(NAN); }
