@@ -89,6 +89,17 @@ outputs:
 cases:
   - {N: 8}
 """,
+    "wide_backward": """
+fusion: wide_backward
+inputs:
+  grad_y: float[N]
+body: |
+  grad_x = cast(grad_y, double)
+outputs:
+  grad_x: double
+cases:
+  - {N: 8}
+""",
     "layernorm": (RECIPES / "layernorm.yaml").read_text(),
     "layernorm_backward": (RECIPES / "layernorm_backward.yaml").read_text(),
 }
@@ -257,8 +268,47 @@ def test_so_do_those_without_elements(plans: dict[str, Any], namespace: str) -> 
         torch.compile(operator, fullgraph=True, backend="eager")(torch.randn(8), *scaled_inputs()[1:])
 
 
-@pytest.mark.parametrize("name", ["scaled", "::scaled", "a::", "a::b::c", "a b::c", "a::b-c"])
-def test_a_name_has_a_namespace(name: str, plans: dict[str, Any]) -> None:
+def test_sizes_that_do_not_fit_are_refused_without_a_call(plans: dict[str, Any], namespace: str) -> None:
+    operator = plans["layernorm"].as_torch_op(f"{namespace}::norm")
+    x, weight, bias = (torch.randn(*shape).bfloat16() for shape in ((4, 8), (8,), (8,)))
+
+    class Norm(torch.nn.Module):
+        def forward(self, x: Any, weight: Any, bias: Any) -> Any:
+            return operator(x, weight, bias)
+
+    sizes = {
+        "x": {0: torch.export.Dim("M"), 1: torch.export.Dim("N")},
+        "weight": None,
+        "bias": {0: torch.export.Dim("K")},
+    }
+    with pytest.raises(RuntimeError, match=r"layernorm: argument 1 'weight': dim 0 has to be N"):
+        torch.export.export(Norm(), (x, weight[1:], bias))
+    with pytest.raises(torch._dynamo.exc.UserError, match="K"):
+        torch.export.export(Norm(), (x, weight, bias), dynamic_shapes=sizes)
+    columns = torch.export.Dim("N")
+    sizes = {"x": {1: columns}, "weight": {0: columns}, "bias": {0: columns}}
+    torch.export.export(Norm(), (x, weight, bias), dynamic_shapes=sizes)
+
+
+def test_a_name_is_of_one_plan(plans: dict[str, Any], namespace: str) -> None:
+    norm, backward, name = plans["layernorm"], plans["layernorm_backward"], f"{namespace}::norm"
+    operator = norm.as_torch_op(name, backward=backward)
+    assert norm.as_torch_op(name, backward=backward) is operator
+    for plan, gradients, taken in ((plans["scaled"], None, name), (norm, None, name), (backward, None, name)):
+        with pytest.raises(UsageError) as caught:
+            plan.as_torch_op(taken, backward=gradients)
+        assert str(caught.value) == f"'{taken}' is an operator of another plan already: choose another name"
+    with pytest.raises(UsageError, match="_backward' is an operator of another plan already"):
+        plans["scaled"].as_torch_op(f"{name}_backward")
+
+
+def test_a_backward_is_a_plan(plans: dict[str, Any], namespace: str) -> None:
+    with pytest.raises(UsageError, match=r"^backward: expected a loaded plan, got function$"):
+        plans["scaled"].as_torch_op(f"{namespace}::scaled", backward=lambda x: x)
+
+
+@pytest.mark.parametrize("name", ["scaled", "::scaled", "a::", "a::b::c", "a b::c", "a::b-c", "a::class", "a::é", None])
+def test_a_name_has_a_namespace(name: Any, plans: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
         plans["scaled"].as_torch_op(name)
     assert str(caught.value) == f"'{name}' is no name of an operator: expected namespace::operator"
@@ -269,6 +319,8 @@ def test_a_backward_plan_has_to_fit(plans: dict[str, Any], namespace: str) -> No
         ("scaled", "layernorm"): "layernorm: its input 'weight' is no input or output of scaled, nor 'grad_' and the "
         "name of an output",
         ("layernorm", "layernorm"): "layernorm: its output 'y' is not 'grad_' and the name of an input of layernorm",
+        ("noisy", "wide_backward"): "wide_backward: its 'grad_x' is a tensor of double with 1 dims, but has to be a "
+        "tensor of float with 1 dims",
         ("running", "scaled"): "running: gradients need inputs that scaled finds as they were",
     }
     for (forward, backward), message in messages.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fusebuild.formula import evaluate, show
@@ -40,6 +41,21 @@ def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
         got = _name(given.dtype) + _listed(given.shape)
         message = f"{plan.fusion}: argument {place} '{value.name}': expected {expected}, got {got}"
         raise ValueError(message) if right_dtype else TypeError(message)
+
+
+def check_sizes(plan: Plan, inputs: Sequence[Any], sizes: Mapping[str, Any]) -> None:
+    """Raises ``RuntimeError`` for ``inputs`` whose dims are not those that the plan has for ``sizes``. Where they are
+    torch's symbols, they are equal from here on: what is exported says so."""
+    import torch
+
+    for place, (fid, given) in enumerate(zip(plan.inputs, inputs, strict=True)):
+        value = plan.value(fid)
+        if value.kind == "scalar":
+            continue
+        for dim, (formula, size) in enumerate(zip(value.shape, given.shape, strict=True)):
+            expected = evaluate(as_formula(formula), sizes)
+            message = f"{plan.fusion}: argument {place} '{value.name}': dim {dim} has to be {show(as_formula(formula))}"
+            torch._check(size == expected, partial(str, message))  # type: ignore[no-untyped-call]
 
 
 def sizes_of(plan: Plan, inputs: Sequence[Any]) -> Mapping[str, Any]:

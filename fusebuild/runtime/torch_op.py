@@ -11,13 +11,15 @@ Gradients come from a second plan, whose arguments are found by name: an input o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
+from threading import RLock
 from typing import Any, Literal, Protocol, TypeAlias
 
 from fusebuild.errors import UsageError
 from fusebuild.plan import Plan, PlanValue
-from fusebuild.runtime.layouts import check_kinds, layout_of, sizes_of
+from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_of, sizes_of
 
 Tensor: TypeAlias = Any
 Operator: TypeAlias = Callable[..., Any]
@@ -42,13 +44,32 @@ def register(runnable: Runnable, name: str, backward: Runnable | None = None) ->
     """The operator ``name``, such as ``"norms::layernorm"``, which takes and returns what ``runnable`` does.
 
     With ``backward``, tensors that require gradients get them; it becomes an operator too, ``name`` + ``_backward``.
-    Without, the operator runs on them, and a backward pass through it raises torch's error for that. Raises
-    :class:`UsageError` for a name that is not ``namespace::operator``, for a plan that torch cannot tell the device of,
-    and for a ``backward`` whose names do not fit.
+    Without, the operator runs on them, and a backward pass through it raises torch's error for that. Registering the
+    same again gives the same operator. Raises :class:`UsageError` for a name that is not ``namespace::operator`` or is
+    that of an operator of other plans, which torch would take from under those who call it; for a plan that torch
+    cannot tell the device of, and for a ``backward`` that does not fit.
     """
+    _check_name(name)
+    if backward is not None and not isinstance(getattr(backward, "plan", None), Plan):
+        raise UsageError(f"backward: expected a loaded plan, got {type(backward).__name__}")
+    plans = tuple((each.plan, each.target) for each in (runnable, backward) if each is not None)
+    with _REGISTERING:
+        if name not in _REGISTERED:
+            _REGISTERED[name] = plans, _registered(runnable, name, backward)
+        known, operator = _REGISTERED[name]
+    if known != plans:
+        raise UsageError(f"'{name}' is an operator of another plan already: choose another name")
+    return operator
+
+
+_REGISTERED: dict[str, tuple[tuple[tuple[Plan, str], ...], Operator]] = {}
+_REGISTERING = RLock()
+"""Operators, with the plans that they run, forward and backward, and where; they last as long as the process."""
+
+
+def _registered(runnable: Runnable, name: str, backward: Runnable | None) -> Operator:
     import torch
 
-    _check_name(name)
     signature = _Signature(runnable.plan)
     gradients = None if backward is None else _Gradients.between(runnable.plan, backward.plan)
     device = "cpu" if runnable.target.startswith("host") else "cuda"
@@ -67,8 +88,8 @@ def register(runnable: Runnable, name: str, backward: Runnable | None = None) ->
 
 
 def _check_name(name: str) -> None:
-    namespace, separator, operator = name.partition("::")
-    if not (separator and namespace.isidentifier() and operator.isidentifier()):
+    parts = name.split("::") if isinstance(name, str) else []
+    if len(parts) != 2 or not all(part.isidentifier() and part.isascii() and not iskeyword(part) for part in parts):
         raise UsageError(f"'{name}' is no name of an operator: expected namespace::operator")
 
 
@@ -112,11 +133,12 @@ class _Signature:
 
     def fake(self, *inputs: Any) -> Any:
         """Results without elements, of the shapes and strides that a call gives. Raises what it would for dtypes and
-        numbers of dims."""
+        numbers of dims, and ``RuntimeError`` for sizes that do not fit."""
         import torch
 
         check_kinds(self._plan, inputs)
         sizes = sizes_of(self._plan, inputs)
+        check_sizes(self._plan, inputs, sizes)
         device = inputs[self._device_from].device
         layouts = [layout_of(value, sizes) for value in self._fresh]
         return _as_returned([torch.empty_strided(*sized, dtype=dtype, device=device) for *sized, dtype in layouts])
@@ -175,12 +197,13 @@ class _Gradients:
         outputs = [each.name for each in forward.outputs]
         if any(each.alias is not None for each in (*forward.outputs, *backward.outputs)):
             raise UsageError(f"{forward.fusion}: gradients need inputs that {backward.fusion} finds as they were")
-        kinds: dict[str, _Source] = {}
-        for position, name in enumerate(outputs):
-            kinds[name] = _Source(kind="output", position=position)
-            kinds[GRADIENT + name] = _Source(kind="gradient", position=position)
-        for position, name in enumerate(inputs):
-            kinds[name] = _Source(kind="input", position=position)
+        kinds: dict[str, tuple[_Source, PlanValue]] = {}
+        for position, output in enumerate(forward.outputs):
+            value = forward.value(output.fid)
+            kinds[output.name] = _Source(kind="output", position=position), value
+            kinds[GRADIENT + output.name] = _Source(kind="gradient", position=position), value
+        for position, (name, fid) in enumerate(zip(inputs, forward.inputs, strict=True)):
+            kinds[name] = _Source(kind="input", position=position), forward.value(fid)
         sources = []
         for fid in backward.inputs:
             name = backward.value(fid).name
@@ -189,7 +212,7 @@ class _Gradients:
                     f"{backward.fusion}: its input '{name}' is no input or output of {forward.fusion}, nor "
                     f"'{GRADIENT}' and the name of an output"
                 )
-            sources.append(kinds[name])
+            sources.append(kinds[name][0])
         wanted = []
         for output in backward.outputs:
             name = output.name.removeprefix(GRADIENT)
@@ -199,6 +222,7 @@ class _Gradients:
                     f"{forward.fusion}"
                 )
             wanted.append(inputs.index(name))
+        _check_kinds(backward, {name: value for name, (_, value) in kinds.items()})
         used = {source.position for source in sources if source.kind == "gradient"}
         constant = tuple(position for position in range(len(outputs)) if position not in used)
         return cls(sources=tuple(sources), wanted=tuple(wanted), constant=constant, num_inputs=len(inputs))
@@ -214,6 +238,20 @@ class _Gradients:
         return [
             grads[source.position].contiguous() if source.kind == "gradient" else next(left) for source in self.sources
         ]
+
+
+def _check_kinds(backward: Plan, named: Mapping[str, PlanValue]) -> None:
+    """Compare what ``backward`` takes and gives with the values ``named`` of the forward plan. Sizes are only known in
+    a call: the plans have names of their own for them."""
+    taken = [(value.name, value, named[value.name]) for value in map(backward.value, backward.inputs)]
+    given = [
+        (output.name, backward.value(output.fid), named[output.name.removeprefix(GRADIENT)])
+        for output in backward.outputs
+    ]
+    for name, own, other in (*taken, *given):
+        has, wanted = (f"{value.kind} of {value.dtype} with {len(value.shape)} dims" for value in (own, other))
+        if has != wanted:
+            raise UsageError(f"{backward.fusion}: its '{name}' is a {has}, but has to be a {wanted}")
 
 
 def _register_autograd(operator: Any, gradients: _Gradients, backward: Operator) -> None:
