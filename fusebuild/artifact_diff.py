@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from fusebuild.artifact import Artifact
 from fusebuild.formula import Formula, evaluate, show, symbols, total
 from fusebuild.kernel_resources import KernelResources
-from fusebuild.plan import TargetPlan, as_formula
+from fusebuild.plan import Plan, TargetPlan, as_formula
 
 if TYPE_CHECKING:
     from fusebuild.reports import DifferingLaunch, DifferingTarget, DiffReport, Resources
@@ -64,18 +66,19 @@ class KernelDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDiff:
-    """Both artifacts' code for one target: how many segments, the bytes of global memory that they read and write, and
-    the launches that differ. None stands for an artifact without code for it."""
+    """Both artifacts' code for one target: how many segments, the bytes of global memory that they read and write,
+    whether the ``plan`` differs, and the launches that do. None stands for an artifact without code for it."""
 
     target: str
     segments: tuple[int | None, int | None]
     hbm_bytes: tuple[Formula | None, Formula | None]
+    plan: bool
     kernels: tuple[KernelDiff, ...]
 
     @property
     def is_same(self) -> bool:
         """Whether nothing differs."""
-        return self.segments[0] == self.segments[1] and self.hbm_bytes[0] == self.hbm_bytes[1] and not self.kernels
+        return not self.plan and not self.kernels
 
     def as_json(self, sizes: Mapping[str, int]) -> DifferingTarget:
         """The same as JSON has it."""
@@ -84,6 +87,7 @@ class TargetDiff:
             "segments": self.segments,
             "hbm_bytes_formula": (None if old is None else show(old), None if new is None else show(new)),
             "hbm_bytes": (_evaluated(old, sizes), _evaluated(new, sizes)),
+            "plan": self.plan,
             "kernels": [kernel.as_json() for kernel in self.kernels],
         }
 
@@ -96,6 +100,8 @@ class TargetDiff:
         lines = [f"{self.target}: {_change(*self.segments)} segment{'s' * (self.segments != (1, 1))}"]
         before, after = (_bytes_text(each, sizes) for each in self.hbm_bytes)
         lines.append(f"  bytes  {_change(before, after)}")
+        if self.plan and not self.kernels:
+            lines.append("  the same kernels, put together in another way: other operands, sizes, order or names")
         return lines + [f"  {kernel.as_text()}" for kernel in self.kernels]
 
 
@@ -169,12 +175,21 @@ def _compare_targets(old: Artifact, new: Artifact, name: str) -> TargetDiff:
         target=name,
         segments=(_count(plans[0]), _count(plans[1])),
         hbm_bytes=(_hbm_bytes(plans[0]), _hbm_bytes(plans[1])),
+        plan=_what_runs(old.plan, name) != _what_runs(new.plan, name),
         kernels=tuple(
             KernelDiff(segment=place[0], variant=place[1], launch=place[2], old=before.get(place), new=after.get(place))
             for place in places
             if before.get(place) != after.get(place)
         ),
     )
+
+
+def _what_runs(plan: Plan, target: str) -> Plan:
+    """``plan`` for ``target`` alone, without names of the whole and the words that say how it came about."""
+    own = plan.target(target)
+    segments = () if own is None else tuple(replace(each, why=()) for each in own.segments)
+    targets = () if own is None else (replace(own, segments=segments),)
+    return replace(plan, fusion="", digest="", targets=targets)
 
 
 def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[tuple[int, str, int], Launched]:

@@ -3,7 +3,8 @@
 Python decides everything, ninja only compiles. An object is named by the digest of all that it is made from, so equal
 kernels of many recipes are compiled once and a stale object cannot be mistaken for a fresh one. Headers are copied into
 the build directory: what is compiled is then what was digested, and no path that nvcc sees needs quoting, wherever the
-build directory lies (nvcc passes file names through ``sh``).
+build directory lies (nvcc passes file names through ``sh``). It does the same with that directory's own name, so one
+that a shell would take for commands is refused.
 """
 
 from __future__ import annotations
@@ -291,9 +292,12 @@ def build(
 
     ``on_progress`` gets (done, to do) after each compilation. A dry run writes nothing. Builds in one directory wait
     for each other. Raises :class:`BuildError` when kernels do not compile, after the others have, and
-    :class:`CompileError` when nothing can be compiled at all.
+    :class:`CompileError` when nothing can be compiled at all, and :class:`UsageError` for kernels for GPUs in a
+    directory whose name a shell does not leave alone.
     """
     started = time.monotonic()
+    if any(not target.is_host for target, _ in requests):
+        _check_name(build_dir)
     headers = read_headers()
     planned = _plan(requests, build_dir, toolchain, headers)
     compiled = 0
@@ -317,6 +321,13 @@ def build(
         total=len(planned),
         seconds=time.monotonic() - started,
     )
+
+
+def _check_name(build_dir: BuildDir) -> None:
+    place = os.path.realpath(build_dir.state)  # what getcwd() says there
+    if re.search(r"`|\$[({]", place):  # variables are lost in what nvcc does nothing with
+        reason = "nvcc would give that name to a shell, which takes a part for a command"
+        raise UsageError(f"cannot build for GPUs in {place}: {reason}")
 
 
 def _plan(
@@ -487,7 +498,7 @@ def _run_ninja(
     itself fails."""
     _remove(build_dir.precompiled)  # half of a header may be left of a build that was killed
     command = [str(toolchain.ninja), "-f", build_dir.ninja_file.name, "-j", str(jobs), "-k", "0"]
-    environment = compiler_environment(os.environ) | {"NINJA_STATUS": _STATUS}
+    environment = compiler_environment(os.environ) | {"NINJA_STATUS": _STATUS, "CLICOLOR_FORCE": "0"}
     process = subprocess.Popen(
         command,
         cwd=build_dir.state,

@@ -46,7 +46,7 @@ def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Pat
 def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
     """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account, and where
     in which file the fusion stood too."""
-    if not path.exists():
+    if not os.path.exists(path):  # Path's own raises where it cannot look
         return False
     try:
         artifact = open_artifact(path)

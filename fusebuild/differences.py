@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,7 @@ def _differences(
     pair: tuple[Recipe, Path], *, targets: Sequence[Target] | None, search: Search | None, toolchains: Toolchains
 ) -> tuple[str, ...]:
     recipe, path = pair
-    if not path.exists():
+    if not os.path.exists(path):  # Path's own raises where it cannot look
         return (f"{path} is missing",)
     try:
         artifact = open_artifact(path)

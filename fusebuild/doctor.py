@@ -212,7 +212,7 @@ def _runtime_finding() -> Finding:
 
 def _cache_finding(environ: Mapping[str, str]) -> Finding:
     folder = cache_dir(environ)
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding(name="cache", status="ok", found=str(folder))
     advice = "builds are only slower; FUSEBUILD_CACHE_DIR names another folder"

@@ -264,7 +264,7 @@ def pack(
         recipe=planned.recipe.text.encode(),
         kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
         objects={key: objects.objects[key].read_bytes() for key in sorted(own)},
-        toolchain=toolchain.versions,
+        toolchain=toolchain.versions_for(targets),
         sources=source_digests(planned, targets, toolchain),
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,17 +13,24 @@ MAX_BYTES = 1 << 20
 
 
 def recipe_files(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The recipes that ``paths`` name, once each: files, or folders whose ``*.yaml`` are taken in the order of names.
+    """The recipes that ``paths`` name, once each: files, or folders whose ``*.yaml`` are taken in the order of names,
+    but hidden ones: editors keep locks and copies in such.
 
     Raises :class:`UsageError` for a folder that holds none.
     """
-    files: list[Path] = []
+    files: dict[str, Path] = {}
     for path in paths:
-        found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        found = _recipes_in(path) if os.path.isdir(path) else [path]
         if not found:
             raise UsageError(f"{path} holds no *.yaml recipe")
-        files += found
-    return tuple(dict.fromkeys(files))
+        for file in found:
+            files.setdefault(os.path.realpath(file), file)
+    return tuple(files.values())
+
+
+def _recipes_in(folder: Path) -> list[Path]:
+    named = sorted(folder.glob("*.yaml"))
+    return [path for path in named if not path.name.startswith(".") and not os.path.isdir(path)]
 
 
 def tuned_path(recipe: Path) -> Path:

@@ -171,6 +171,7 @@ class DifferingTarget(TypedDict):
     segments: tuple[int | None, int | None]
     hbm_bytes: tuple[Bytes, Bytes]
     hbm_bytes_formula: tuple[Formula | None, Formula | None]
+    plan: Annotated[bool, Meta(description="which kernels are launched, or on what, differs")]
     kernels: list[DifferingLaunch]
 
 

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,10 @@ _HEADERS = {
 }
 """What every kernel's includes reach, and the pip package that has it."""
 
-_IGNORED_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH")
+_IGNORED_VARIABLES = (
+    "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX",
+    "LD_RUN_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES",
+)  # fmt: skip
 """They would change objects behind the back of the digests that name them."""
 
 _FOR_A_SHELL = re.compile(r'["$`\\\n]')
@@ -125,8 +128,13 @@ class Toolchain:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by part, for manifests and messages."""
+        """Version by part, for messages."""
         return {part.name: part.version for part in self.parts}
+
+    def versions_for(self, targets: Iterable[Target]) -> dict[str, str]:
+        """The same of the parts that objects for ``targets`` depend on, for manifests."""
+        names = {part.name for target in targets for part in self._used(target)}
+        return {part.name: part.version for part in self.parts if part.name in names}
 
     @property
     def has_gcc(self) -> bool:
@@ -142,8 +150,11 @@ class Toolchain:
         """Hex digest of the versions that an object for ``target`` depends on."""
         if not target.is_host:
             return self.digest
-        used = [(part.name, part.banner) for part in self.parts if part.name in ("g++", "cudart", "cccl")]
+        used = [(part.name, part.banner) for part in self._used(target)]
         return _digest([*used, ("machine", platform.machine())])
+
+    def _used(self, target: Target) -> list[Part]:
+        return [part for part in self.parts if not target.is_host or part.name in ("g++", "cudart", "cccl")]
 
     @property
     def identity(self) -> str:
@@ -374,7 +385,7 @@ def probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str]) -> N
     text = _HOST_PROBE if target.is_host else _DEVICE_PROBE
     key = _digest([("toolchain", toolchain.identity), (target.name, " ".join(target.compiler_flags)), ("text", text)])
     record = cache_dir(environ) / "probes" / f"{key}.json"
-    if record.is_file():
+    if os.path.isfile(record):  # Path's own raises where a folder above it cannot be searched
         return
     with _telling_of_room(environ):
         _compile_probe(toolchain, target, environ, text)

@@ -57,6 +57,42 @@ def test_segments_and_bytes_are_counted(folder: Path) -> None:
     assert [line for line in added if line.startswith("  segment 1, ")]
 
 
+PAIRED = """\
+fusion: tiny
+inputs:
+  a: float[3, 5]
+  b: float[3, 5]
+body: |
+  y = a + b * 2.0
+  z = a * b
+outputs:
+  {outputs}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("{y: float, z: float}", "{z: float, y: float}"),
+        ("{y: {dtype: float, alias: a}, z: float}", "{y: float, z: {dtype: float, alias: a}}"),
+        ("{y: {dtype: float, alias: a}, z: float}", "{y: {dtype: float, alias: b}, z: float}"),
+    ],
+)
+def test_the_same_kernels_on_other_tensors_are_not_the_same(
+    compilers: None, tmp_path: Path, old: str, new: str
+) -> None:
+    (tmp_path / "recipes").mkdir()
+    for name, outputs in (("old", old), ("new", new)):
+        (tmp_path / "recipes" / f"{name}.yaml").write_text(PAIRED.replace("{outputs}", outputs))
+        assert compile_one(tmp_path, name, "host").code == 0
+    lines = diff(tmp_path, "old", "new").splitlines()
+    assert "host: the same" not in lines
+    report = json.loads(diff(tmp_path, "old", "new", "--json"))
+    assert (report["same"], report["targets"]["host"]["plan"]) == (False, True)
+    if not report["targets"]["host"]["kernels"]:
+        assert lines[-1] == "  the same kernels, put together in another way: other operands, sizes, order or names"
+
+
 def test_targets_that_one_lacks_are_named(folder: Path) -> None:
     assert "sm_90: only in the new\n" in diff(folder, "old", "both")
     assert "sm_90: only in the old\n" in diff(folder, "both", "old")

@@ -189,6 +189,13 @@ class TestFailing:
         assert lines[-1].startswith(f"{toolchain.nvcc} -ccbin {toolchain.cxx} -std=c++17 ")
         assert "kernels/bad.cu:7:30: error: 'undefined' was not declared in this scope" in str(host)
 
+    def test_where_colors_are_forced(
+        self, toolchain: Toolchain, build_dir: BuildDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CLICOLOR_FORCE", "1")
+        with pytest.raises(BuildError, match=r"^kernel bad does not compile for host:\n"):
+            build_all([a_kernel("bad", "oops")], [HOST], build_dir, toolchain)
+
     def test_the_others_are_compiled(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
         with pytest.raises(BuildError):
             build_all([a_kernel("bad", "oops"), a_kernel("good")], [HOST], build_dir, toolchain, jobs=1)

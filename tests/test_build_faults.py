@@ -346,6 +346,30 @@ def test_a_compiler_in_a_folder_of_any_name(made: Path, work: Path, monkeypatch:
     assert list(work.rglob("ran")) == []
 
 
+@pytest.mark.parametrize("name", ["$(touch ran)", "`touch ran`", "${ran?}"])
+def test_a_folder_whose_name_is_a_command(name: str, made: Path, tmp_path: Path) -> None:
+    """nvcc gives the name of the folder that it runs in to a shell."""
+    arguments = ("compile", made / "recipes" / "tiny.yaml", "-o", tmp_path / name / "out")
+    done = fusebuild(*arguments, *BOTH)
+    place = tmp_path / name / "out" / ".fusebuild"
+    reason = "nvcc would give that name to a shell, which takes a part for a command"
+    assert (done.code, done.err) == (2, f"error: cannot build for GPUs in {place}: {reason}\n")
+    assert fusebuild(*arguments, "--arch", "host").code == 0
+    assert list(tmp_path.rglob("ran")) == []
+
+
+def test_a_cache_that_cannot_be_looked_for(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a home that is somebody else's; root may look into those."""
+    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / ("x" * 300)))
+    done = fusebuild("compile", made / "recipes" / "tiny.yaml", "--arch", "host", "-o", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    checked = fusebuild("check", made / "recipes" / "tiny.yaml", "-o", tmp_path / "out")
+    assert (checked.code, checked.err) == (0, "")
+    assert fusebuild("doctor").code == 0
+    long = tmp_path / ("x" * 300)
+    assert fusebuild("check", made / "recipes" / "tiny.yaml", "-o", long).code == 3
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
     previous = os.umask(0o077)
@@ -360,8 +384,12 @@ def test_bytes_depend_on_neither_folder_nor_user(made: Path, elsewhere: Path, tm
         "HOME": str(elsewhere), "USER": "nobody", "LOGNAME": "nobody", "TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8",
         "LANG": "de_DE.ISO-8859-1", "PYTHONHASHSEED": "7", "TMPDIR": str(tmp_path / "t$HOME`id`\""),
         "SOURCE_DATE_EPOCH": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "20", "CPATH": "/nowhere",
+        "LD_RUN_PATH": "/nowhere", "CPLUS_INCLUDE_PATH": str(tmp_path / "include"),
+        "DEPENDENCIES_OUTPUT": str(tmp_path / "dependencies"),
     }  # fmt: skip
     del environ["FUSEBUILD_CACHE_DIR"]
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cmath").write_text("#include_next <cmath>\nint more = 1;\n")
     command = [sys.executable, "-m", "fusebuild.cli", "compile", "recipes/tiny.yaml", *BOTH, "-o", "out"]
     done = subprocess.run(command, cwd=elsewhere, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -369,3 +397,4 @@ def test_bytes_depend_on_neither_folder_nor_user(made: Path, elsewhere: Path, tm
     objects = {name: data for name, data in tree(elsewhere / "out").items() if name.endswith((".so", ".cubin"))}
     assert len(objects) == 2
     assert objects.items() < tree(made / "build").items()
+    assert not (tmp_path / "dependencies").exists()

@@ -324,10 +324,13 @@ class TestDigests:
         assert one.digest != two.digest
         assert one.digest_for(SM_90) != two.digest_for(SM_90)
         assert one.digest_for(HOST) == two.digest_for(HOST)
+        assert one.versions_for([HOST]) == two.versions_for([HOST])
+        assert {*one.versions} == {*one.versions_for([HOST, SM_90])} > {*one.versions_for([HOST])}
 
 
 def test_variables_that_add_flags_are_not_passed_on() -> None:
     given = {"NVCC_APPEND_FLAGS": "-G", "NVCC_PREPEND_FLAGS": "-g", "CPATH": "/evil", "HOME": "/h", "LC_ALL": "de_DE"}
+    given |= dict.fromkeys(("CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH"), "/evil")
     assert compiler_environment(given) == {"HOME": "/h", "LC_ALL": "C", "PWD": "/proc/self/cwd"}
 
 

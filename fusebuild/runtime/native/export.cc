@@ -46,11 +46,9 @@ bool HasOneElement(const ffi::AnyView* arguments, int count) {
 /// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
 /// files of cuBLASLt that matrix products may use. Returns four functions:
 ///   call(variant or None, inputs..., outs...) -> see Executor::Call; a tensor or None for every output
-///   call_unless_doubtful(outs are the caller's, inputs..., outs...) -> the same with no variant, but true,
-///   and
-///       nothing done, where a tensor of the caller's has dims and one element. The caller then has to ask
-///       torch about it: of others strides show that they lie in complex numbers, as all do that torch has
-///       yet to negate.
+///   call_unless_doubtful(are_given, inputs..., outs...) -> the same with no variant; but true, and nothing
+///       done, where an input, or an out of the user's (are_given), has dims and one element. torch may have
+///       yet to negate it: what it has yet to, lies in complex numbers, which the strides of others show
 ///   check(inputs...)                          -> nothing; throws what a call would
 ///   variants_for(inputs...)                   -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
@@ -79,8 +77,7 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
     const int num_inputs = static_cast<int>(executor->plan().inputs.size());
     const int num_outputs = static_cast<int>(executor->plan().outputs.size());
     if (args.size() != 1 + num_inputs + num_outputs)
-      ThrowTypeError(executor->plan().fusion +
-                     ": expected whose the outputs are, the inputs and the outputs");
+      ThrowTypeError(executor->plan().fusion + ": expected are_given, the inputs and the outputs");
     if (HasOneElement(args.data() + 1, num_inputs + (args[0].cast<bool>() ? num_outputs : 0))) {
       *result = true;
       return;
