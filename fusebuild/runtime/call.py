@@ -21,10 +21,11 @@ Native: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first four."""
+    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first five."""
 
     call: Native
-    call_unless_doubtful: Native
+    call_into_given: Native
+    call_into_new: Native
     check: Native
     variants_for: Native
     get_item: Native
@@ -38,7 +39,9 @@ def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., 
     memory = torch_memory(plan, target, executor.check, executor.num_devices)
     run = _general(plan, executor, memory)
     run.__qualname__ = plan.fusion  # what Python calls it where keywords do not fit
-    return left_alone(directly(plan, executor.call_unless_doubtful, memory, run) if plan.inputs else run)
+    return left_alone(
+        directly(plan, executor.call_into_given, executor.call_into_new, memory, run) if plan.inputs else run
+    )
 
 
 def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:

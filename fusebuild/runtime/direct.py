@@ -21,7 +21,7 @@ def direct({parameters}, /, *more, out=None, variant=None):
     if more or {last} is absent or variant is not None{or_outs_are_given}{or_is_negated}:
         return run(*present({inputs}), *more, out=out, variant=variant)
 {making}    try:
-        if call_unless_doubtful({outs_are_given}, {inputs}, {outs}) is None:
+        if call({inputs}, {outs}) is None:
             return {results}
     except TypeError:
         if not isinstance(out, (tuple, list)):
@@ -32,8 +32,9 @@ def direct({parameters}, /, *more, out=None, variant=None):
 """
 
 _MAKING = """\
-    is_given = out is not None
-    if not is_given:
+    call = call_into_given
+    if out is None:
+        call = call_into_new
         try:
             makers = known.get({key}) if {are_known_kinds} else None
         except RuntimeError:
@@ -49,7 +50,11 @@ _MAKING = """\
 
 
 def directly(
-    plan: Plan, call_unless_doubtful: Callable[..., Any], memory: TorchMemory | None, run: Callable[..., Any]
+    plan: Plan,
+    call_into_given: Callable[..., Any],
+    call_into_new: Callable[..., Any],
+    memory: TorchMemory | None,
+    run: Callable[..., Any],
 ) -> Callable[..., Any]:
     """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
     inputs.
@@ -57,14 +62,15 @@ def directly(
     Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
     or whose shapes ``memory`` does not know, as those of tensors that have none; and tensors that torch may have yet
     to negate. What torch's public functions give of those has gaps, which fixed strides do not allow, or one element:
-    torch is asked where a tensor has strides of the caller's or no dims, and ``call_unless_doubtful`` finds the rest.
+    torch is asked where a tensor has strides of the caller's or no dims; the calls that are given find the rest.
     """
     absent = object()
     names: dict[str, Any] = {
         "absent": absent,
         "present": lambda *inputs: [each for each in inputs if each is not absent],
         "plan": plan,
-        "call_unless_doubtful": call_unless_doubtful,
+        "call_into_given": call_into_given,
+        "call_into_new": call_into_new,
         "run": run,
         "known": {} if memory is None else memory.makers_of_all,
         "check": None if memory is None else memory.check,
@@ -105,8 +111,7 @@ def _code(
         last=inputs[-1],
         or_outs_are_given="" if takes_out else " or out is not None",
         or_is_negated="".join(f" or is_negated({name})" for name in asked),
-        outs_are_given="is_given" if takes_out else False,
-        making=_making(inputs, made, places) if made else "",
+        making=_making(inputs, made, places) if made else "    call = call_into_given\n",
         outs=_list(name if place is None else "None" for name, place in zip(names, overwritten, strict=True)),
         results=_list(name if place is None else inputs[place] for name, place in zip(names, overwritten, strict=True)),
     )

@@ -141,10 +141,11 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         compiler = artifact.toolchain.get("nvcc") if _GPU_TARGET.fullmatch(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
-    call, call_unless_doubtful, check, variants_for = functions
+    call, call_into_given, call_into_new, check, variants_for = functions
     executor = Executor(
         call=call,
-        call_unless_doubtful=call_unless_doubtful,
+        call_into_given=call_into_given,
+        call_into_new=call_into_new,
         check=check,
         variants_for=variants_for,
         get_item=_array_getter(),

@@ -44,11 +44,12 @@ bool HasOneElement(const ffi::AnyView* arguments, int count) {
 }
 
 /// Loads `target`'s part of a plan. `objects[i]` is the compiled object of kernel `names[i]`, `libraries` are
-/// files of cuBLASLt that matrix products may use. Returns four functions:
+/// files of cuBLASLt that matrix products may use. Returns five functions:
 ///   call(variant or None, inputs..., outs...) -> see Executor::Call; a tensor or None for every output
-///   call_unless_doubtful(are_given, inputs..., outs...) -> the same with no variant; but true, and nothing
-///       done, where an input, or an out of the user's (are_given), has dims and one element. torch may have
-///       yet to negate it: what it has yet to, lies in complex numbers, which the strides of others show
+///   call_into_given(inputs..., outs...)       -> the same with no variant; but true, and nothing is done, if
+///       a tensor has dims and one element. torch may have yet to negate it: what it has yet to, lies in
+///       complex numbers, which the strides of others show
+///   call_into_new(inputs..., outs...)         -> the same where the outs were made for this call
 ///   check(inputs...)                          -> nothing; throws what a call would
 ///   variants_for(inputs...)                   -> for each segment, the indices of the variants that fit
 ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& target,
@@ -73,16 +74,18 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
         args[0] == nullptr ? std::nullopt : std::optional(args[0].cast<int64_t>());
     executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, variant, result);
   };
-  auto call_unless_doubtful = [executor](ffi::PackedArgs args, ffi::Any* result) {
-    const int num_inputs = static_cast<int>(executor->plan().inputs.size());
-    const int num_outputs = static_cast<int>(executor->plan().outputs.size());
-    if (args.size() != 1 + num_inputs + num_outputs)
-      ThrowTypeError(executor->plan().fusion + ": expected are_given, the inputs and the outputs");
-    if (HasOneElement(args.data() + 1, num_inputs + (args[0].cast<bool>() ? num_outputs : 0))) {
-      *result = true;
-      return;
-    }
-    executor->Call(args.data() + 1, num_inputs, args.data() + 1 + num_inputs, std::nullopt, result);
+  auto call_unless_doubtful = [executor](bool outs_too) {
+    return ffi::Function::FromPacked([executor, outs_too](ffi::PackedArgs args, ffi::Any* result) {
+      const int num_inputs = static_cast<int>(executor->plan().inputs.size());
+      const int num_outputs = static_cast<int>(executor->plan().outputs.size());
+      if (args.size() != num_inputs + num_outputs)
+        ThrowTypeError(executor->plan().fusion + ": expected the inputs and the outputs");
+      if (HasOneElement(args.data(), outs_too ? args.size() : num_inputs)) {
+        *result = true;
+        return;
+      }
+      executor->Call(args.data(), num_inputs, args.data() + num_inputs, std::nullopt, result);
+    });
   };
   auto check = [executor](ffi::PackedArgs args, ffi::Any*) { executor->Check(args.data(), args.size()); };
   auto variants_for = [executor](ffi::PackedArgs args, ffi::Any* result) {
@@ -92,7 +95,7 @@ ffi::Array<ffi::Function> Load(const ffi::String& plan_json, const ffi::String& 
     }
     *result = segments;
   };
-  return {ffi::Function::FromPacked(call), ffi::Function::FromPacked(call_unless_doubtful),
+  return {ffi::Function::FromPacked(call), call_unless_doubtful(true), call_unless_doubtful(false),
           ffi::Function::FromPacked(check), ffi::Function::FromPacked(variants_for)};
 }
 
