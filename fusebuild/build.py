@@ -325,7 +325,7 @@ def build(
 
 def _check_name(build_dir: BuildDir) -> None:
     place = os.path.realpath(build_dir.state)  # what getcwd() says there
-    if re.search(r"`|\$[({]", place):  # variables are lost in what nvcc does nothing with
+    if re.search(r"`|\$[({]", place):  # in place of $NAME the shell puts a text, which nvcc makes nothing of
         reason = "nvcc would give that name to a shell, which takes a part for a command"
         raise UsageError(f"cannot build for GPUs in {place}: {reason}")
 

@@ -241,8 +241,8 @@ class _Gradients:
 
 
 def _check_kinds(backward: Plan, named: Mapping[str, PlanValue]) -> None:
-    """Compare what ``backward`` takes and gives with the values ``named`` of the forward plan. Sizes are only known in
-    a call: the plans have names of their own for them."""
+    """Compare what ``backward`` takes and gives with the values ``named`` of the forward plan. Numbers fit each other,
+    and sizes are only known in a call: the plans have names of their own for them."""
     taken = [(value.name, value, named[value.name]) for value in map(backward.value, backward.inputs)]
     given = [
         (output.name, backward.value(output.fid), named[output.name.removeprefix(GRADIENT)])
@@ -250,7 +250,7 @@ def _check_kinds(backward: Plan, named: Mapping[str, PlanValue]) -> None:
     ]
     for name, own, other in (*taken, *given):
         has, wanted = (f"{value.kind} of {value.dtype} with {len(value.shape)} dims" for value in (own, other))
-        if has != wanted:
+        if has != wanted and "tensor" in (own.kind, other.kind):
             raise UsageError(f"{backward.fusion}: its '{name}' is a {has}, but has to be a {wanted}")
 
 
