@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fusebuild.artifact import Artifact
 from fusebuild.formula import Formula, evaluate, show, symbols, total
 from fusebuild.kernel_resources import KernelResources
-from fusebuild.plan import Plan, TargetPlan, as_formula
+from fusebuild.plan import Plan, TargetPlan, as_formula, without_reasons
 
 if TYPE_CHECKING:
     from fusebuild.reports import DifferingLaunch, DifferingTarget, DiffReport, Resources
@@ -187,9 +187,7 @@ def _compare_targets(old: Artifact, new: Artifact, name: str) -> TargetDiff:
 def _what_runs(plan: Plan, target: str) -> Plan:
     """``plan`` for ``target`` alone, without names of the whole and the words that say how it came about."""
     own = plan.target(target)
-    segments = () if own is None else tuple(replace(each, why=()) for each in own.segments)
-    targets = () if own is None else (replace(own, segments=segments),)
-    return replace(plan, fusion="", digest="", targets=targets)
+    return without_reasons(replace(plan, fusion="", digest="", targets=() if own is None else (own,)))
 
 
 def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[tuple[int, str, int], Launched]:

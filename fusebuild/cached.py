@@ -7,14 +7,12 @@ import logging
 import os
 from pathlib import Path
 
-import msgspec
-
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir, build
 from fusebuild.differences import source_differences
 from fusebuild.errors import ArtifactError
 from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills
-from fusebuild.plan import Plan
+from fusebuild.plan import without_reasons
 from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
@@ -54,15 +52,4 @@ def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
         return False  # written anew
     if source_differences(artifact, planned, [target], None):
         return False
-    return _without_reasons(artifact.plan) == _without_reasons(planned.plan)
-
-
-def _without_reasons(plan: Plan) -> Plan:
-    """``plan`` without the words that name lines of a file."""
-    targets = [
-        msgspec.structs.replace(
-            target, segments=tuple(msgspec.structs.replace(each, why=()) for each in target.segments)
-        )
-        for target in plan.targets
-    ]
-    return msgspec.structs.replace(plan, targets=tuple(targets))
+    return without_reasons(artifact.plan) == without_reasons(planned.plan)

@@ -9,6 +9,7 @@ The JSON is canonical: keys in a fixed order, no insignificant choices, so equal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -237,11 +238,20 @@ def as_formula(json: FormulaJson) -> Formula:
 
 def encode(plan: Plan) -> bytes:
     """Canonical JSON, indented by two spaces, with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(_with_segments(plan, _in_fid_order)), indent=2) + b"\n"
+
+
+def without_reasons(plan: Plan) -> Plan:
+    """``plan`` without the words that say why it was cut so: they name lines of a file."""
+    return _with_segments(plan, lambda segment: msgspec.structs.replace(segment, why=()))
+
+
+def _with_segments(plan: Plan, change: Callable[[PlanSegment], PlanSegment]) -> Plan:
+    """``plan`` with what ``change`` makes of each segment."""
     targets = tuple(
-        msgspec.structs.replace(target, segments=tuple(_in_fid_order(segment) for segment in target.segments))
-        for target in plan.targets
+        msgspec.structs.replace(target, segments=tuple(map(change, target.segments))) for target in plan.targets
     )
-    return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(plan, targets=targets)), indent=2) + b"\n"
+    return msgspec.structs.replace(plan, targets=targets)
 
 
 def _in_fid_order(segment: PlanSegment) -> PlanSegment:
