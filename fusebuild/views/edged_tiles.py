@@ -66,13 +66,7 @@ def inner_edged_tiles(spec: KernelSpec) -> KernelView:
         ),
         extents=rows.extents,
     )  # fmt: skip
-    return replace(view, setup=(ROW, *setup)) if _names_row(view) else view
-
-
-def _names_row(view: KernelView) -> bool:
-    """Whether anything that is done with a row depends on its number."""
-    sweeps = (*view.sweeps, Sweep(row=(*view.setup, *view.bases, *view.epilogue.stores)))
-    return any(sweep.reads_row for sweep in (*sweeps, *(Sweep(element=lines) for lines in view.edges)))
+    return replace(view, setup=(ROW, *setup)) if view.names("row") else view
 
 
 def _edges(rows: Rows, edge: Edge, wide: Sequence[int]) -> tuple[Lines, ...]:
