@@ -324,6 +324,29 @@ class Body(Statements):
             text = f"{_factor(text)} * {self.size(own)} + {part}" if text else part
         return text or "0"
 
+    def element(self, fid: int, groups: Sequence[Group]) -> str:
+        """The element of tensor ``fid`` at the current coordinates of ``groups``, or 0 where the tensor has none."""
+        return self.if_any(fid, groups, f"T{fid}[{self.offset(fid, groups)}]", literal_text(0, self.value(fid).dtype))
+
+    def if_any(self, fid: int, groups: Sequence[Group], value: str, otherwise: str) -> str:
+        """``value``, which reads tensor ``fid``, or ``otherwise`` where that has no elements.
+
+        A tensor that is expanded along an axis has the same element at each of its points, so that it can be read
+        before the axis is walked. Where the axis has no points the tensor has no elements, and no memory either.
+        """
+        walked = {axis for group in groups for axis in group.axes}
+        sizes = [self.extents[axis] for axis in self._expanded(fid) - walked]
+        if "0" in sizes:
+            return otherwise
+        tests = " && ".join(f"{size} > 0" for size in sorted(sizes) if not size.isdigit())
+        return f"{tests} ? {value} : {otherwise}" if tests else value
+
+    def _expanded(self, fid: int) -> set[int]:
+        """The axes along which tensor ``fid`` has dims but one and the same element."""
+        loops = {loop for loop in self.domain.domain.dims[fid] if loop is not None}
+        own = {axis for axis, merged in enumerate(self.domain.axes) if not loops.isdisjoint(merged.loops)}
+        return own - {*self.domain.accesses[fid].axes}
+
     def base(self, fid: int, outer: Sequence[Group], inner: Sequence[int]) -> str:
         """The offset at which the part of tensor ``fid`` that changes along axes ``inner`` begins."""
         access = self.domain.accesses[fid]

@@ -176,7 +176,7 @@ def _after(
             body.needs_coordinates([*reads, *stored], group) | (body.coordinate_axes(exprs) & {*group.axes}),
         )
     )
-    elements = {fid: f"T{fid}[{body.offset(fid, groups)}]" for fid in reads}
+    elements = {fid: body.element(fid, groups) for fid in reads}
     if condition:
         elements = {fid: f"{condition} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
     coordinate = element_coordinate(body, groups, -1, 1)
@@ -210,7 +210,7 @@ def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
             updates.append(f"a{fid} = fb::Sum::combine(a{fid}, is_there ? {times} * p{fid}[u] : {c_type}(0));")
     for fid in body.reads(factors):
         arrays.append(f"{body.c_type(fid)} c{fid}[kAhead];")
-        loads.append(f"c{fid}[u] = T{fid}[{body.offset(fid, groups)}];")
+        loads.append(f"c{fid}[u] = {body.element(fid, groups)};")
         first.append(scalar_load(body, fid, f"c{fid}[u]"))
     if needs_outer:
         arrays.append("int64_t outers[kAhead];")

@@ -107,7 +107,7 @@ def row_setup(
     ``fetched`` inputs have no base, and the row's element of those ``of_rows`` is not in global memory but there."""
     body, level = rows.body, levels(rows.body.task)
     touched = [*rows.reads, *outputs]
-    place = {**{fid: f"T{fid}[{body.offset(fid, [rows.row])}]" for fid in rows.reads}, **of_rows}
+    place = {**{fid: body.element(fid, [rows.row]) for fid in rows.reads}, **of_rows}
     needed = body.needs_coordinates(touched, rows.row) | (body.coordinate_axes(rows.exprs) & {*rows.row.axes})
     loads = [fid for fid in rows.reads if not rows.has_columns(fid)]
     still, _ = body.split(rows.exprs, rows.column.axes)

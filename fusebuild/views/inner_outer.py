@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fusebuild.body import Body, Group
+from fusebuild.body import Body, Group, literal_text
 from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
 from fusebuild.schedule.inner_outer_shape import InnerOuterHeuristics
 from fusebuild.schedule.kernel import KernelSpec
@@ -57,10 +57,11 @@ AHEAD = _Held(letter="q", stage="next_stage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RowNumbers:
-    """What a thread keeps of inputs that have one element a row: formats of fid and offset."""
+    """What a thread keeps of inputs that have one element a row: formats of fid, and of what is read or its offset."""
 
     comment: str
     arrays: str
+    element: str
     load: str
     handed_over: Lines
 
@@ -68,13 +69,15 @@ class _RowNumbers:
 NEXT_NUMBERS = _RowNumbers(
     comment="// c holds the rows at hand; q the next ones, zeros where there never were any.",
     arrays="c{0}[kRows], q{0}[kRows]{{}}",
-    load="q{0}[u] = T{0}[{1}];",
+    element="T{0}[{1}]",
+    load="q{0}[u] = {1};",
     handed_over=("c{0}[u] = q{0}[u];",),
 )
 NUMBERS_AHEAD = _RowNumbers(
     comment="// c holds the rows at hand, q the next ones, y those after them; zeros where there never were any.",
     arrays="c{0}[kRows]{{}}, q{0}[kRows]{{}}, y{0}[kRows]{{}}",
-    load="y{0}[u] = fb::load_ahead(T{0} + {1});",
+    element="fb::load_ahead(T{0} + {1})",
+    load="y{0}[u] = {1};",
     handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
 )
 OF_BLOCK, OF_OUTER = 0, 1
@@ -225,7 +228,7 @@ class _Walk:
 
     def _row_load(self, fid: int, held: _Held) -> str:
         body = self.rows.body
-        source = f"{held.letter}{fid}[u]" if fid in self._scalars else f"T{fid}[{body.offset(fid, [self.rows.row])}]"
+        source = f"{held.letter}{fid}[u]" if fid in self._scalars else body.element(fid, [self.rows.row])
         return scalar_load(body, fid, source)
 
     def _along(self, gathered: Batches) -> Sweep:
@@ -291,13 +294,19 @@ class _Walk:
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
                   for fid, c_type, _ in held),
             ),
-            vector=tuple(numbers.load.format(fid, body.offset(fid, [following])) for fid in self._scalars),
+            vector=tuple(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
             loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
             stores=tuple(f"fb::copy_async(&s{fid}[{AT_HAND.staged}], T{fid} + {offset});" for fid, _, offset in wide
                          if self._is_staged),
             accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
+
+    def _number(self, fid: int, following: Group, numbers: _RowNumbers) -> str:
+        """The element that the ``following`` row has of input ``fid``."""
+        body = self.rows.body
+        element = numbers.element.format(fid, body.offset(fid, [following]))
+        return body.if_any(fid, [following], element, literal_text(0, body.value(fid).dtype))
 
     def lifetime(self, lifetime: int) -> Lifetime:
         """What is kept for ``lifetime``: steady values of columns, and accumulators."""
