@@ -80,6 +80,8 @@ def _composite(
         dtype = dtype_of(tensor.dtype)
         if "dim" in attributes:
             dims = normalize_dims(name, [_int(attributes, "dim")], tensor.rank)
+            if name in EXTREMES and tensor.shape[dims[0]] == 0:
+                raise TypeRuleError(f"{name}: dim {dims[0]} has no elements to choose from", operand=0)
         else:
             dims = dims_of(name, tensor, attributes)
         if is_scan:
@@ -105,12 +107,14 @@ def _floating(dtype: DType) -> DType:
     return dtype if dtype in (DType.DOUBLE, DType.FLOAT) else DType.FLOAT
 
 
+EXTREMES = ("argmax", "argmin")
+"""Ops that say which element of a dim it is: there has to be one."""
 _DIM = Parameter(name="dim", kind="int")
 _KEEPDIM = REDUCTION_PARAMETERS[2]
 GENERALIZED = (
     _generalized("reduce", Kind.REDUCTION, *REDUCTION_PARAMETERS[1:]),
     _generalized("scan", Kind.SCAN, _DIM),
-    *(_composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, computes=False) for name in ("argmax", "argmin")),
+    *(_composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, computes=False) for name in EXTREMES),
     *(_composite(name, REDUCTION_PARAMETERS[1:], lambda dtype: DType.BOOL, computes=False) for name in ("any", "all")),
     _composite("logsumexp", REDUCTION_PARAMETERS[1:], _floating, computes=True),
     _composite("online_softmax_statistics", REDUCTION_PARAMETERS[1:], _floating, computes=True, results=2),

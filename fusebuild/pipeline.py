@@ -199,7 +199,7 @@ def plan_segmented(
     for target in targets:
         own = segmented[target.name]
         planned.append(plan_target(own, target, origin, choices_for(tuned, own, target, toolchain)))
-    plan = assemble(segmented, [each.target for each in planned])
+    plan = assemble(segmented, [each.target for each in planned], recipe.fusion)
     kernels = {each.target.target: each.kernels for each in planned}
     return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels, tuned=tuned)
 

@@ -57,6 +57,16 @@ class PlanFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max: int | None = None
 
 
+class PlanChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``op`` says which element it is along dim ``dim``, of ``size`` elements, of the value named ``operand``. The
+    executor refuses a call where there is none."""
+
+    op: str
+    operand: str
+    dim: int
+    size: FormulaJson
+
+
 class PlanOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A result in the order the caller gets them. ``alias`` is the input whose memory it overwrites."""
 
@@ -202,7 +212,8 @@ class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole plan. ``digest`` names the fusion after passes; ``values`` holds everything segments name."""
+    """A whole plan. ``digest`` names the fusion after passes; ``values`` holds everything segments name. ``choices``
+    are those of the fusion as its author wrote it."""
 
     format: int
     fusion: str
@@ -213,6 +224,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     inputs: tuple[int, ...]
     outputs: tuple[PlanOutput, ...]
     targets: tuple[TargetPlan, ...]
+    choices: tuple[PlanChoice, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def target(self, name: str) -> TargetPlan | None:
         """The plan for target ``name``, or None."""

@@ -130,6 +130,8 @@ def _check_interface(plan: p.Plan, scope: _Scope) -> None:
             raise _WrongError(f"a fact is about '{fact.symbol}', which is no dim of any input")
         if fact.multiple_of < 1 or fact.min < 0 or (fact.max is not None and fact.max < fact.min):
             raise _WrongError(f"the facts about '{fact.symbol}' cannot hold")
+    for choice in plan.choices or ():
+        scope.check_formula(choice.size, f"the size of dim {choice.dim} of '{choice.operand}'")
     _check_unique("output name", (output.name for output in plan.outputs))
     for output in plan.outputs:
         if not scope.is_tensor(output.fid):

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from fusebuild.formula import Formula
+from fusebuild.generalized_ops import EXTREMES
 from fusebuild.ir import ExtentFact, Fusion, OriginalFid, SegmentFid, TensorType, print_fusion
 from fusebuild.plan import (
     FORMAT_VERSION,
@@ -24,6 +25,7 @@ from fusebuild.plan import (
     Launch,
     LibraryCall,
     Plan,
+    PlanChoice,
     PlanExtent,
     PlanFact,
     PlanOutput,
@@ -50,6 +52,7 @@ from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.segmentation.directions import backward_segments
 from fusebuild.target import Target
+from fusebuild.type_rules import normalize_dims
 
 _Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
 
@@ -159,8 +162,11 @@ def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:
     return {segment: tuple(fids) for segment, fids in freed.items()}
 
 
-def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetPlan]) -> Plan:
-    """The whole plan: what the caller sees, and each target's segments. Segmentations differ at most in their cuts."""
+def assemble(
+    segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetPlan], written: Fusion | None = None
+) -> Plan:
+    """The whole plan: what the caller sees, and each target's segments. Segmentations differ at most in their cuts.
+    ``written`` is the fusion as it was before the passes, which turn ops into others that ask less of sizes."""
     fusion = next(iter(segmented.values())).fusion
     named = {*fusion.inputs, *fusion.output_fids}
     for each in segmented.values():
@@ -180,7 +186,22 @@ def assemble(segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetP
         inputs=fusion.inputs,
         outputs=tuple(PlanOutput(fid=output.fid, name=output.name, alias=output.alias) for output in fusion.outputs),
         targets=tuple(targets),
+        choices=_plan_choices(written or fusion) or msgspec.UNSET,
     )
+
+
+def _plan_choices(fusion: Fusion) -> tuple[PlanChoice, ...]:
+    """The ops that say which element of a dim it is, where the dim may have none."""
+    found = []
+    for expr in fusion.exprs:
+        if expr.op not in EXTREMES:
+            continue
+        operand, dim = fusion.value(expr.inputs[0]), expr.attribute("dim")
+        assert isinstance(dim, int)
+        (dim,) = normalize_dims(expr.op, [dim], operand.tensor.rank)
+        if not isinstance(size := operand.tensor.shape[dim], int):
+            found.append(PlanChoice(op=expr.op, operand=operand.name, dim=dim, size=size))
+    return tuple(found)
 
 
 def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:

@@ -24,6 +24,9 @@ class Reader {
     for (const Json& segment : target["segments"].Items()) ReadSegment(segment);
     AnswerAlignments();
     for (const Json& fact : root_["facts"].Items()) ReadFact(fact);
+    if (root_.Has("choices")) {
+      for (const Json& choice : root_["choices"].Items()) ReadChoice(choice);
+    }
     for (size_t symbol = 0; symbol < plan_.names.symbols.size(); ++symbol) {
       if (plan_.bindings.size() <= symbol || plan_.bindings[symbol].input < 0) {
         root_.Fail("no input has a dim of size '" + plan_.names.symbols[symbol] +
@@ -124,6 +127,13 @@ class Reader {
               max.IsNull() ? std::nullopt : std::optional(max.Int())};
     if (fact.multiple_of < 1) json["multiple_of"].Fail("expected a positive number");
     plan_.facts.push_back(fact);
+  }
+
+  void ReadChoice(const Json& json) {
+    const std::string dim = "dim " + std::to_string(json["dim"].Int());
+    const Json size = json["size"];
+    plan_.choices.push_back({json["op"].String() + " over " + dim + " of '" + json["operand"].String() + "'",
+                             Compile(size), size.IsString() ? size.String() + "=0" : "its size is 0"});
   }
 
   // Memory. Every tensor is its own root or, by alias segments' `views`, shares its root's memory. A root

@@ -32,6 +32,13 @@ struct Fact {
   std::optional<int64_t> max;
 };
 
+/// An op that says which element of a dim it is, so that there has to be one.
+struct Choice {
+  std::string what;  // the op and the dim, in words
+  Formula size;
+  std::string size_in_words;  // where it is 0
+};
+
 /// Where the sizes of one symbol come from: the first input dim that is just that symbol.
 struct Binding {
   int input = -1, dim = -1;
@@ -118,6 +125,7 @@ struct Plan {
   Names names;
   std::vector<Value> values;
   std::vector<Fact> facts;
+  std::vector<Choice> choices;
   std::vector<int> inputs;        // indices into values
   std::vector<Binding> bindings;  // one per symbol
   std::vector<FreeStride> free_strides;

@@ -18,6 +18,14 @@ bool GuardHolds(const Variant& variant, const Environment& environment) {
                      [&](const Formula& condition) { return condition.Evaluate(environment) != 0; });
 }
 
+void CheckChoices(const Plan& plan, const Environment& environment) {
+  for (const Choice& choice : plan.choices) {
+    if (choice.size.Evaluate(environment) > 0) continue;
+    ThrowValueError(plan.fusion + ": " + choice.what + ": there are no elements to choose from, " +
+                    choice.size_in_words);
+  }
+}
+
 class Resolver {
  public:
   Resolver(const Plan& plan, const Bound& bound)
@@ -30,6 +38,7 @@ class Resolver {
     const InlineBuffer<int64_t, 32>& key = bound_.key;
     resolved_->key.assign(key.data(), key.data() + key.size());
     for (const Value& value : plan_.values) CheckSizes(value);
+    CheckChoices(plan_, environment_);
     for (const Output& output : plan_.outputs)
       resolved_->outputs.push_back(LayoutOf(plan_.values[output.value]));
     for (const Owned& owned : plan_.owned) resolved_->owned.push_back(LayoutOf(plan_.values[owned.value]));
@@ -225,6 +234,7 @@ std::shared_ptr<Resolved> Resolve(const Plan& plan, const Bound& bound, std::opt
 }
 
 std::vector<std::vector<int64_t>> ValidVariants(const Plan& plan, const Bound& bound) {
+  CheckChoices(plan, bound.environment());
   std::vector<std::vector<int64_t>> valid;
   for (const Segment& segment : plan.segments) {
     valid.emplace_back();
