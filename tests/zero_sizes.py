@@ -68,6 +68,13 @@ class Tally:
     made: set[Kind] = field(default_factory=set)
 
 
+def placed(fusion: Fusion, inputs: Sequence[Any], memory: Memory) -> list[Any]:
+    """The inputs of ``fusion`` in ``memory``, but for those that have to be on the host."""
+    types = (fusion.value(fid).type for fid in fusion.inputs)
+    return [value if getattr(type_, "cpu", False) else memory.put(value)
+            for type_, value in zip(types, inputs, strict=True)]  # fmt: skip
+
+
 def zero_cases(fusion: Fusion) -> list[dict[str, int]]:
     """The sizes of the fusion's cases with every choice of symbols zero: as they are where they name no symbol. Those
     that the fusion's facts do not allow are left out."""
@@ -137,7 +144,7 @@ def _expect_refusal(
     call = f"{recipe.fusion.name} {dict(sizes)}"
     with memory() as place:
         try:
-            plan(*map(place.put, inputs))
+            plan(*placed(recipe.fusion, inputs, place))
         except ValueError as refusal:
             tally.refused.add(f"{call}: {refusal}")
             return
@@ -152,7 +159,7 @@ def _check_case(
     with memory() as place:
         name = f"{fusion.name} {dict(sizes)} {place.name}"
         try:
-            valid = plan.variants_for(*map(place.put, inputs))
+            valid = plan.variants_for(*placed(fusion, inputs, place))
         except ValueError as error:
             refusal = f"{name}: {error}"
             known = any(words in str(error) for words in REFUSALS)
@@ -194,7 +201,7 @@ def _problem(
 ) -> str:  # fmt: skip
     """What is wrong with one call; empty when nothing is."""
     overwritten = {output.alias for output in fusion.outputs}
-    given = [memory.put(value) for value in inputs]
+    given = placed(fusion, inputs, memory)
     outs = [None if output.alias is not None else memory.put(_poison(fusion, output.fid, want))
             for output, want in zip(fusion.outputs, wanted, strict=True)]  # fmt: skip
     try:
