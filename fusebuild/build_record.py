@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild.build import BuildDir, locked, write_if_changed
+from fusebuild.build import BuildDir, write_if_changed
 from fusebuild.errors import UsageError
 from fusebuild.recipe_files import MAX_BYTES, tuned_path
 from fusebuild.resources import ninja_template, templates_dir
@@ -70,7 +70,7 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
     only makes the next compile slower."""
     fusions = {each.fusion for each in built.values()}
     try:
-        with locked(build_dir.lock):
+        with build_dir.locked():
             kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
             record = BuildRecord(recipes=kept | dict(built))
             write_if_changed(build_dir.record, msgspec.json.encode(record, order="deterministic"))
