@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusebuild.build import BuildDir, Key
-from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded
+from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
 from fusebuild.recipe_files import recipe_files
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
@@ -95,7 +95,7 @@ def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
     """Those of ``files`` whose artifact is what a compile would write."""
-    known = recorded(files, build_dir)
+    known = untouched(recorded(files, build_dir), build_dir)
     if not known:
         return {}
     now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest())

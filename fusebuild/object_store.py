@@ -92,13 +92,9 @@ class ObjectStore:
             with suppress(OSError):
                 half.unlink()
 
-    def usage(self) -> Usage:
-        """How much there is."""
-        return _usage(self._files())
-
     def prune(self, limit: int) -> Usage:
         """Remove what was not used for longest until at most ``limit`` bytes are left; what was removed."""
-        files = sorted(self._files(), key=lambda file: file.used)
+        files = sorted(_files_below(self.root), key=lambda file: file.used)
         excess = sum(file.size for file in files) - limit
         removed = []
         for file in files:
@@ -110,36 +106,26 @@ class ObjectStore:
             excess -= file.size
         return _usage(removed)
 
-    def _files(self) -> list[_File]:
-        return list(_files_below(self.root))
-
 
 def user_store(environ: Mapping[str, str]) -> ObjectStore:
     """The store in the user's cache. Raises :class:`UsageError` for a limit that is no size."""
     given = environ.get(LIMIT_VARIABLE, "")
-    try:
-        limit = parse_size(given) if given else DEFAULT_LIMIT
-    except ValueError as error:
-        raise UsageError(f"{LIMIT_VARIABLE}: {error}") from None
+    limit = parse_size(given, f"{LIMIT_VARIABLE}: ") if given else DEFAULT_LIMIT
     return ObjectStore(root=cache_dir(environ) / "objects", limit=limit)
 
 
-def cache_usage(environ: Mapping[str, str]) -> dict[str, Usage]:
-    """What each folder of the user's cache holds."""
-    root = cache_dir(environ)
-    try:
-        folders = sorted(path for path in root.iterdir() if path.is_dir())
-    except OSError:
-        return {}
-    return {folder.name: _usage(list(_files_below(folder))) for folder in folders}
-
-
-def parse_size(text: str) -> int:
-    """The bytes that ``500M`` or ``2G`` says (units are powers of 1024). Raises :class:`ValueError`."""
+def parse_size(text: str, place: str = "") -> int:
+    """The bytes that ``500M`` or ``2G`` says (units are powers of 1024). Raises :class:`UsageError`, which begins with
+    the ``place``."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"'{text}' is no size such as 2G, 500M or 0")
+        raise UsageError(f"{place}'{text}' is no size such as 2G, 500M or 0")
     return int(match[1]) * _UNITS[match[2].upper()]
+
+
+def usage(folder: Path) -> Usage:
+    """What ``folder`` holds."""
+    return _usage(list(_files_below(folder)))
 
 
 def _usage(files: list[_File]) -> Usage:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild import __version__
-from fusebuild.artifact import encode_artifact, store_artifact
+from fusebuild.artifact import encode_artifact, object_member, store_artifact
 from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
 from fusebuild.build_record import (
     BuiltRecipe,
@@ -306,6 +306,11 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
         made_from=dict(origins),
         artifact=built.digest,
         kernels=kernels,
+        objects={
+            object_member(target, name): hashlib.sha256(objects.objects[target, name]).hexdigest()
+            for target, names in kernels.items()
+            for name in names
+        },
         spills={target: by_name for target, by_name in spills.items() if by_name},
     )
 
