@@ -1,37 +1,38 @@
 """Kernels as text in, objects out: every output path, the generated ``build.ninja``, and running ninja.
 
 Python decides everything, ninja only compiles. An object is named by the digest of all that it is made from, so equal
-kernels of many recipes are compiled once and a stale object cannot be mistaken for a fresh one. Headers are copied into
-the build directory: what is compiled is then what was digested, and no path that nvcc sees needs quoting, wherever the
-build directory lies (nvcc passes file names through ``sh``). It does the same with that directory's own name, so one
-that a shell would take for commands is refused.
+kernels of many recipes are compiled once and a stale object cannot be mistaken for a fresh one. What the store has
+(:mod:`fusebuild.object_store`) is taken from there. The rest is compiled in a private folder
+(:mod:`fusebuild.work_folder`), read once, looked at, put into the store, and is in memory from then on: what is packed
+are the bytes that were found whole. The folder that the user named gets texts alone, for people and their tools.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusebuild import elf
-from fusebuild.disk_space import lack_of_room, temporary_folder
+from fusebuild.disk_space import lack_of_room
 from fusebuild.errors import CompileError, UsageError
+from fusebuild.folder_lock import locked
 from fusebuild.kernel_resources import KernelResources, parse_resources
+from fusebuild.object_store import CompiledObject, ObjectStore, user_store
 from fusebuild.resources import include_dir, ninja_template
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, compiler_environment
+from fusebuild.work_folder import WorkFolder, work_folder
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ KERNEL_HEADER = "fusebuild/kernel.cuh"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-]")
 _STATUS = "fusebuild %f/%t "
-_STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) (header )?")
+_STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) ")
 _FAILED_LINE = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 _SHOWN_LINES = 40
 _WORTH_A_HEADER = 4
@@ -81,25 +82,12 @@ class BuildDir:
 
     @property
     def state(self) -> Path:
-        """The folder in which ninja runs; all paths in ``build.ninja`` are relative to it."""
+        """The folder of all that is no artifact."""
         return self.root / ".fusebuild"
 
     @property
-    def include(self) -> Path:
-        """The copy of the headers that kernels are compiled with."""
-        return self.state / "include"
-
-    @property
-    def precompiled(self) -> Path:
-        """The headers as the host's compiler keeps them, a folder for each target, while ninja runs."""
-        return self.state / "precompiled"
-
-    @property
-    def ninja_file(self) -> Path:
-        return self.state / "build.ninja"
-
-    @property
     def compile_commands(self) -> Path:
+        """How each kernel of the last build is compiled, as editors read it; paths in it are relative to its folder."""
         return self.state / "compile_commands.json"
 
     @property
@@ -109,25 +97,24 @@ class BuildDir:
 
     @property
     def lock(self) -> Path:
-        """Held while a build writes here."""
+        """Held while a compile reads, builds and writes here."""
         return self.state / "lock"
 
-    @property
-    def kernels(self) -> Path:
-        """The kernels' texts."""
-        return self.state / "kernels"
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold :attr:`lock`, which the caller may hold already. Raises :class:`CompileError` where none can be made."""
+        with ExitStack() as held:
+            with self.explained():
+                held.enter_context(locked(self.lock))
+            yield
 
-    def kernel(self, name: str) -> Path:
-        return self.kernels / f"{name}.cu"
-
-    def object(self, target: Target, name: str) -> Path:
-        """The object called ``name`` (see :func:`object_name`) for ``target``."""
-        return self.state / target.name / f"{name}.{'so' if target.is_host else 'cubin'}"
-
-    def log(self, target: Target, name: str) -> Path:
-        """What the compiler said while it made that object."""
-        path = self.object(target, name)
-        return path.with_name(f"{path.name}.log")
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """An :class:`OSError` is a :class:`CompileError` that says what could not be done here."""
+        try:
+            yield
+        except OSError as error:
+            raise CompileError(f"cannot build in {self.root}: {error.strerror} ({error.filename})") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +127,12 @@ class Headers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
-    """``objects`` has the path of every object asked for, all whole. ``resources`` has what ptxas said of the cubins.
+    """``objects`` has the bytes of every object asked for, all whole. ``resources`` has what ptxas said of the cubins.
 
-    ``compiled`` counts objects that were compiled now (in a dry run: that would be), ``total`` all.
+    ``compiled`` counts objects that were compiled now (in a dry run: that would be, and has no bytes), ``total`` all.
     """
 
-    objects: Mapping[Key, Path]
+    objects: Mapping[Key, bytes]
     resources: Mapping[Key, KernelResources]
     compiled: int
     total: int
@@ -185,40 +172,36 @@ class BuildError(CompileError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """One edge of ``build.ninja``. ``precompiled`` says that it waits for its target's header to be."""
+    """One object to make. ``name`` is that of :func:`object_name`."""
 
     kernel: KernelSource
     target: Target
-    output: Path
-    log: Path
-    precompiled: bool = False
+    name: str
     key: Key = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", (self.target.name, self.kernel.name))
 
     @property
+    def stored_name(self) -> str:
+        """What the store calls it."""
+        return f"{self.target.name}/{self.name}"
+
+    @property
     def rule(self) -> str:
         return "host" if self.target.is_host else "cubin"
 
     @property
-    def edge_output(self) -> str:
-        """The output as ``build.ninja`` names it."""
-        return f"{self.target.name}/{self.output.name}"
+    def output(self) -> str:
+        """The object as ``build.ninja`` names it."""
+        return f"{self.stored_name}.{'so' if self.target.is_host else 'cubin'}"
 
     @property
-    def edge_input(self) -> str:
+    def input(self) -> str:
         return f"kernels/{self.kernel.name}.cu"
 
-    @property
-    def edge(self) -> str:
-        """Its lines in ``build.ninja``."""
-        waits = f" || {_header_output(self.target)}" if self.precompiled else ""
-        return _edge(self.edge_output, f"{self.rule} {self.edge_input}{waits}", self.target)
-
-    def problem(self) -> str:
-        """Why the object that is there cannot be used; empty when it can."""
-        data = self.output.read_bytes()
+    def problem(self, data: bytes) -> str:
+        """Why ``data`` cannot be used for it; empty when it can."""
         reason = elf.problem(data, cuda=not self.target.is_host, symbol=self.kernel.name)
         if reason or self.target.is_host:
             return reason
@@ -226,15 +209,9 @@ class _Job:
             return f"its device function {name} was not inlined, so its bytes depend on the directory"
         return ""
 
-    def resources(self) -> KernelResources | None:
-        """What ptxas said of it; None for a host object, and when the log is lost."""
-        if self.target.is_host or not self.log.is_file():
-            return None
-        return parse_resources(self.log.read_text(encoding="utf-8", errors="replace"))
-
-    def discard(self) -> None:
-        self.output.unlink(missing_ok=True)
-        self.log.unlink(missing_ok=True)
+    def resources(self, compiled: CompiledObject) -> KernelResources | None:
+        """What ptxas said of it; None for a host object, and when it said nothing."""
+        return None if self.target.is_host else parse_resources(compiled.log)
 
 
 def read_headers() -> Headers:
@@ -257,7 +234,7 @@ def object_name(kernel: KernelSource, target: Target, toolchain: Toolchain, head
     headers (read now, unless given), the compiler's command and flags, and the tools' versions."""
     headers = headers or read_headers()
     made_from = [kernel.text, headers.digest, compiler_flags(target), toolchain.digest_for(target)]
-    return f"{kernel.name}-{_digest(made_from)[:16]}"
+    return f"{kernel.name}-{_digest(made_from)[:32]}"
 
 
 def write_if_changed(path: Path, data: str | bytes) -> bool:
@@ -287,52 +264,42 @@ def build(
     jobs: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     dry_run: bool = False,
+    store: ObjectStore | None = None,
 ) -> BuildResult:
-    """Compile each of ``requests``, a kernel for a target, at most ``jobs`` at a time (default: one for each CPU).
+    """Compile each of ``requests``, a kernel for a target, that ``store`` (default: the user's) does not have, at most
+    ``jobs`` at a time (default: one for each CPU).
 
     ``on_progress`` gets (done, to do) after each compilation. A dry run writes nothing. Builds in one directory wait
     for each other. Raises :class:`BuildError` when kernels do not compile, after the others have, and
-    :class:`CompileError` when nothing can be compiled at all, and :class:`UsageError` for kernels for GPUs in a
-    directory whose name a shell does not leave alone.
+    :class:`CompileError` when nothing can be compiled at all.
     """
     started = time.monotonic()
-    if any(not target.is_host for target, _ in requests):
-        _check_name(build_dir)
     headers = read_headers()
-    planned = _plan(requests, build_dir, toolchain, headers)
-    compiled = 0
-    try:
-        if dry_run:
-            compiled = sum(not _is_whole(job) for job in planned)
-        elif planned:
-            with locked(build_dir.lock):
-                jobs = jobs or _available_cpus()
-                if toolchain.has_gcc:
-                    planned = _with_headers(planned, jobs)
-                _write_inputs(planned, build_dir, toolchain, headers)
-                compiled = _make(planned, build_dir, toolchain, jobs, on_progress)
-        resources = {job.key: used for job in planned if (used := job.resources()) is not None}
-    except OSError as error:
-        raise CompileError(f"cannot build in {build_dir.root}: {error.strerror} ({error.filename})") from error
+    planned = _plan(requests, toolchain, headers)
+    store = store or user_store(os.environ)
+    if dry_run or not planned:
+        found = _stored(planned, store)
+        compiled = len(planned) - len(found)
+    else:
+        with build_dir.locked(), build_dir.explained():
+            _write_for_people(planned, build_dir, toolchain, headers)
+            found = _stored(planned, store)
+            missing = [job for job in planned if job.key not in found]
+            compiled = len(missing)
+            if missing:
+                found |= _make(missing, toolchain, headers, store, jobs or _available_cpus(), on_progress)
+                store.prune(store.limit)
+    whole = [job for job in planned if job.key in found]
     return BuildResult(
-        objects={job.key: job.output for job in planned},
-        resources=resources,
+        objects={job.key: found[job.key].data for job in whole},
+        resources={job.key: used for job in whole if (used := job.resources(found[job.key])) is not None},
         compiled=compiled,
         total=len(planned),
         seconds=time.monotonic() - started,
     )
 
 
-def _check_name(build_dir: BuildDir) -> None:
-    place = os.path.realpath(build_dir.state)  # what getcwd() says there
-    if re.search(r"`|\$[({]", place):  # in place of $NAME the shell puts a text, which nvcc makes nothing of
-        reason = "nvcc would give that name to a shell, which takes a part for a command"
-        raise UsageError(f"cannot build for GPUs in {place}: {reason}")
-
-
-def _plan(
-    requests: Sequence[tuple[Target, KernelSource]], build_dir: BuildDir, toolchain: Toolchain, headers: Headers
-) -> list[_Job]:
+def _plan(requests: Sequence[tuple[Target, KernelSource]], toolchain: Toolchain, headers: Headers) -> list[_Job]:
     by_name: dict[str, KernelSource] = {}
     wanted: dict[Key, tuple[Target, KernelSource]] = {}
     for target, kernel in requests:
@@ -342,75 +309,84 @@ def _plan(
             raise UsageError(f"this toolchain has no nvcc, which {target.name} needs")
         wanted[target.name, kernel.name] = (target, kernel)
     in_order = list(dict.fromkeys(target.name for target, _ in requests))
-    planned = []
-    for _, (target, kernel) in sorted(wanted.items(), key=lambda item: (in_order.index(item[0][0]), item[0][1])):
-        name = object_name(kernel, target, toolchain, headers)
-        output, log = build_dir.object(target, name), build_dir.log(target, name)
-        planned.append(_Job(kernel=kernel, target=target, output=output, log=log))
-    return planned
+    return [
+        _Job(kernel=kernel, target=target, name=object_name(kernel, target, toolchain, headers))
+        for _, (target, kernel) in sorted(wanted.items(), key=lambda item: (in_order.index(item[0][0]), item[0][1]))
+    ]
 
 
-def _with_headers(planned: Sequence[_Job], jobs: int) -> list[_Job]:
-    """``planned``, waiting for precompiled headers where those are worth it."""
-    missing = Counter(job.target.name for job in planned if job.target.is_host and not job.output.exists())
-    return [replace(job, precompiled=missing[job.target.name] >= _WORTH_A_HEADER * jobs) for job in planned]
+def _stored(planned: Sequence[_Job], store: ObjectStore) -> dict[Key, CompiledObject]:
+    """Those objects of ``planned`` that ``store`` has."""
+    return {job.key: found for job in planned if (found := store.get(job.stored_name))}
 
 
-def _is_whole(job: _Job) -> bool:
-    return job.output.is_file() and not job.problem() and (job.target.is_host or job.resources() is not None)
-
-
-def _write_inputs(planned: Sequence[_Job], build_dir: BuildDir, toolchain: Toolchain, headers: Headers) -> None:
-    for name, data in headers.files.items():
-        write_if_changed(build_dir.include / name, data)
-    for path in build_dir.include.rglob("*"):
-        if path.is_file() and path.relative_to(build_dir.include).as_posix() not in headers.files:
-            path.unlink()  # a header that is gone must not be found
-    for folder in (build_dir.state, build_dir.kernels):
+def _write_for_people(planned: Sequence[_Job], build_dir: BuildDir, toolchain: Toolchain, headers: Headers) -> None:
+    """The kernels' texts, their headers and how they are compiled."""
+    for folder in (build_dir.state, build_dir.state / "kernels"):
         for path in folder.glob(".*.tmp"):
             path.unlink()  # of a build that was killed: nobody else writes here
-    for job in planned:
-        write_if_changed(build_dir.kernel(job.kernel.name), job.kernel.text)
-        job.output.parent.mkdir(exist_ok=True)
-    template = ninja_template()
-    variables = {
-        "nvcc": shlex.quote(str(toolchain.nvcc or "nvcc")),
-        "cxx": shlex.quote(str(toolchain.cxx)),
-        "cuda_include": shlex.quote(str(toolchain.cuda_include)),
-        "header_deps": "-fpch-deps" if toolchain.has_gcc else "",
-    }
-    write_if_changed(build_dir.ninja_file, ninja_text(template, variables, planned))
+    _write_texts(planned, build_dir.state, headers)
+    template, variables = ninja_template(), _variables(toolchain)
     commands = [_compile_command(job, template, variables, build_dir) for job in planned]
     write_if_changed(build_dir.compile_commands, json.dumps(commands, indent=2) + "\n")
 
 
-def ninja_text(template: str, variables: Mapping[str, str], planned: Sequence[_Job]) -> str:
-    """``build.ninja``: the template with its ``@words@`` replaced, and one edge for each of ``planned``."""
+def _write_texts(planned: Sequence[_Job], folder: Path, headers: Headers) -> None:
+    include = folder / "include"
+    for name, data in headers.files.items():
+        write_if_changed(include / name, data)
+    for path in include.rglob("*"):
+        if path.is_file() and path.relative_to(include).as_posix() not in headers.files:
+            path.unlink()  # a header that is gone must not be found
+    for job in planned:
+        write_if_changed(folder / job.input, job.kernel.text)
+
+
+def _variables(toolchain: Toolchain) -> dict[str, str]:
+    """What the template's ``@words@`` are."""
+    return {
+        "nvcc": shlex.quote(str(toolchain.nvcc or "nvcc")),
+        "cxx": shlex.quote(str(toolchain.cxx)),
+        "cuda_include": shlex.quote(str(toolchain.cuda_include)),
+    }
+
+
+def ninja_text(
+    template: str, variables: Mapping[str, str], planned: Sequence[_Job], with_headers: Sequence[Target] = ()
+) -> str:
+    """``build.ninja``: the template with its ``@words@`` replaced, and one edge for each of ``planned``; those for a
+    target of ``with_headers`` wait for its precompiled header."""
 
     def value(match: re.Match[str]) -> str:
         return _ninja_escape(variables[match[1]])
 
-    headers = [
-        _edge(_header_output(target), f"header include/{KERNEL_HEADER}", target) for target in _precompiled_for(planned)
-    ]
     rules = re.sub(r"(?<= = )@(\w+)@$", value, template, flags=re.MULTILINE)
-    return "\n".join([rules, *headers, *(job.edge for job in planned)])
+    headers = [_edge(_header_output(each), f"header include/{KERNEL_HEADER}", each) for each in with_headers]
+    edges = []
+    for job in planned:
+        waits = f" || {_header_output(job.target)}" if job.target in with_headers else ""
+        edges.append(_edge(job.output, f"{job.rule} {job.input}{waits}", job.target))
+    return "\n".join([rules, *headers, *edges])
 
 
 def _edge(output: str, inputs: str, target: Target) -> str:
     """One edge of ``build.ninja``; ``inputs`` are its rule and what follows that."""
-    variables = "".join(f"  {name} = {_ninja_escape(value)}\n" for name, value in _variables(target).items())
+    variables = "".join(f"  {name} = {_ninja_escape(value)}\n" for name, value in _edge_variables(target).items())
     return f"build {output}: {inputs}\n{variables}"
 
 
-def _variables(target: Target) -> Mapping[str, str]:
+def _edge_variables(target: Target) -> Mapping[str, str]:
     """What a rule's command asks its edges for."""
     return {"flags": shlex.join(target.compiler_flags), "target": target.name}
 
 
-def _precompiled_for(planned: Sequence[_Job]) -> tuple[Target, ...]:
-    """The targets whose headers are precompiled."""
-    return tuple({job.target.name: job.target for job in planned if job.precompiled}.values())
+def _worth_a_header(planned: Sequence[_Job], toolchain: Toolchain, jobs: int) -> tuple[Target, ...]:
+    """The targets whose headers are to be precompiled."""
+    if not toolchain.has_gcc:
+        return ()
+    targets = {job.target.name: job.target for job in planned if job.target.is_host}
+    kernels = Counter(job.target.name for job in planned)
+    return tuple(target for name, target in targets.items() if kernels[name] >= _WORTH_A_HEADER * jobs)
 
 
 def _header_output(target: Target) -> str:
@@ -421,13 +397,13 @@ def _header_output(target: Target) -> str:
 
 def _compile_command(job: _Job, template: str, variables: Mapping[str, str], build_dir: BuildDir) -> dict[str, object]:
     """One entry of ``compile_commands.json``: the rule's command without its redirection."""
-    words = {**variables, **_variables(job.target), "in": job.edge_input, "out": job.edge_output}
+    words = {**variables, **_edge_variables(job.target), "in": job.input, "out": job.output}
     command = _rule_command(template, job.rule).partition(" > ")[0]
     command = re.sub(r"\$(\w+)", lambda match: words[match[1]], command)
     return {
         "directory": os.path.abspath(build_dir.state),
-        "file": job.edge_input,
-        "output": job.edge_output,
+        "file": job.input,
+        "output": job.output,
         "arguments": shlex.split(command),
     }
 
@@ -443,106 +419,136 @@ def _rule_command(template: str, rule: str) -> str:
 
 
 def _make(
-    planned: Sequence[_Job],
-    build_dir: BuildDir,
+    missing: Sequence[_Job],
     toolchain: Toolchain,
+    headers: Headers,
+    store: ObjectStore,
     jobs: int,
     on_progress: Callable[[int, int], None] | None,
-) -> int:
-    """Run ninja until every object is whole; the number of objects that were compiled.
+) -> dict[Key, CompiledObject]:
+    """Compile all of ``missing``, each put into ``store`` once it is found whole."""
+    with work_folder(os.environ) as work:
+        precompiled = _worth_a_header(missing, toolchain, jobs)
+        _write_texts(missing, work.path, headers)
+        for folder in {job.target.name for job in missing}:
+            (work.path / folder).mkdir()
+        text = ninja_text(ninja_template(), _variables(toolchain), missing, precompiled)
+        write_if_changed(work.path / "build.ninja", text)
+        run = _Run(work=work, toolchain=toolchain, store=store, jobs=jobs, headers=len(precompiled),
+                   missing={job.output: job for job in missing}, on_progress=on_progress)  # fmt: skip
+        return run.make()
 
-    An object that ninja takes for finished can still be broken: nvcc on a full disk exits 0 and leaves half a cubin.
-    Such a one is made once more; if that is no better, it is a failure.
-    """
-    for job in planned:
-        if job.output.exists() and not _is_whole(job):
-            job.discard()
-    compiled, full = 0, ""
-    for attempt in (1, 2):
-        finished, failures = _run_ninja(planned, build_dir, toolchain, jobs, on_progress)
-        compiled += finished - len(failures)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What is compiled in one folder: ``missing`` by output, ``headers`` precompiled before, ``made`` so far."""
+
+    work: WorkFolder
+    toolchain: Toolchain
+    store: ObjectStore
+    jobs: int
+    headers: int
+    missing: Mapping[str, _Job]
+    on_progress: Callable[[int, int], None] | None
+    made: dict[Key, CompiledObject] = field(default_factory=dict)
+
+    def make(self) -> dict[Key, CompiledObject]:
+        """Run ninja until every object is whole.
+
+        An object that ninja takes for finished can still be broken: nvcc on a full disk exits 0 and leaves half a
+        cubin. Such a one is made once more; if that is no better, it is a failure.
+        """
+        failures = self._run_ninja()
+        broken = self._broken(failures)
+        if broken and not failures:
+            logger.warning("compiling again: %s: %s", broken[0].kernel, broken[0].output)
+            for job in self.missing.values():
+                if job.key not in self.made:
+                    (self.work.path / job.output).unlink(missing_ok=True)
+            failures = self._run_ninja()
+            broken = self._broken(failures)
+        if failures or broken:
+            order = {job.key: index for index, job in enumerate(self.missing.values())}
+            in_order = sorted([*failures, *broken], key=lambda failure: order[failure.target, failure.kernel])
+            raise BuildError(in_order, lack_of_room(self.work.path))
+        return self.made
+
+    def _take(self, job: _Job) -> str:
+        """Read what a compiler left and keep it; else why it cannot be used."""
+        output = self.work.path / job.output
+        if job.key in self.made or not output.is_file():  # where it is not, the compiler said why
+            return ""
+        data = output.read_bytes()
+        if reason := job.problem(data):
+            return reason
+        log = output.with_name(f"{output.name}.log").read_text(encoding="utf-8", errors="replace")
+        self.made[job.key] = CompiledObject(name=job.stored_name, data=data, log=log)
+        self.store.put(self.made[job.key])
+        return ""
+
+    def _broken(self, failures: Sequence[Failure]) -> list[Failure]:
+        """What cannot be used though its compiler had nothing to say."""
         failed = {(failure.target, failure.kernel) for failure in failures}
-        broken = [(job, job.problem()) for job in planned if job.key not in failed and job.output.is_file()]
-        broken = [(job, reason) for job, reason in broken if reason]
-        full = _lack_of_room(build_dir)  # now: discarding makes room
-        for job, _ in broken:
-            job.discard()
-            compiled -= 1
-        if failures or not broken or attempt == 2:
-            failures += [
-                Failure(kernel=job.kernel.name, target=job.target.name, output=f"the object is unusable: {reason}")
-                for job, reason in broken
-            ]
-            break
-        logger.warning("compiling again: %s: %s", broken[0][0].edge_output, broken[0][1])
-    if failures:
-        order = {job.key: index for index, job in enumerate(planned)}
-        in_order = sorted(failures, key=lambda failure: order[failure.target, failure.kernel])
-        raise BuildError(in_order, full)
-    return compiled
+        reasons = [(job, self._take(job)) for job in self.missing.values() if job.key not in failed]
+        return [
+            Failure(
+                kernel=job.kernel.name,
+                target=job.target.name,
+                output=f"the object is unusable: {reason or 'it is missing'}",
+            )
+            for job, reason in reasons
+            if job.key not in self.made
+        ]
+
+    def _run_ninja(self) -> list[Failure]:
+        """One run of ninja: the compilations that failed. Raises :class:`CompileError` when ninja itself fails."""
+        command = [str(self.toolchain.ninja), "-j", str(self.jobs), "-k", "0"]
+        environment = compiler_environment(os.environ) | {
+            "NINJA_STATUS": _STATUS,
+            "CLICOLOR_FORCE": "0",
+            "TMPDIR": str(self.work.temporary),
+        }
+        process = subprocess.Popen(
+            command,
+            cwd=self.work.path,
+            env=environment,
+            pass_fds=(self.work.lock,),  # where this process is killed alone, they hold the lock until they are done
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        assert process.stdout is not None
+        lines = []
+        try:
+            for line in process.stdout:
+                lines.append(line.rstrip("\n"))
+                self._follow(lines[-1])
+            status = process.wait()
+        except BaseException:
+            process.terminate()  # ninja then stops its compilers
+            process.wait()
+            raise
+        failures = _failures(lines, self.missing)
+        if status and not failures:
+            raise CompileError(f"ninja failed in {self.work.path}:\n" + "\n".join(lines))
+        return failures
+
+    def _follow(self, line: str) -> None:
+        """Take what ninja says is finished: should this process be killed, it is not lost."""
+        match = _STATUS_LINE.match(line)
+        job = self.missing.get(line.rpartition(" ")[2]) if match else None
+        if match is None or job is None:
+            return
+        self._take(job)
+        if self.on_progress:
+            self.on_progress(int(match[1]) - self.headers, int(match[2]) - self.headers)
 
 
-def _lack_of_room(build_dir: BuildDir) -> str:
-    folders = (build_dir.state, temporary_folder(compiler_environment(os.environ)))
-    return next(filter(None, map(lack_of_room, folders)), "")
-
-
-def _run_ninja(
-    planned: Sequence[_Job],
-    build_dir: BuildDir,
-    toolchain: Toolchain,
-    jobs: int,
-    on_progress: Callable[[int, int], None] | None,
-) -> tuple[int, list[Failure]]:
-    """One run of ninja: how many compilations ended, and those that failed. Raises :class:`CompileError` when ninja
-    itself fails."""
-    _remove(build_dir.precompiled)  # half of a header may be left of a build that was killed
-    command = [str(toolchain.ninja), "-f", build_dir.ninja_file.name, "-j", str(jobs), "-k", "0"]
-    environment = compiler_environment(os.environ) | {"NINJA_STATUS": _STATUS, "CLICOLOR_FORCE": "0"}
-    process = subprocess.Popen(
-        command,
-        cwd=build_dir.state,
-        env=environment,
-        close_fds=False,  # where this process is killed alone, they hold the lock until they are done
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    assert process.stdout is not None
-    lines, done, headers = [], 0, 0
-    most_headers = len(_precompiled_for(planned))
-    try:
-        for line in process.stdout:
-            lines.append(line.rstrip("\n"))
-            if match := _STATUS_LINE.match(line):
-                headers += bool(match[3])
-                done = int(match[1]) - headers
-                if on_progress and not match[3]:
-                    on_progress(done, int(match[2]) - most_headers)
-        status = process.wait()
-    except BaseException:
-        process.terminate()  # ninja then stops its compilers and removes what they had half written
-        process.wait()
-        raise
-    finally:
-        _remove(build_dir.precompiled)
-    failures = _failures(lines, planned)
-    if status and not failures:
-        raise CompileError(f"ninja failed in {build_dir.state}:\n" + "\n".join(lines))
-    return done, failures
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
-
-
-def _failures(lines: Sequence[str], planned: Sequence[_Job]) -> list[Failure]:
+def _failures(lines: Sequence[str], jobs: Mapping[str, _Job]) -> list[Failure]:
     """The blocks of ninja's output that begin with ``FAILED:``: a line with the command, then what it printed."""
-    jobs = {job.edge_output: job for job in planned}
     failures: list[Failure] = []
     starts = [index for index, line in enumerate(lines) if _failed_job(line, jobs)]
     for start in starts:
@@ -562,20 +568,6 @@ def _failures(lines: Sequence[str], planned: Sequence[_Job]) -> list[Failure]:
 def _failed_job(line: str, jobs: Mapping[str, _Job]) -> _Job | None:
     match = _FAILED_LINE.match(line)
     return jobs.get(match[1]) if match else None
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock at ``path``; the system drops it if this process dies, and the compilers that it started."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        os.set_inheritable(file.fileno(), True)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.info("waiting for another build in %s", path.parent)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _ninja_escape(text: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild.build import BuildDir, locked, write_if_changed
+from fusebuild.build import BuildDir, write_if_changed
 from fusebuild.errors import UsageError
 from fusebuild.recipe_files import MAX_BYTES, tuned_path
 from fusebuild.resources import ninja_template, templates_dir
@@ -37,7 +37,8 @@ _LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
 
 class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One recipe's artifact, by its digest. ``made_from`` has a digest for each thing that decided its bytes but the
-    recipe; ``kernels`` are names by target, ``spills`` the bytes that some of them spill."""
+    recipe; ``kernels`` are names by target, ``objects`` the sha256 of each member that is machine code, ``spills`` the
+    bytes that some of the kernels spill."""
 
     fusion: str
     targets: tuple[str, ...]
@@ -45,6 +46,7 @@ class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     made_from: dict[str, str]
     artifact: str
     kernels: dict[str, list[str]]
+    objects: dict[str, str]
     spills: dict[str, dict[str, int]]
 
 
@@ -70,7 +72,7 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
     only makes the next compile slower."""
     fusions = {each.fusion for each in built.values()}
     try:
-        with locked(build_dir.lock):
+        with build_dir.locked():
             kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
             record = BuildRecord(recipes=kept | dict(built))
             write_if_changed(build_dir.record, msgspec.json.encode(record, order="deterministic"))
@@ -79,15 +81,19 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
 
 
 def recorded(files: Sequence[Path], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
-    """What was built from those of ``files`` that are as they were then and whose artifact is too. Where several of
-    them define one fusion, which is an error, none of these is among them."""
+    """What was built from those of ``files`` that are as they were then. Where several of them define one fusion, which
+    is an error, none of these is among them."""
     recipes = read_record(build_dir).recipes
     known = {file: built for file in files if (built := recipes.get(_source_digest_of(file)))}
     uses = Counter(built.fusion for built in known.values())
-    alone = {file: built for file, built in known.items() if uses[built.fusion] == 1}
+    return {file: built for file, built in known.items() if uses[built.fusion] == 1}
+
+
+def untouched(known: Mapping[Path, BuiltRecipe], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
+    """Those of ``known`` whose artifact is, byte for byte, the one that was built."""
     with ThreadPoolExecutor() as pool:  # reading and hashing need no interpreter
-        whole = pool.map(partial(_is_whole, build_dir), alone.values())
-        return {file: built for (file, built), is_whole in zip(alone.items(), whole, strict=True) if is_whole}
+        whole = pool.map(partial(_is_whole, build_dir), known.values())
+        return {file: built for (file, built), is_whole in zip(known.items(), whole, strict=True) if is_whole}
 
 
 def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:

@@ -33,12 +33,15 @@ def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Pat
     if _is_fresh(path, planned, target):
         return path
     toolchain = find_toolchain([target])
-    objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
-    refuse_spills([planned], objects)
-    origin = Path(planned.recipe.path).name
-    for (_, kernel), spilled in sorted(objects.spills.items()):
-        logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, origin, target.name, spilled)
-    return pack(planned, [target], build_dir, toolchain, objects).path
+    with build_dir.locked():
+        if _is_fresh(path, planned, target):
+            return path  # another process made it meanwhile
+        objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
+        refuse_spills([planned], objects)
+        origin = Path(planned.recipe.path).name
+        for (_, kernel), spilled in sorted(objects.spills.items()):
+            logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, origin, target.name, spilled)
+        return pack(planned, [target], build_dir, toolchain, objects).path
 
 
 def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:

@@ -1,35 +1,57 @@
 """Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now?
 
-Nothing is compiled, and nothing is planned of what the directory's record shows to be as it was built."""
+Nothing is compiled, and nothing is planned of what the directory's record shows to be as it was built. Machine code is
+compared with what that record says of it; where it says nothing, neither does a verdict. What compiling would give is
+for :mod:`fusebuild.rebuild` to say.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir
-from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded
+from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
 from fusebuild.errors import ToolchainError
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.target import Target, find_target
 from fusebuild.toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
+    from fusebuild import reports
     from fusebuild.segmentation import Search
 
 logger = logging.getLogger(__name__)
 
 
+MachineCode: TypeAlias = Literal["as recorded", "as rebuilt", "not compared"]
+"""What an artifact's objects were compared with: the digests that the build recorded beside it, or objects that were
+compiled for it now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """One recipe's verdict: ``differences`` is empty when its artifact is fresh."""
+    """One recipe's verdict: ``differences`` is empty when its artifact is fresh, as far as it was compared."""
 
     recipe: str
     artifact: Path
     differences: tuple[str, ...]
+    machine_code: MachineCode = "not compared"
+
+    def as_json(self) -> reports.CheckedRecipe:
+        """The same as JSON has it."""
+        return {
+            "recipe": self.recipe,
+            "artifact": str(self.artifact),
+            "fresh": not self.differences,
+            "why": list(self.differences),
+            "machine_code": self.machine_code,
+            "orphaned": False,
+        }
 
 
 def check_recipes(
@@ -54,13 +76,67 @@ def check_recipes(
         for file, built in recorded(files, build_dir).items()
         if wanted in (None, {*built.targets}) and search in (None, built.search)
     }
-    fresh = {file: build_dir.artifact(built.fusion) for file, built in _as_built(known, toolchains).items()}
+    whole = untouched(known, build_dir)
+    current = _as_built(known, toolchains)
+    fresh = {file: build_dir.artifact(built.fusion) for file, built in whole.items() if file in current}
     verdicts = {file: Freshness(recipe=file.as_posix(), artifact=path, differences=()) for file, path in fresh.items()}
     doubtful = [file for file in files if file not in fresh]
     if doubtful:
         taken = {path.stem: file for file, path in fresh.items()}
-        verdicts |= zip(doubtful, _compared(doubtful, taken, build_dir, targets, search, toolchains), strict=True)
-    return tuple(verdicts[file] for file in files)
+        compared = _compared(doubtful, taken, build_dir, targets, search, toolchains)
+        verdicts |= {
+            file: verdict
+            if verdict.differences or file not in current
+            else _compared_with_record(verdict, current[file])
+            for file, verdict in zip(doubtful, compared, strict=True)
+        }
+    return tuple(
+        replace(verdicts[file], machine_code="as recorded") if file in whole and not verdicts[file].differences
+        else verdicts[file] for file in files
+    )  # fmt: skip
+
+
+def orphans(paths: Sequence[Path], out: Path, verdicts: Sequence[Freshness]) -> tuple[Path, ...]:
+    """The artifacts in ``out`` that are of none of the recipes that ``verdicts`` are of; none where ``paths`` name no
+    folder, since then there may be other recipes."""
+    if not any(path.is_dir() for path in paths):
+        return ()
+    known = {verdict.artifact.name for verdict in verdicts}
+    return tuple(sorted(path for path in out.glob("*.fuse") if path.name not in known))
+
+
+def orphans_json(paths: Sequence[Path]) -> list[reports.CheckedRecipe]:
+    """Orphans as JSON has them, among verdicts."""
+    return [
+        {
+            "recipe": "",
+            "artifact": str(path),
+            "fresh": False,
+            "why": ["no recipe of that name"],
+            "machine_code": "not compared",
+            "orphaned": True,
+        }
+        for path in paths
+    ]
+
+
+def summary(verdicts: Sequence[Freshness]) -> str:
+    """How many are fresh, and of how many of those nothing is known of their machine code."""
+    fresh = [verdict for verdict in verdicts if not verdict.differences]
+    unknown = sum(verdict.machine_code == "not compared" for verdict in fresh)
+    said = f"{len(fresh)} fresh, {len(verdicts) - len(fresh)} stale"
+    return f"{said}; machine code of {unknown} not compared: no record of a build here" if unknown else said
+
+
+def _compared_with_record(verdict: Freshness, built: BuiltRecipe) -> Freshness:
+    """The verdict on an artifact whose texts are fresh, and which is not the one that was ``built`` from them."""
+    members = open_artifact(verdict.artifact).manifest.members
+    changed = [
+        f"{name} is not what was compiled here"
+        for name, digest in built.objects.items()
+        if name not in members or members[name].sha256 != digest
+    ]
+    return replace(verdict, differences=tuple(changed or ["it is not the artifact that was built here"]))
 
 
 def _as_built(known: Mapping[Path, BuiltRecipe], toolchains: _Toolchains) -> dict[Path, BuiltRecipe]:

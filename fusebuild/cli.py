@@ -21,6 +21,7 @@ from fusebuild.target import TARGETS, Target, find_target
 if TYPE_CHECKING:
     from fusebuild import reports
     from fusebuild.artifact import Artifact
+    from fusebuild.check import Freshness
     from fusebuild.incremental import Compilation
     from fusebuild.inspection import Inspection
     from fusebuild.ir import Fusion
@@ -33,7 +34,7 @@ OUT = click.option("-o", "--out", default="build", show_default=True, type=click
 NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
 SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
                             help="How cuts are found; exact is for small fusions (default: heuristic).")  # fmt: skip
-SCHEMAS = ("recipe", "bench", "check", "compile", "diff", "doctor", "import", "inspect", "tune", "verify")
+SCHEMAS = ("recipe", "bench", "cache", "check", "compile", "diff", "doctor", "import", "inspect", "tune", "verify")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 
@@ -69,7 +70,7 @@ def cli(quiet: bool, verbose: int) -> None:
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
 @click.option("--frozen", is_flag=True,
-              help="Compile and write nothing; exit 3 when an artifact is not what would be compiled.")  # fmt: skip
+              help="Write nothing; compile into scratch and exit 3 when an artifact has another byte.")  # fmt: skip
 @NVCC
 @JSON
 def compile_command(
@@ -88,7 +89,7 @@ def compile_command(
     if frozen:
         if dump or dry_run:
             raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
-        _check(paths, out, targets, search or "heuristic", nvcc, as_json)
+        _rebuild(paths, out, targets, search or "heuristic", nvcc, jobs, as_json)
         return
     from fusebuild.incremental import compile_changed
 
@@ -142,41 +143,86 @@ def _compile_json(done: Compilation) -> reports.CompileReport:
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=_targets, help="Targets to expect (default: those in each artifact).")
+@click.option("--rebuild", is_flag=True, help="Compile into scratch, too, and compare every byte.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
 @NVCC
 @JSON
 def check(
-    paths: Sequence[Path], out: Path, targets: tuple[Target, ...] | None, nvcc: str | None, as_json: bool
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...] | None,
+    rebuild: bool,
+    jobs: int | None,
+    nvcc: str | None,
+    as_json: bool,
 ) -> None:
-    """Say whether the artifacts of the recipes in PATHS are fresh; exit 3 when one is not. Compiles nothing."""
-    _check(paths, out, targets, None, nvcc, as_json)
+    """Say whether the artifacts of the recipes in PATHS are fresh; exit 3 when one is not.
+
+    Without --rebuild nothing is compiled, and machine code is compared with what the build recorded beside it.
+    """
+    if rebuild:
+        _rebuild(paths, out, targets, None, nvcc, jobs, as_json)
+        return
+    from fusebuild.check import check_recipes
+
+    _report_freshness(check_recipes(paths, out, targets=targets, nvcc=nvcc), paths, out, as_json)
 
 
-def _check(
+def _rebuild(
     paths: Sequence[Path],
     out: Path,
     targets: tuple[Target, ...] | None,
     search: Search | None,
     nvcc: str | None,
+    jobs: int | None,
     as_json: bool,
 ) -> None:
-    """Say what is stale, and exit 3 when anything is."""
-    from fusebuild.check import check_recipes
+    """Compile everything into scratch and say what is not the same."""
+    from fusebuild.rebuild import rebuild_recipes
 
-    verdicts = check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc)
+    with _progress("compiling") as on_progress:
+        verdicts = rebuild_recipes(
+            paths, out, targets=targets, search=search, nvcc=nvcc, jobs=jobs, on_progress=on_progress
+        )
+    _report_freshness(verdicts, paths, out, as_json)
+
+
+def _report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out: Path, as_json: bool) -> None:
+    """Say what is stale, and exit 3 when anything is."""
+    from fusebuild.check import orphans, orphans_json, summary
+
+    orphaned = orphans(paths, out, verdicts)
     if as_json:
-        checked: list[reports.CheckedRecipe] = [
-            {"recipe": v.recipe, "artifact": str(v.artifact), "fresh": not v.differences, "why": list(v.differences)}
-            for v in verdicts
-        ]
-        _print_json(checked)
+        _print_json([*(verdict.as_json() for verdict in verdicts), *orphans_json(orphaned)])
     for verdict in verdicts:
         for difference in verdict.differences:
             click.echo(f"{verdict.recipe}: stale: {difference}", err=True)
-    stale = sum(bool(verdict.differences) for verdict in verdicts)
+    for path in orphaned:
+        click.echo(f"orphaned: {path}: no recipe of that name", err=True)
     if not as_json:
-        _say(f"{len(verdicts) - stale} fresh, {stale} stale")
-    if stale:
+        _say(summary(verdicts))
+    if any(verdict.differences for verdict in verdicts):
         sys.exit(StaleError.exit_code)
+
+
+@cli.command()
+@click.option("--prune", is_flag=False, flag_value="", metavar="[SIZE]",
+              help="Remove compiled objects, those first that were not used for longest, until there are at most SIZE "
+                   "bytes, such as 500M or 0 (default: the limit).")  # fmt: skip
+@JSON
+def cache(prune: str | None, as_json: bool) -> None:
+    """Show what the cache holds, or prune it.
+
+    Compiled objects are kept there, so that none is compiled twice, up to FUSEBUILD_CACHE_BYTES (default: 2G); after a
+    build that compiled something those go that were not used for longest. Removing any of it only makes builds slower.
+    """
+    from fusebuild.cache_report import cache_report
+
+    report = cache_report(os.environ, prune)
+    if as_json:
+        _print_json(report.as_json())
+    else:
+        _say(report.as_text())
 
 
 @cli.command()
@@ -495,7 +541,7 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
 def schema(name: str) -> None:
     """Print the JSON schema of NAME: of a recipe, for editors, or of the report that a verb prints with --json.
 
-    NAME is recipe, or a verb: bench, check, compile, diff, doctor, import, inspect, tune, verify.
+    NAME is recipe, or a verb: bench, cache, check, compile, diff, doctor, import, inspect, tune, verify.
     """
     from fusebuild.schemas import schema_of
 

@@ -4,21 +4,37 @@ leaves half an object."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+
+from fusebuild.errors import ToolchainError
 
 TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP")
 """Variables that name where compilers keep files between their steps."""
 
 _ROOM_TO_COMPILE = 2**20
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./+-]*")
+
+
+def is_plain(path: str) -> bool:
+    """Whether ``path`` is absolute and means nothing but itself to any shell."""
+    return _PLAIN_PATH.fullmatch(path) is not None
 
 
 def temporary_folder(environ: Mapping[str, str]) -> Path:
-    """Where compilers keep files between their steps: the first that exists of those that ``environ`` names. (Python's
-    own ``tempfile`` passes over a full one; compilers do not.)"""
+    """Where compilers run and keep files between their steps: the first folder that ``environ`` names, can be written
+    to, and has a plain name; else ``/tmp``. (Python's own ``tempfile`` passes over a full one; compilers do not.)
+
+    Raises :class:`ToolchainError` where even that has another name.
+    """
     named = [environ[name] for name in TEMPORARY_FOLDERS if environ.get(name)]
-    return next((Path(folder) for folder in named if os.path.isdir(folder)), Path("/tmp"))
+    for folder in map(os.path.realpath, [*named, "/tmp"]):
+        if is_plain(folder) and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    wanted = "one that can be written to and whose name has only letters, digits and _ . + -"
+    raise ToolchainError(f"compilers have no folder to run in: neither TMPDIR nor /tmp is {wanted}")
 
 
 def lack_of_room(folder: Path) -> str:

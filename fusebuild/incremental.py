@@ -4,12 +4,13 @@ do so are not even imported."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusebuild.build import BuildDir, Key
-from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded
+from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
 from fusebuild.recipe_files import recipe_files
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
@@ -66,18 +67,21 @@ def compile_changed(
     search: Search = "heuristic",
 ) -> Compilation:
     """:func:`fusebuild.pipeline.compile_recipes` for the recipes below ``paths`` whose artifact in ``out`` is not what
-    it would write; for all of them with ``dump``. Raises what that raises."""
-    files = recipe_files(paths)
-    fresh = {} if dump else _fresh(files, targets, BuildDir(root=out), nvcc, search)
-    stale = [file for file in files if file not in fresh]
-    if not stale:
-        return Compilation(recipes=tuple(fresh[file] for file in files), compiled=0, seconds=0.0)
+    it would write; for all of them with ``dump``. The folder is locked before anything is read. Raises what that
+    raises."""
+    build_dir = BuildDir(root=out)
+    with nullcontext() if dry_run else build_dir.locked():
+        files = recipe_files(paths)
+        fresh = {} if dump else _fresh(files, targets, build_dir, nvcc, search)
+        stale = [file for file in files if file not in fresh]
+        if not stale:
+            return Compilation(recipes=tuple(fresh[file] for file in files), compiled=0, seconds=0.0)
 
-    from fusebuild.pipeline import compile_recipes
+        from fusebuild.pipeline import compile_recipes
 
-    taken = {each.fusion: file for file, each in fresh.items()}
-    report = compile_recipes(stale, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress,
-                             dry_run=dry_run, search=search, taken=taken)  # fmt: skip
+        taken = {each.fusion: file for file, each in fresh.items()}
+        report = compile_recipes(stale, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress,
+                                 dry_run=dry_run, search=search, taken=taken)  # fmt: skip
     spills = report.build.spills
     built = {file: _compiled(each, spills) for file, each in zip(stale, report.artifacts, strict=True)}
     return Compilation(
@@ -91,7 +95,7 @@ def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
     """Those of ``files`` whose artifact is what a compile would write."""
-    known = recorded(files, build_dir)
+    known = untouched(recorded(files, build_dir), build_dir)
     if not known:
         return {}
     now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest())

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild import __version__
-from fusebuild.artifact import encode_artifact, store_artifact
-from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, locked, read_headers
+from fusebuild.artifact import encode_artifact, object_member, store_artifact
+from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
 from fusebuild.build_record import (
     BuiltRecipe,
     artifact_digest,
@@ -38,6 +39,7 @@ from fusebuild.errors import (
 )
 from fusebuild.ir import Fusion
 from fusebuild.kernel_resources import KernelResources
+from fusebuild.object_store import ObjectStore
 from fusebuild.passes import run_passes
 from fusebuild.plan import Plan, PlanSegment
 from fusebuild.planning import assemble, plan_target
@@ -98,31 +100,35 @@ def compile_recipes(
     dry_run: bool = False,
     search: Search = "heuristic",
     taken: Mapping[str, Path] = MappingProxyType({}),
+    store: ObjectStore | None = None,
 ) -> CompileReport:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
     Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
-    nothing. ``taken`` are names of fusions that other recipes define. Raises :class:`RecipeError`,
-    :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError`
-    and :class:`UsageError`.
+    nothing; all else holds the lock of ``out`` from before recipes are read until what was made is recorded. ``taken``
+    are names of fusions that other recipes define, ``store`` is where objects are kept (default: in the user's cache).
+    Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`,
+    :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
     """
-    recipes = read_recipes(paths, taken)
-    tuned = [tuned_beside(recipe) for recipe in recipes]
-    toolchain = find_toolchain(targets, nvcc=nvcc)
-    origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change meanwhile
-    plan = partial(_plan_one, targets=targets, dump=dump, search=search, toolchain=toolchain)
-    planned = mapped(plan, list(zip(recipes, tuned, strict=True)), processes=jobs or processors())
     build_dir = BuildDir(root=out)
-    objects = build(kernel_requests(planned, targets), build_dir, toolchain,
-                    jobs=jobs, on_progress=on_progress, dry_run=dry_run)  # fmt: skip
-    if dry_run:
-        artifacts = [
-            BuiltArtifact(planned=each, path=build_dir.artifact(each.plan.fusion), written=False) for each in planned
-        ]
-    else:
-        refuse_spills(planned, objects)
-        artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
-        extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
+    with nullcontext() if dry_run else build_dir.locked():  # what is read first is recorded first
+        recipes = read_recipes(paths, taken)
+        tuned = [tuned_beside(recipe) for recipe in recipes]
+        toolchain = find_toolchain(targets, nvcc=nvcc)
+        origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change
+        plan = partial(_plan_one, targets=targets, dump=dump, search=search, toolchain=toolchain)
+        planned = mapped(plan, list(zip(recipes, tuned, strict=True)), processes=jobs or processors())
+        objects = build(kernel_requests(planned, targets), build_dir, toolchain,
+                        jobs=jobs, on_progress=on_progress, dry_run=dry_run, store=store)  # fmt: skip
+        if dry_run:
+            artifacts = [
+                BuiltArtifact(planned=each, path=build_dir.artifact(each.plan.fusion), written=False)
+                for each in planned
+            ]
+        else:
+            refuse_spills(planned, objects)
+            artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
+            extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
     return CompileReport(artifacts=tuple(artifacts), build=objects)
 
 
@@ -263,7 +269,7 @@ def pack(
         plan=planned.plan,
         recipe=planned.recipe.text.encode(),
         kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
-        objects={key: objects.objects[key].read_bytes() for key in sorted(own)},
+        objects={key: objects.objects[key] for key in sorted(own)},
         toolchain=toolchain.versions_for(targets),
         sources=source_digests(planned, targets, toolchain),
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
@@ -275,7 +281,7 @@ def pack(
 
 def _store(path: Path, data: bytes, build_dir: BuildDir) -> bool:
     try:
-        with locked(build_dir.lock):
+        with build_dir.locked():
             for half in path.parent.glob(f".{path.name}.*.tmp"):
                 half.unlink()  # of a build that was killed: nobody else writes here
             return store_artifact(path, data)
@@ -300,6 +306,11 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
         made_from=dict(origins),
         artifact=built.digest,
         kernels=kernels,
+        objects={
+            object_member(target, name): hashlib.sha256(objects.objects[target, name]).hexdigest()
+            for target, names in kernels.items()
+            for name in names
+        },
         spills={target: by_name for target, by_name in spills.items() if by_name},
     )
 

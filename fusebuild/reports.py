@@ -50,6 +50,28 @@ class CheckedRecipe(TypedDict):
     artifact: str
     fresh: bool
     why: Annotated[list[str], Meta(description="what differs; empty when it is fresh")]
+    machine_code: Annotated[
+        Literal["as recorded", "as rebuilt", "not compared"],
+        Meta(description="what it was compared with: the digests recorded beside the build, or code compiled now"),
+    ]
+    orphaned: Annotated[bool, Meta(description="an artifact in the folder that no recipe is for; recipe is empty")]
+
+
+class CacheFolder(TypedDict):
+    """A part of the cache."""
+
+    name: str
+    files: int
+    bytes: int
+
+
+class CacheReport(TypedDict):
+    """``fusebuild cache --json``"""
+
+    folder: str
+    limit: Annotated[int, Meta(description="bytes of compiled objects that a build leaves at most")]
+    folders: list[CacheFolder]
+    removed: Annotated[CacheFolder | None, Meta(description="objects that were pruned; null without --prune")]
 
 
 class Resources(TypedDict):

@@ -25,6 +25,7 @@ def _report(verb: str) -> Any:
 
         return Report
     return {
+        "cache": reports.CacheReport,
         "check": list[reports.CheckedRecipe],
         "compile": reports.CompileReport | list[reports.CheckedRecipe],
         "diff": reports.DiffReport,

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusebuild import elf
-from fusebuild.disk_space import TEMPORARY_FOLDERS, lack_of_room, temporary_folder
+from fusebuild.disk_space import TEMPORARY_FOLDERS, is_plain, lack_of_room, temporary_folder
 from fusebuild.errors import NoRoomError, ToolchainError
 from fusebuild.resources import cache_dir
 from fusebuild.target import Target
@@ -282,6 +282,9 @@ def _answers_of_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaT
     settings = dict(re.findall(r"^#\$ (\w+)=(.*)$", dryrun, re.MULTILINE))
     if not version or "TOP" not in settings:
         raise ToolchainError(f"{nvcc} does not answer as nvcc does:\n{(version_text + dryrun).strip()}")
+    if _FOR_A_SHELL.search(settings["TOP"]):
+        reason = "it would give the name of that folder to a shell, which takes a part for a command"
+        raise ToolchainError(f"nvcc cannot be used from {settings['TOP']}: {reason}")
     architectures = tuple(re.findall(r"^sm_\w+$", _output([nvcc, "--list-gpu-code"], environ), re.MULTILINE))
     ptxas = shutil.which("ptxas", path=settings.get("PATH", "")) or os.path.join(settings["TOP"], "bin", "ptxas")
     cicc = Path(settings.get("CICC_PATH", os.path.join(settings["TOP"], "nvvm", "bin")), "cicc")
@@ -393,7 +396,7 @@ def probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str]) -> N
 
 
 def _compile_probe(toolchain: Toolchain, target: Target, environ: Mapping[str, str], text: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="fusebuild-probe-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fusebuild-probe-", dir=temporary_folder(environ)) as folder:
         source, output = Path(folder, "probe.cu"), Path(folder, "probe.out")
         source.write_text(text, encoding="utf-8")
         command: list[str | Path]
@@ -417,7 +420,7 @@ def _telling_of_room(environ: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except (ToolchainError, OSError) as error:
-        if lack := lack_of_room(temporary_folder(compiler_environment(environ))):
+        if lack := lack_of_room(temporary_folder(environ)):
             raise NoRoomError(f"{error}\n  hint: {lack}") from error
         if isinstance(error, OSError):
             raise ToolchainError(f"compilers cannot be tried: {error}") from error
@@ -433,7 +436,7 @@ def compiler_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """
     kept = {name: value for name, value in environ.items() if name not in _IGNORED_VARIABLES}
     for name in TEMPORARY_FOLDERS:
-        if _FOR_A_SHELL.search(kept.get(name, "")):
+        if not is_plain(kept.get(name, "/")):
             del kept[name]
     return kept | {"LC_ALL": "C", "PWD": "/proc/self/cwd"}
 
@@ -478,7 +481,7 @@ def _inspect_cicc(path: Path, architectures: Sequence[str], environ: Mapping[str
     """cicc has no option that prints its version, but it signs the PTX that it writes."""
     if not path.is_file():
         return Part(name="cicc", path=path, problem=f"{path} does not exist (pip package nvidia-nvvm)")
-    with tempfile.TemporaryDirectory(prefix="fusebuild-cicc-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fusebuild-cicc-", dir=temporary_folder(environ)) as folder:
         source, output = Path(folder, "version.ii"), Path(folder, "version.ptx")
         source.write_text('extern "C" void f() {}\n', encoding="utf-8")
         arch = "compute_" + (architectures[0] if architectures else "sm_90").removeprefix("sm_")
@@ -507,19 +510,18 @@ def _defined_number(header: Path, macro: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _output(command: Sequence[str | Path], environ: Mapping[str, str], folder: str | None = None) -> str:
-    """What ``command`` prints, on either stream; raises :class:`ToolchainError` when it cannot be started."""
+def _output(command: Sequence[str | Path], environ: Mapping[str, str], folder: str = "/") -> str:
+    """What ``command`` prints, on either stream; raises :class:`ToolchainError` when it cannot be started. It does not
+    run in the present folder, whose name nvcc might give to a shell."""
     return _run(command, environ, folder).stdout
 
 
-def _run(
-    command: Sequence[str | Path], environ: Mapping[str, str], folder: str | None
-) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str | Path], environ: Mapping[str, str], folder: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command,
             cwd=folder,
-            env=compiler_environment(environ),
+            env=compiler_environment(environ) | {"TMPDIR": str(temporary_folder(environ))},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -39,16 +39,33 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return compare
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this session's own: no test reads or writes the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUSEBUILD_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def empty_store(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The store of a cache of this test's own, in which nothing is compiled yet. Which compilers work is known."""
+    (cache / "probes").mkdir(exist_ok=True)
+    own = tmp_path / "cache"
+    own.mkdir()
+    (own / "probes").symlink_to(cache / "probes")
+    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(own))
+    return own / "objects"
+
+
 @pytest.fixture(scope="session")
-def compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compilers for sm_90 and host, found by their usual names; a cache of this session's own. Skips without them."""
+def compilers(cache: Path) -> None:
+    """Compilers for sm_90 and host, found by their usual names. Skips without them."""
     from fusebuild.target import TARGETS
     from fusebuild.toolchain import find_toolchain
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path_factory.mktemp("compilers")))
-        try:
-            find_toolchain([TARGETS["sm_90"], TARGETS["host"]])
-        except ToolchainError as error:
-            pytest.skip(f"needs compilers: {error}")
-        yield
+    try:
+        find_toolchain([TARGETS["sm_90"], TARGETS["host"]])
+    except ToolchainError as error:
+        pytest.skip(f"needs compilers: {error}")

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import pytest
 
 from fusebuild import cli, render
+from fusebuild.artifact import Artifact, open_artifact
+from fusebuild.kernel_resources import KernelResources
 from fusebuild.toolchain import find_cxx, nvcc_candidates
 
 Result = TypeVar("Result")
@@ -138,9 +140,8 @@ def require_small_disks(folder: Path) -> None:
 COMPILER = """#!/bin/sh
 case "$*" in *kernels/*) ;; *) exec "{real}" "$@" ;; esac
 while [ "$1" != -o ]; do shift; done
-made=$(echo {made}/.fusebuild/"${{2%-*}}"-*."${{2##*.}}")
+made="{made}/${{2%-*}}.${{2##*.}}"
 cat "$made.log"
-case "$2" in *.so) echo "$2:" > "$2.d" ;; esac
 head -c {first} "$made" > "$2"
 sleep 0.05
 tail -c +{second} "$made" >> "$2"
@@ -151,12 +152,32 @@ with a disk that is full, as nvcc does not."""
 
 
 def quick_compilers(folder: Path, made: Path) -> dict[str, str]:
-    """Variables that name compilers in ``folder``, whose objects are those of the build directory ``made``."""
+    """Variables that name compilers in ``folder``, whose objects are those of the artifacts in ``made``."""
     nvcc = next(candidate.path for candidate in nvcc_candidates(None, os.environ) if candidate.exists)
     named = {"FUSEBUILD_NVCC": nvcc, "FUSEBUILD_CXX": find_cxx(os.environ).path}
     folder.mkdir(exist_ok=True)
+    objects = folder.parent / "ready objects"
+    for path in made.glob("*.fuse"):
+        _unpack(open_artifact(path), objects)
     for variable, real in named.items():
         path = folder / variable
-        path.write_text(COMPILER.format(real=real, made=made, first=3000, second=3001))
+        path.write_text(COMPILER.format(real=real, made=objects, first=3000, second=3001))
         path.chmod(0o755)
     return {variable: str(folder / variable) for variable in named}
+
+
+def _unpack(artifact: Artifact, folder: Path) -> None:
+    """Each object in ``artifact``, and beside it what ptxas said of it."""
+    for name, record in artifact.manifest.members.items():
+        if name.endswith((".cubin", ".so")):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(artifact.members[name])
+            path.with_name(f"{path.name}.log").write_text(_as_log(record.resources))
+
+
+def _as_log(used: KernelResources | None) -> str:
+    if used is None:
+        return ""
+    spills = f"{used.spill_stores} bytes spill stores, {used.spill_loads} bytes spill loads"
+    return f"{used.stack} bytes stack frame, {spills}\nUsed {used.registers} registers, {used.shared} bytes smem\n"

@@ -33,8 +33,12 @@ cases:
 """
 
 
+OPINION = re.compile(r"NO_COLOR|FUSEBUILD_(?!CACHE_DIR$)")
+"""Variables that change what is done; the cache is the tests' own."""
+
+
 def fusebuild(*arguments: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("FUSEBUILD_", "NO_COLOR"))}
+    clean = {key: value for key, value in os.environ.items() if not OPINION.match(key)}
     return subprocess.run(
         [sys.executable, "-m", "fusebuild.cli", *map(str, arguments)],
         cwd=cwd, env=clean | environ, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
@@ -61,7 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def on_a_terminal(*arguments: str, cwd: Path, **environ: str) -> str:
     """What a person sees who types ``fusebuild ARGUMENTS``: stdout and stderr are one terminal."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("FUSEBUILD_", "NO_COLOR"))}
+    clean = {key: value for key, value in os.environ.items() if not OPINION.match(key)}
     ours, terminal = pty.openpty()
     child = subprocess.Popen([sys.executable, "-m", "fusebuild.cli", *arguments], cwd=cwd, env=clean | environ,
                              stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)  # fmt: skip
@@ -99,7 +103,7 @@ def test_success_is_0(built: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "1 fresh, 0 stale\n", "")
 
 
-def test_a_failing_compiler_is_1(folder: Path) -> None:
+def test_a_failing_compiler_is_1(folder: Path, empty_store: Path) -> None:
     compiler = folder / "failing"
     compiler.write_text('#!/bin/sh\ncase "$*" in *--version*|*-dumpmachine*) exec g++ "$@";; esac\n'
                         'case "$*" in *kernels/*) echo "boom" >&2; exit 1;; esac\nexec g++ "$@"\n')  # fmt: skip
@@ -150,7 +154,14 @@ def test_reports_go_to_stdout_and_logs_to_stderr(built: Path) -> None:
     ]
     assert report["compiled"] == 0
     assert json.loads(fusebuild("check", "doubled.yaml", "--json", cwd=built).stdout) == [
-        {"recipe": "doubled.yaml", "artifact": "build/doubled.fuse", "fresh": True, "why": []}
+        {
+            "recipe": "doubled.yaml",
+            "artifact": "build/doubled.fuse",
+            "fresh": True,
+            "why": [],
+            "machine_code": "as recorded",
+            "orphaned": False,
+        }
     ]
     assert json.loads(fusebuild("doctor", "--json", cwd=built).stdout)[0].keys() == {
         "name", "status", "found", "advice"
@@ -167,7 +178,7 @@ def test_no_colors_in_a_pipe_nor_with_no_color(built: Path) -> None:
     assert "\x1b" not in fusebuild("doctor", cwd=built, NO_COLOR="1").stdout
 
 
-def test_progress_and_colors_on_a_terminal(built: Path, tmp_path: Path) -> None:
+def test_progress_and_colors_on_a_terminal(built: Path, empty_store: Path, tmp_path: Path) -> None:
     shutil.copy(built / "doubled.yaml", tmp_path)
     seen = on_a_terminal("compile", "doubled.yaml", "--arch", "host", cwd=tmp_path)
     assert "compiling  [" in seen

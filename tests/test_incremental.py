@@ -29,19 +29,24 @@ HOST, ASAN = TARGETS["host"], TARGETS["host-asan"]
 
 
 @pytest.fixture(scope="module")
-def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("incremental")
     (folder / "recipes").mkdir()
     (folder / "recipes" / "tiny.yaml").write_text(TINY)
     (folder / "recipes" / "pair.yaml").write_text(PAIR)
-    compile_in(folder)
+    (folder / "cache").mkdir()
+    (folder / "cache" / "probes").symlink_to(cache / "probes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
+        compile_in(folder)
     return folder
 
 
 @pytest.fixture
-def work(built: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
-    return Path(shutil.copytree(built, tmp_path / "work"))
+def work(built: Path, empty_store: Path, tmp_path: Path) -> Path:
+    """A copy to change. What it holds is compiled already, and nothing else."""
+    shutil.copytree(built / "cache" / "objects", empty_store)
+    return Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns("cache")))
 
 
 @pytest.fixture
@@ -67,11 +72,12 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return plan(recipe, *arguments, **more)
 
     monkeypatch.setattr(pipeline, "plan_recipe", noted)
+    monkeypatch.setattr(pipeline, "processors", lambda: 1)  # not in other processes, which note it for themselves
     return names
 
 
 def compile_in(folder: Path, targets: tuple[Target, ...] = (HOST,), *, dry_run: bool = False) -> Compilation:
-    return compile_changed([folder / "recipes"], targets, folder / "build", jobs=2, dry_run=dry_run)
+    return compile_changed([folder / "recipes"], targets, folder / "build", jobs=1, dry_run=dry_run)
 
 
 def edit(path: Path, old: str, new: str) -> None:

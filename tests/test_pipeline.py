@@ -88,13 +88,13 @@ class TestCompile:
         assert [artifact.written for artifact in report.artifacts] == [False, False]
         assert snapshot(work) == before
 
-    def test_a_dry_run_from_nothing_makes_no_folder(self, compilers: None, tmp_path: Path) -> None:
+    def test_a_dry_run_from_nothing_makes_no_folder(self, compilers: None, empty_store: Path, tmp_path: Path) -> None:
         recipe = write(tmp_path, "tiny.yaml", TINY)
         report = compile_recipes([recipe], [SM_90], tmp_path / "build", dry_run=True)
         assert (report.build.compiled, report.build.total) == (1, 1)
-        assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "tiny.yaml"]
 
-    def test_bytes_do_not_depend_on_the_folder(self, built: Path, tmp_path: Path) -> None:
+    def test_bytes_do_not_depend_on_the_folder(self, built: Path, empty_store: Path, tmp_path: Path) -> None:
         other = tmp_path / "quite another folder"
         for name, text in (("tiny", TINY), ("pair", PAIR)):
             write(other, f"recipes/{name}.yaml", text)

@@ -197,7 +197,7 @@ class Workshop:
             plan=plan,
             recipe=b"",
             kernels={name: kernel.text for name, kernel in kernels.items()},
-            objects={(target.name, name): built.objects[target.name, name].read_bytes() for name in kernels},
+            objects={(target.name, name): built.objects[target.name, name] for name in kernels},
             toolchain=self.bench.toolchain.versions,
             sources={},
         )
@@ -222,9 +222,9 @@ class Workshop:
                 raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
 
 
-def _code(path: Path, kernel: str) -> tuple[bytes, ...]:
+def _code(data: bytes, kernel: str) -> tuple[bytes, ...]:
     """What the object of ``kernel`` does, whatever the kernel is called."""
-    return loaded_sections(path.read_bytes().replace(kernel.encode(), bytes(len(kernel))))
+    return loaded_sections(data.replace(kernel.encode(), bytes(len(kernel))))
 
 
 def beyond_limits(used: KernelResources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
