@@ -21,7 +21,7 @@ LAYERS = (
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
      "kernel_resources", "recipe_files", "disk_space", "processes"},
-    {"builder", "plan_check", "toolchain", "footprint", "compiled_templates"},
+    {"builder", "plan_check", "toolchain", "footprint"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
      "recipe_lambdas", "recipe_composites", "recipe_bench", "recipe_schema", "lambda_checks", "passes", "schedule",
@@ -157,6 +157,22 @@ def test_a_dry_run_and_a_plan_take_no_torch_even_when_it_is_broken(tmp_path: Pat
         env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_module_reads_what_could_hold_code() -> None:
+    forbidden = {"pickle", "marshal", "shelve", "dill", "jinja2.bccache"}
+    found = {path.name for path in PACKAGE.rglob("*.py") if imports_of(path, nested=True) & forbidden}
+    assert found == set()
+
+
+def test_planning_keeps_no_bytecode_for_the_next_run(tmp_path: Path) -> None:
+    """Who can change a file that holds bytecode changes kernels, and may run anything: there is none to change."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusebuild.cli", "inspect", "recipes/softmax.yaml"],
+        env={"FUSEBUILD_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_inspecting_the_largest_recipe_is_quick() -> None:
