@@ -7,16 +7,19 @@ compiler and executor are all under test.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from fusebuild.bounds import Comparison, bound_for, compare
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe, parse_recipe
-from fusebuild.reference import Comparison, bound_for, compare, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.reference import evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.rounding import reaches
 from fusebuild.runtime.loader import LoadedPlan, load
 
 
@@ -42,18 +45,36 @@ class Verdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One case on fresh inputs. ``wanted`` are the outputs by the fp64 oracle, which takes long and is asked once for
-    everybody who is compared with it."""
+    everybody who is compared with it; ``reaches`` gives how far rounding moves them, found when it is first asked."""
 
     fusion: Fusion
     case: Mapping[str, int]
     inputs: Sequence[Any]
     wanted: Sequence[Any]
+    reaches: Callable[[], Sequence[Any]]
 
     def arguments(self) -> list[Any]:
         """The inputs for one call: copies of those that it overwrites."""
         return [
             value.clone() if _is_overwritten(self.fusion, index) else value for index, value in enumerate(self.inputs)
         ]
+
+    def compared(self, results: Sequence[Any]) -> list[Comparison]:
+        """Each of ``results``, one for each output, with what was wanted."""
+        return [
+            compare(
+                got,
+                want,
+                self.fusion.value(output.fid).dtype,
+                bound=bound_for(self.fusion, output.fid),
+                reach=partial(self.reach, index),
+            )
+            for index, (got, want, output) in enumerate(zip(results, self.wanted, self.fusion.outputs, strict=True))
+        ]
+
+    def reach(self, index: int) -> Any:
+        """How far rounding moves each element of the output ``index``."""
+        return self.reaches()[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +129,18 @@ def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device:
 
 def recipe_trial(recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Trial:
     """``case`` on fresh inputs, with what the oracle makes of them."""
-    inputs = recipe_inputs(recipe, case, seed=seed, device=device)
-    return Trial(fusion=recipe.fusion, case=case, inputs=inputs, wanted=evaluate_fp64(recipe.fusion, inputs))
+    return trial_on(recipe.fusion, case, recipe_inputs(recipe, case, seed=seed, device=device))
+
+
+def trial_on(fusion: Fusion, case: Mapping[str, int], inputs: Sequence[Any]) -> Trial:
+    """``case`` on ``inputs``, with what the oracle makes of them."""
+    return Trial(
+        fusion=fusion,
+        case=case,
+        inputs=inputs,
+        wanted=evaluate_fp64(fusion, inputs),
+        reaches=cache(partial(reaches, fusion, inputs)),
+    )
 
 
 def verify_case(
@@ -157,10 +188,7 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
     fusion = trial.fusion
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
     results = _run(plan, trial, variant)
-    comparisons = [
-        compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
-        for got, want, output in zip(results, trial.wanted, fusion.outputs, strict=True)
-    ]
+    comparisons = trial.compared(results)
     worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
     changed = [
         fusion.value(fid).name

@@ -25,7 +25,7 @@ LAYERS = (
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
      "recipe_lambdas", "recipe_composites", "recipe_bench", "recipe_schema", "lambda_checks", "passes", "schedule",
-     "reference", "artifact"},
+     "reference", "rounding", "bounds", "artifact"},
     {"segmentation", "body", "runtime"},
     {"views", "wrapping"},
     {"render"},
