@@ -197,9 +197,7 @@ def verified(folder: Path, *arguments: str) -> Done:
 def test_the_command_counts_what_it_skips(odd_artifacts: Path) -> None:
     done = verified(odd_artifacts, "some_large.fuse", "--max-elements", "1000")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[-2].endswith(
-        "M=3 N=4000                   skipped      a tensor has 12,000 elements"
-    )
+    assert done.out.splitlines()[-2].endswith("M=3 N=4000                   skipped      a tensor has 12,000 elements")
     assert done.out.splitlines()[-1].endswith(" passed, 0 failed, 1 skipped")
     rows = json.loads(verified(odd_artifacts, "some_large.fuse", "--max-elements", "1000", "--json").out)
     assert [row["state"] for row in rows if row["case"]["N"] == 4000] == ["skipped"]
