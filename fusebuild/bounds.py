@@ -8,7 +8,8 @@ against the typical magnitude where an element is far below it, because sums tha
 terms. *reach* is how far that element moves when every rounding of the Fusion falls at random (:mod:`rounding`): much
 where the Fusion is ill-conditioned, as a quotient with a divisor near zero is, and nothing where nothing was rounded.
 So a whole number may differ only where what it was rounded from is nearly a tie, a bool only where what was compared is
-nearly equal, the place of a maximum only where another candidate is as large but for rounding.
+nearly equal, the place of a maximum only where another candidate is as large but for rounding; and a number may be
+infinite or undefined, and need not be, where one of the evaluations differs in that from the exact one.
 
 The reach takes several evaluations. It is asked for only by results that are beyond the bound alone, so that nearly all
 cost nothing more.
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.ir import DType, Expr, Fusion
 from fusebuild.ops import OPS, Kind
-from fusebuild.rounding import distance
+from fusebuild.rounding import Reach, distance
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +83,7 @@ def _longest_paths(fusion: Fusion, counts: Callable[[Expr], bool]) -> dict[int, 
 
 
 def compare(
-    got: Tensor, want: Tensor, dtype: DType, *, bound: float | None = None, reach: Callable[[], Tensor] | None = None
+    got: Tensor, want: Tensor, dtype: DType, *, bound: float | None = None, reach: Callable[[], Reach] | None = None
 ) -> Comparison:
     """Judge ``got``, an output of ``dtype``, by ``want``, which may be wider.
 
@@ -104,10 +105,11 @@ def compare(
     largest = float(error.max())
     if largest <= limit or reach is None:
         return Comparison(error=largest, bound=limit)
-    moved = reach().to(want.device) / scale
-    last_rounding = UNITS.get(dtype, 0.0) / 2
-    allowed = torch.where(moved.isfinite(), (moved + last_rounding).clamp(min=limit), limit)
-    error = torch.where(moved.isfinite(), error, 0.0)
+    found = reach()
+    special = ~(got.to(want.device).isfinite() & want.isfinite())
+    error = torch.where(found.is_unsettled.to(want.device) & special, 0.0, error)
+    moved = found.furthest.to(want.device) / scale
+    allowed = (moved + UNITS.get(dtype, 0.0) / 2).clamp(min=limit)
     worst = int(_excess(error, allowed).argmax())
     return Comparison(error=float(error.flatten()[worst]), bound=float(allowed.flatten()[worst]))
 

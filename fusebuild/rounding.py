@@ -15,7 +15,7 @@ computed widens nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fusebuild.ir import DType, Fusion
@@ -43,22 +43,44 @@ _ACCUMULATING = frozenset({"sum", "matmul", "linear"})
 """Ops that add many terms, in an order that is the kernel's or the library's own."""
 
 
-def reaches(
-    fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None
-) -> tuple[Tensor, ...]:
-    """For each output how far rounding moves each of its elements: the furthest of :data:`SAMPLES` evaluations, inf
-    where it makes an infinite or undefined number of a finite one, or the other way round. ``given`` has the sizes of
-    ``fusion.given``, for a segment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far rounding moves each element of an output: to finite numbers, at most ``furthest``; ``is_unsettled`` says
+    where it makes an infinite or undefined number of a finite one, or the other way round."""
+
+    furthest: Tensor
+    is_unsettled: Tensor
+
+    def extended(self, distances: Tensor) -> Reach:
+        """The reach of one more evaluation, which is so far from the exact one."""
+        import torch
+
+        apart = distances.isinf()
+        return Reach(
+            furthest=torch.maximum(self.furthest, torch.where(apart, 0.0, distances)),
+            is_unsettled=self.is_unsettled | apart,
+        )
+
+
+def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None) -> tuple[Reach, ...]:
+    """The reach of each output, by :data:`SAMPLES` evaluations. ``given`` has the sizes of ``fusion.given``, for a
+    segment."""
     import torch
 
     primitive = run_passes(fusion)
     exact = evaluate_fp64(primitive, inputs, given=given)
-    furthest = [torch.zeros_like(each, dtype=torch.float64) for each in exact]
+    found = [
+        Reach(
+            furthest=torch.zeros_like(each, dtype=torch.float64), is_unsettled=torch.zeros_like(each, dtype=torch.bool)
+        )
+        for each in exact
+    ]
     for seed in range(SAMPLES):
         rounded = RandomlyRounded(primitive, inputs, RandomRounding(seed), given or {})
         moved = rounded.outputs(rounded_last(primitive))
-        furthest = [torch.maximum(*each) for each in zip(furthest, map(distance, moved, exact), strict=True)]
-    return tuple(furthest)
+        distances = map(distance, moved, exact)
+        found = [reach.extended(each) for reach, each in zip(found, distances, strict=True)]
+    return tuple(found)
 
 
 def distance(got: Tensor, want: Tensor) -> Tensor:
