@@ -7,7 +7,8 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING
 import click
 
 from fusebuild import __version__
-from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError, VerificationError
+from fusebuild.errors import (
+    FusebuildError,
+    LocatedError,
+    NothingVerifiedError,
+    StaleError,
+    UsageError,
+    VerificationError,
+)
 from fusebuild.target import TARGETS, Target, find_target
 
 if TYPE_CHECKING:
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from fusebuild.inspection import Inspection
     from fusebuild.ir import Fusion
     from fusebuild.segmentation import Search
-    from fusebuild.verification import Verdict
+    from fusebuild.verification import Skipped, Verdict
 
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 OUT = click.option("-o", "--out", default="build", show_default=True, type=click.Path(path_type=Path, file_okay=False),
@@ -365,22 +373,30 @@ def import_command(script: Path, out: Path | None, timeout: float, as_json: bool
 @JSON
 def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int, as_json: bool) -> None:
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
-    from fusebuild.verification import Limits, verify_artifact
+    from fusebuild.verification import Limits, Skipped, verify_or_skip
 
-    rows, failed = [], 0
+    rows: list[reports.VerifiedCase] = []
+    unverified: list[NothingVerifiedError] = []
     for artifact in _artifacts(paths):
         limits = Limits(max_elements=max_elements)
-        for verdict in verify_artifact(artifact, target=target, limits=limits, seed=seed, runs=runs):
-            failed += not verdict.ok
-            rows.append(_verdict_json(verdict))
-            if not as_json and (not verdict.ok or not click.get_current_context().obj["quiet"]):
-                click.echo(_verdict_text(verdict))
+        try:
+            for found in verify_or_skip(artifact, target=target, limits=limits, seed=seed, runs=runs):
+                row, line = _skipped(found) if isinstance(found, Skipped) else _judged(found)
+                rows.append(row)
+                if not as_json and (not row["ok"] or not click.get_current_context().obj["quiet"]):
+                    click.echo(line)
+        except NothingVerifiedError as error:
+            unverified.append(error)
+    states = Counter(row["state"] for row in rows)
     if as_json:
         _print_json(rows)
     else:
-        _say(f"{len(rows) - failed} passed, {failed} failed")
-    if failed:
-        sys.exit(1)
+        skipped = f", {states['skipped']} skipped" if states["skipped"] else ""
+        _say(f"{states['passed']} passed, {states['failed']} failed{skipped}")
+    for each in unverified:
+        click.echo(f"error: {each}", err=True)
+    if states["failed"] or unverified:
+        sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
 
 
 def _artifacts(paths: Sequence[Path]) -> list[Path]:
@@ -391,8 +407,12 @@ def _artifacts(paths: Sequence[Path]) -> list[Path]:
     return artifacts
 
 
-def _verdict_json(verdict: Verdict) -> reports.VerifiedCase:
-    return {
+def _judged(verdict: Verdict) -> tuple[reports.VerifiedCase, str]:
+    """A verdict for programs and for people."""
+    way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
+    state = "ok" if verdict.ok else "FAIL"
+    end = f"  {verdict.problem}" if verdict.problem else ""
+    row: reports.VerifiedCase = {
         "fusion": verdict.fusion,
         "target": verdict.target,
         "case": dict(verdict.case),
@@ -402,17 +422,31 @@ def _verdict_json(verdict: Verdict) -> reports.VerifiedCase:
         "bound": verdict.bound,
         "ok": verdict.ok,
         "problem": verdict.problem,
+        "state": "passed" if verdict.ok else "failed",
     }
+    numbers = f"error {verdict.error:8.1e} (bound {verdict.bound:.1e})"
+    return row, f"{verdict.fusion:30} {_case_text(verdict.case):28} {way:12} {numbers}  {state}{end}"
 
 
-def _verdict_text(verdict: Verdict) -> str:
-    case = " ".join(f"{name}={size}" for name, size in verdict.case.items())
-    way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
-    state = "ok" if verdict.ok else "FAIL"
-    end = f"  {verdict.problem}" if verdict.problem else ""
-    return (
-        f"{verdict.fusion:30} {case:28} {way:12} error {verdict.error:8.1e} (bound {verdict.bound:.1e})  {state}{end}"
-    )
+def _skipped(case: Skipped) -> tuple[reports.VerifiedCase, str]:
+    """A case that was skipped, for programs and for people."""
+    row: reports.VerifiedCase = {
+        "fusion": case.fusion,
+        "target": case.target,
+        "case": dict(case.case),
+        "variant": None,
+        "layout": "aligned",
+        "error": None,
+        "bound": 0.0,
+        "ok": True,
+        "problem": "",
+        "state": "skipped",
+    }
+    return row, f"{case.fusion:30} {_case_text(case.case):28} skipped      a tensor has {case.elements:,} elements"
+
+
+def _case_text(case: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={size}" for name, size in case.items())
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[dict[str, int], ...]:

@@ -2,7 +2,7 @@
 
 Every error a user can cause is a :class:`FusebuildError`. Each class carries the exit code that the command line
 returns for it (0 ok, 1 compile failure, 2 usage or recipe error, 3 stale, 4 corrupt or incompatible artifact,
-5 toolchain missing or incoherent), so no table elsewhere has to be kept in step.
+5 toolchain missing or incoherent, 6 nothing was verified), so no table elsewhere has to be kept in step.
 """
 
 from __future__ import annotations
@@ -188,3 +188,13 @@ class NoRoomError(ToolchainError):
 
 class VerificationError(FusebuildError):
     """A kernel's output differs from the reference by more than its bound."""
+
+
+class NothingVerifiedError(FusebuildError):
+    """No case of an artifact was run: its recipe names none, or all of them are larger than what was asked for."""
+
+    exit_code = 6
+
+
+class OutOfMemoryError(FusebuildError, MemoryError):
+    """A case does not fit into memory."""

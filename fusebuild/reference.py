@@ -5,7 +5,7 @@ value in float64 and rounds only where the Fusion itself rounds (half, bfloat16)
 compared with it is the kernel's own error. Both take un-decomposed Fusions (``mean``, ``var``, ``keepdim``) as well as
 what the passes leave, so a Fusion can be compared with itself before and after any stage.
 
-:func:`random_inputs` makes fresh inputs with the layout that the Fusion declares; :func:`compare` judges a result.
+:func:`random_inputs` makes fresh inputs with the layout that the Fusion declares.
 Torch is imported inside functions only: ``fusebuild compile`` never needs it.
 """
 
@@ -56,7 +56,7 @@ def evaluate(
     Inputs that outputs alias are left as they are. ``given`` has the sizes of ``fusion.given``, for a segment. Raises
     :class:`UsageError` when inputs do not fit the Fusion.
     """
-    return _Evaluation(fusion, inputs, _convert_as_typed, given or {}).outputs(frozenset())
+    return Evaluation(fusion, inputs, _convert_as_typed, given or {}).outputs(frozenset())
 
 
 def evaluate_fp64(
@@ -68,7 +68,7 @@ def evaluate_fp64(
     scalar that meets floats is rounded to float, so that comparisons with it agree. An output typed half or bfloat16 is
     given as it was before its last rounding. Values that leave float's range stay finite here.
     """
-    return _Evaluation(fusion, inputs, _convert_held_in_fp64, given or {}).outputs(_rounded_last(fusion))
+    return Evaluation(fusion, inputs, held_in_fp64, given or {}).outputs(rounded_last(fusion))
 
 
 def bind_extents(fusion: Fusion, inputs: Sequence[Argument], given: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -104,7 +104,8 @@ def _convert_as_typed(tensor: Tensor, dtype: DType) -> Tensor:
     return tensor.to(torch_dtype(dtype))
 
 
-def _convert_held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
+def held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
+    """``tensor`` as a value of ``dtype`` that is held in float64 where it is floating."""
     import torch
 
     if dtype.is_reduced_precision:
@@ -129,7 +130,7 @@ _COPIES = frozenset(
 """Ops that move values and round nothing."""
 
 
-def _rounded_last(fusion: Fusion) -> frozenset[int]:
+def rounded_last(fusion: Fusion) -> frozenset[int]:
     """The outputs typed half or bfloat16, and the values that they are copies of."""
     found: set[int] = set()
     for output in fusion.outputs:
@@ -144,7 +145,7 @@ def _rounded_last(fusion: Fusion) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class Step:
     """One expr with its operands, already converted to the dtypes in which the op meets them."""
 
     expr: Expr
@@ -171,8 +172,9 @@ class _Step:
         return bool(self.expr.attribute("keepdim"))
 
 
-class _Evaluation:
-    """One run: the live tensors by fid, dropped after their last use so that large cases fit in memory."""
+class Evaluation:
+    """One run: the live tensors by fid, dropped after their last use so that large cases fit in memory. ``convert``
+    decides in which precision values are held."""
 
     def __init__(
         self, fusion: Fusion, inputs: Sequence[Argument], convert: Conversion, given: Mapping[str, int]
@@ -203,7 +205,7 @@ class _Evaluation:
         last_use = {fid: self.fusion.uses(fid)[-1] for fid in self.fusion.values if self.fusion.uses(fid)}
         for index, expr in enumerate(self.fusion.exprs):
             step = self._step(expr)
-            for value, result in zip(step.results, _run(step), strict=True):
+            for value, result in zip(step.results, self.run(step), strict=True):
                 self.live[value.fid] = self.convert(result, value.dtype)
                 if value.fid in unrounded:
                     self.wide[value.fid] = self._before_rounding(step, result)
@@ -214,7 +216,11 @@ class _Evaluation:
         results = [self.wide[fid] if fid in self.wide else self._read(fid) for fid in self.fusion.output_fids]
         return tuple(self._fresh(result) for result in results)
 
-    def _before_rounding(self, step: _Step, result: Tensor) -> Tensor:
+    def run(self, step: Step) -> tuple[Tensor, ...]:
+        """The results of one expr, before they are converted to the dtypes of its outputs."""
+        return _run(step)
+
+    def _before_rounding(self, step: Step, result: Tensor) -> Tensor:
         """What ``result`` is without the rounding to its own dtype; for a copy, without that of its operand."""
         source = step.expr.inputs[0] if step.expr.op in _COPIES else None
         if source in self.wide:
@@ -226,11 +232,11 @@ class _Evaluation:
 
         return tensor.clone(memory_format=torch.contiguous_format)
 
-    def _step(self, expr: Expr) -> _Step:
+    def _step(self, expr: Expr) -> Step:
         types = [self.fusion.value(fid).type for fid in expr.inputs]
         dtypes = OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
         operands = [self._operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
-        return _Step(
+        return Step(
             expr=expr,
             operands=tuple(operands),
             results=tuple(self.fusion.value(fid) for fid in expr.outputs),
@@ -265,7 +271,7 @@ def _common_device(inputs: Sequence[Argument]) -> Any:
     return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
 
 
-def _run(step: _Step) -> tuple[Tensor, ...]:
+def _run(step: Step) -> tuple[Tensor, ...]:
     """The results of one expr, before they are converted to the dtypes of its outputs."""
     import torch
 
@@ -277,7 +283,7 @@ def _run(step: _Step) -> tuple[Tensor, ...]:
     return (op.reference(torch, *step.operands),)
 
 
-def _broadcast(step: _Step) -> tuple[Tensor, ...]:
+def _broadcast(step: Step) -> tuple[Tensor, ...]:
     (x,) = step.operands
     mask = step.expr.attribute("is_broadcast_dim")
     assert isinstance(mask, tuple)
@@ -286,7 +292,7 @@ def _broadcast(step: _Step) -> tuple[Tensor, ...]:
     return (x,)
 
 
-def _broadcast_in_dim(step: _Step) -> tuple[Tensor, ...]:
+def _broadcast_in_dim(step: Step) -> tuple[Tensor, ...]:
     (x,) = step.operands
     shape, dims = step.shape(), step.expr.attribute("broadcast_dims")
     assert isinstance(dims, tuple)
@@ -295,11 +301,11 @@ def _broadcast_in_dim(step: _Step) -> tuple[Tensor, ...]:
     return (x.expand(shape),)
 
 
-def _expand(step: _Step) -> tuple[Tensor, ...]:
+def _expand(step: Step) -> tuple[Tensor, ...]:
     return (step.operands[0].expand(step.shape()),)
 
 
-def _squeeze(step: _Step) -> tuple[Tensor, ...]:
+def _squeeze(step: Step) -> tuple[Tensor, ...]:
     return (step.operands[0].squeeze(step.expr.dims) if step.expr.dims else step.operands[0],)
 
 
@@ -328,7 +334,7 @@ def _extreme_identity(torch: Any, op: str, x: Tensor) -> bool | int | float:
     return int(limits.min if op == "max" else limits.max)
 
 
-def _reduction(step: _Step) -> tuple[Tensor, ...]:
+def _reduction(step: Step) -> tuple[Tensor, ...]:
     import torch
 
     return (_reduced(torch, step.expr.op, step.operands[0], step.expr.dims, step.keepdim),)
@@ -338,7 +344,7 @@ def _count(x: Tensor, dims: Sequence[int]) -> int:
     return math.prod(x.shape[dim] for dim in dims)
 
 
-def _mean(step: _Step) -> tuple[Tensor, ...]:
+def _mean(step: Step) -> tuple[Tensor, ...]:
     import torch
 
     (x,) = step.operands
@@ -347,7 +353,7 @@ def _mean(step: _Step) -> tuple[Tensor, ...]:
     return (OPS["div"].reference(torch, summed, count),)
 
 
-def _variance(step: _Step) -> tuple[Tensor, Tensor]:
+def _variance(step: Step) -> tuple[Tensor, Tensor]:
     """Variance and mean in two passes; a divisor below one gives NaN or Inf, as in torch."""
     import torch
 
@@ -358,7 +364,7 @@ def _variance(step: _Step) -> tuple[Tensor, Tensor]:
     return torch.true_divide(squares, divisor.to(mean.device)), mean
 
 
-def _welford(step: _Step) -> tuple[Tensor, Tensor, Tensor]:
+def _welford(step: Step) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, sum of squared deviations from it, and count, in two passes."""
     import torch
 
@@ -371,11 +377,11 @@ def _welford(step: _Step) -> tuple[Tensor, Tensor, Tensor]:
     return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
 
 
-def _full(step: _Step) -> tuple[Tensor, ...]:
+def _full(step: Step) -> tuple[Tensor, ...]:
     return (step.operands[0].expand(step.shape()),)
 
 
-def _iota(step: _Step) -> tuple[Tensor, ...]:
+def _iota(step: Step) -> tuple[Tensor, ...]:
     import torch
 
     start: Tensor | int = step.operands[0] if step.operands else 0
@@ -385,24 +391,24 @@ def _iota(step: _Step) -> tuple[Tensor, ...]:
     return (indices * step_size + start,)
 
 
-def _size(step: _Step) -> tuple[Tensor, ...]:
+def _size(step: Step) -> tuple[Tensor, ...]:
     import torch
 
     extent: Formula = step.expr.attribute("extent")  # type: ignore[assignment]
     return (torch.tensor(evaluate_formula(extent, step.extents), device=step.device),)
 
 
-def _moved(step: _Step) -> tuple[Tensor, ...]:
+def _moved(step: Step) -> tuple[Tensor, ...]:
     return (INDEX_REFERENCES[step.expr.op](step.expr, step.operands, step.extents),)
 
 
-def _random(step: _Step) -> tuple[Tensor, ...]:
+def _random(step: Step) -> tuple[Tensor, ...]:
     result = step.results[0]
     sizes = [evaluate_formula(extent, step.extents) for extent in result.tensor.shape]
     return random_results(step.expr.op, step.operands, sizes, result.dtype, step.device, step.convert)
 
 
-_SPECIAL: dict[str, Callable[[_Step], tuple[Tensor, ...]]] = {
+_SPECIAL: dict[str, Callable[[Step], tuple[Tensor, ...]]] = {
     "broadcast": _broadcast,
     "broadcast_in_dim": _broadcast_in_dim,
     "expand": _expand,
@@ -508,83 +514,3 @@ def _strides(type_: TensorType, stored: Sequence[int]) -> tuple[list[int], int]:
         length += max(stored[dim] - 1, 0) * strides[dim]
         running = strides[dim] * max(stored[dim], 1)
     return strides, length
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """How far a result is from what was wanted. ``error`` is inf where shape, NaN or Inf positions differ."""
-
-    error: float
-    bound: float
-
-    @property
-    def ok(self) -> bool:
-        return self.error <= self.bound
-
-
-BOUNDS: dict[DType, float] = {
-    DType.DOUBLE: 1e-12,
-    DType.FLOAT: 1e-5,
-    DType.HALF: 2.0**-9,
-    DType.BFLOAT16: 2.0**-7,
-    DType.INT64: 0.0,
-    DType.INT32: 0.0,
-    DType.BOOL: 0.0,
-}
-"""The largest error that :func:`compare` accepts for each dtype."""
-UNITS: dict[DType, float] = {DType.HALF: 2.0**-10, DType.BFLOAT16: 2.0**-7}
-"""A unit in the last place at most, relative, of narrow dtypes."""
-
-
-def bound_for(fusion: Fusion, fid: int) -> float:
-    """The bound for output ``fid``: that of its dtype, and again for each library product on the longest path to it.
-
-    A product rounds its long sums to the storage dtype in an order of its own, so a result one rounding off is as right
-    as the oracle's, and what follows starts from there. So it is with casts to a narrow dtype before the last one: each
-    may fall to the other side, a whole unit in the last place (2^-7 of a bfloat16 that is just above a power of two),
-    and the last rounding adds half of one.
-    """
-    products = _longest_paths(fusion, lambda expr: OPS[expr.op].kind is Kind.LIBRARY)
-    casts = _longest_paths(fusion, lambda expr: expr.op == "cast" and fusion.value(expr.outputs[0]).dtype in UNITS)
-    dtype = fusion.value(fid).dtype
-    last = fusion.definition(fid)
-    before = max((casts.get(operand, 0) for operand in fusion.exprs[last].inputs), default=0) if last is not None else 0
-    return BOUNDS[dtype] * products.get(fid, 0) + max(BOUNDS[dtype], UNITS.get(dtype, 0.0) * (0.5 + before))
-
-
-def _longest_paths(fusion: Fusion, counts: Callable[[Expr], bool]) -> dict[int, int]:
-    """How many exprs that count are on the longest path to each value, its own included."""
-    found: dict[int, int] = {}
-    for expr in fusion.exprs:
-        own = max((found.get(operand, 0) for operand in expr.inputs), default=0) + counts(expr)
-        found.update((result, own) for result in expr.outputs)
-    return found
-
-
-def compare(got: Tensor, want: Tensor, dtype: DType, *, bound: float | None = None) -> Comparison:
-    """Judge ``got``, an output of ``dtype``, by ``want``, which may be wider.
-
-    The error is the largest ``|got - want| / max(|want|, rms(want))``: elements far below the typical magnitude are
-    measured against it, because sums that cancel cannot be more exact than their terms. Bounds: float 1e-5, some 80
-    roundings of 2^-24 each, room for sums over long rows and for approximate functions; double the same in proportion;
-    half 2^-9 and bfloat16 2^-7, a last rounding (2^-11, 2^-8) and one before it that fell to the other side;
-    integers and bools are exact. ``bound`` replaces the bound for a case that has a reason of its own.
-    """
-    import torch
-
-    limit = BOUNDS[dtype] if bound is None else bound
-    if got.shape != want.shape:
-        return Comparison(error=math.inf, bound=limit)
-    if not want.is_floating_point():
-        return Comparison(error=0.0 if torch.equal(got.to(want.dtype), want) else math.inf, bound=limit)
-    actual, expected = got.double(), want.to(got.device).double()
-    finite = torch.isfinite(expected)
-    special_agree = torch.where(torch.isnan(expected), torch.isnan(actual), actual == expected)
-    if not bool((special_agree | finite).all()) or not bool(torch.isfinite(actual[finite]).all()):
-        return Comparison(error=math.inf, bound=limit)
-    actual, expected = actual[finite], expected[finite]
-    if not expected.numel():
-        return Comparison(error=0.0, bound=limit)
-    scale = torch.maximum(expected.abs(), expected.square().mean().sqrt())
-    error = (actual - expected).abs()
-    return Comparison(error=float(torch.where(error == 0, 0.0, error / scale).max()), bound=limit)

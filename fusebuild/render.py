@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,6 @@ import jinja2
 import jinja2.meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from fusebuild.compiled_templates import CompiledTemplates
 from fusebuild.resources import templates_dir
 from fusebuild.schedule.kernel import KernelSpec, Parameter
 from fusebuild.views import view_of
@@ -72,7 +70,6 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
-        bytecode_cache=CompiledTemplates(os.environ),
     )
 
 

@@ -220,7 +220,8 @@ class ImportedRecipe(TypedDict):
 
 
 class VerifiedCase(TypedDict):
-    """``fusebuild verify --json``: one way of one case; ``error`` is null where it is no number"""
+    """``fusebuild verify --json``: one way of one case, or a case that was skipped; ``error`` is null where it is no
+    number"""
 
     fusion: str
     target: str
@@ -229,8 +230,11 @@ class VerifiedCase(TypedDict):
     layout: Annotated[str, Meta(description="how the inputs lay in memory")]
     error: Annotated[float | None, Meta(description="the largest against fp64")]
     bound: float
-    ok: bool
+    ok: Annotated[bool, Meta(description="nothing was found to be wrong; so of a skipped case, too: see state")]
     problem: str
+    state: Annotated[
+        Literal["passed", "failed", "skipped"], Meta(description="skipped: larger than --max-elements, nothing ran")
+    ]
 
 
 class TunedKernel(TypedDict):

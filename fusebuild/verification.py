@@ -7,16 +7,20 @@ compiler and executor are all under test.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from fusebuild.bounds import Comparison, bound_for, compare
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion
 from fusebuild.recipe import Recipe, parse_recipe
-from fusebuild.reference import Comparison, bound_for, compare, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.reference import evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.rounding import reaches
 from fusebuild.runtime.loader import LoadedPlan, load
 
 
@@ -42,18 +46,36 @@ class Verdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One case on fresh inputs. ``wanted`` are the outputs by the fp64 oracle, which takes long and is asked once for
-    everybody who is compared with it."""
+    everybody who is compared with it; ``reaches`` gives how far rounding moves them, found when it is first asked."""
 
     fusion: Fusion
     case: Mapping[str, int]
     inputs: Sequence[Any]
     wanted: Sequence[Any]
+    reaches: Callable[[], Sequence[Any]]
 
     def arguments(self) -> list[Any]:
         """The inputs for one call: copies of those that it overwrites."""
         return [
             value.clone() if _is_overwritten(self.fusion, index) else value for index, value in enumerate(self.inputs)
         ]
+
+    def compared(self, results: Sequence[Any]) -> list[Comparison]:
+        """Each of ``results``, one for each output, with what was wanted."""
+        return [
+            compare(
+                got,
+                want,
+                self.fusion.value(output.fid).dtype,
+                bound=bound_for(self.fusion, output.fid),
+                reach=partial(self.reach, index),
+            )
+            for index, (got, want, output) in enumerate(zip(results, self.wanted, self.fusion.outputs, strict=True))
+        ]
+
+    def reach(self, index: int) -> Any:
+        """How far rounding moves each element of the output ``index``."""
+        return self.reaches()[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +93,19 @@ class Limits:
 
     max_elements: int = 2**62
 
+    def admits(self, fusion: Fusion, case: Mapping[str, int]) -> bool:
+        return largest_tensor(fusion, case) <= self.max_elements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A case that was not run, since it exceeds the limits: the largest tensor has so many ``elements``."""
+
+    fusion: str
+    target: str
+    case: Mapping[str, int]
+    elements: int
+
 
 def verify_artifact(
     path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
@@ -79,14 +114,65 @@ def verify_artifact(
     each other variant whose guards hold, and with misaligned inputs. Of so many ``runs`` of each way on the same inputs
     every one has to give the same bits.
 
-    ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits.
+    ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits,
+    :class:`OutOfMemoryError` for a case that does not fit into memory, and :class:`NothingVerifiedError` when there
+    is no case to run.
     """
+    for found in verify_or_skip(path, target=target, limits=limits, seed=seed, runs=runs):
+        if isinstance(found, Verdict):
+            yield found
+
+
+def verify_or_skip(
+    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
+) -> Iterator[Verdict | Skipped]:
+    """:func:`verify_artifact`, which says of each case that is beyond ``limits`` that it is skipped."""
     plan = load(path, target=target)
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
-    for index, case in enumerate(recipe.fusion.cases):
-        if largest_tensor(recipe.fusion, case) <= limits.max_elements:
-            yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
+    cases = cases_of(recipe.fusion)
+    for index, case in enumerate(cases):
+        if limits.admits(recipe.fusion, case):
+            with _memory_named(recipe.fusion, case, device):
+                yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
+        else:
+            elements = largest_tensor(recipe.fusion, case)
+            yield Skipped(fusion=recipe.fusion.name, target=plan.target, case=case, elements=elements)
+    if not any(limits.admits(recipe.fusion, case) for case in cases):
+        raise NothingVerifiedError(f"{path}: nothing was verified: {_why_nothing(cases, limits)}")
+
+
+def _why_nothing(cases: Sequence[Mapping[str, int]], limits: Limits) -> str:
+    if not cases:
+        return "its recipe names no cases"
+    count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
+    return f"{count} has a tensor of more than {limits.max_elements:,} elements"
+
+
+def cases_of(fusion: Fusion) -> tuple[Mapping[str, int], ...]:
+    """The sizes to run: those that the recipe names. Where all sizes are known there is nothing to name."""
+    has_symbols = any(isinstance(binding.extent, str) for binding in fusion.extents)
+    return fusion.cases or (() if has_symbols else ({},))
+
+
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "storage size calculation overflowed")
+"""What torch says, in lower case, when memory does not suffice: on the CPU it raises no type of its own."""
+
+
+@contextmanager
+def _memory_named(fusion: Fusion, case: Mapping[str, int], device: str) -> Iterator[None]:
+    """Where memory does not suffice, say for which case."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in OUT_OF_MEMORY):
+            raise
+        sizes = " ".join(f"{name}={size}" for name, size in case.items())
+        elements = largest_tensor(fusion, case)
+        raise OutOfMemoryError(
+            f"{fusion.name} {sizes}: out of memory on {device}: the largest tensor has {elements:,} elements\n"
+            f"  hint: --max-elements {elements - 1} skips this case"
+        ) from error
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -108,8 +194,18 @@ def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device:
 
 def recipe_trial(recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Trial:
     """``case`` on fresh inputs, with what the oracle makes of them."""
-    inputs = recipe_inputs(recipe, case, seed=seed, device=device)
-    return Trial(fusion=recipe.fusion, case=case, inputs=inputs, wanted=evaluate_fp64(recipe.fusion, inputs))
+    return trial_on(recipe.fusion, case, recipe_inputs(recipe, case, seed=seed, device=device))
+
+
+def trial_on(fusion: Fusion, case: Mapping[str, int], inputs: Sequence[Any]) -> Trial:
+    """``case`` on ``inputs``, with what the oracle makes of them."""
+    return Trial(
+        fusion=fusion,
+        case=case,
+        inputs=inputs,
+        wanted=evaluate_fp64(fusion, inputs),
+        reaches=cache(partial(reaches, fusion, inputs)),
+    )
 
 
 def verify_case(
@@ -157,10 +253,7 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
     fusion = trial.fusion
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
     results = _run(plan, trial, variant)
-    comparisons = [
-        compare(got, want, fusion.value(output.fid).dtype, bound=bound_for(fusion, output.fid))
-        for got, want, output in zip(results, trial.wanted, fusion.outputs, strict=True)
-    ]
+    comparisons = trial.compared(results)
     worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
     changed = [
         fusion.value(fid).name

@@ -12,6 +12,7 @@ from small_recipes import RECIPES, ROOT, primitive, recipe_of, text_of
 from strategies import exact_inputs, fusions
 
 from fusebuild.argument_manager import last_reads, run_segments
+from fusebuild.bounds import compare
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import ScheduleError, UsageError
 from fusebuild.ir import Fusion
@@ -19,7 +20,7 @@ from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning import plan_target
 from fusebuild.recipe import load_recipe
-from fusebuild.reference import compare, evaluate, random_inputs
+from fusebuild.reference import evaluate, random_inputs
 from fusebuild.runtime.loader import load
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target import TARGETS

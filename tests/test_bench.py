@@ -33,12 +33,12 @@ from fusebuild.bench import (
 from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
+from fusebuild.bounds import compare
 from fusebuild.cli import cli
 from fusebuild.errors import UsageError, VerificationError
 from fusebuild.ir import DType
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe import Recipe, load_recipe
-from fusebuild.reference import compare
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target import TARGETS
 from fusebuild.verification import Outcome, Trial, recipe_trial, run_trial

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from small_recipes import AFFINE, COUNTED_SUM, WELFORD, recipe_of, text_of, text_with_lambdas
 
+from fusebuild.bounds import compare
 from fusebuild.builder import FusionBuilder
 from fusebuild.formula import Formula
 from fusebuild.ir import DType, Fusion, print_expr, verify
@@ -16,7 +17,7 @@ from fusebuild.ops import OPS, Kind
 from fusebuild.passes import run_passes
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.decompose_lambdas import dim_runs
-from fusebuild.reference import compare, evaluate, evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.reference import evaluate, evaluate_fp64, random_inputs, torch_dtype
 
 torch = pytest.importorskip("torch")
 

@@ -13,6 +13,8 @@ from fusebuild.errors import (
     FusebuildError,
     InvalidFusionError,
     LocatedError,
+    NothingVerifiedError,
+    OutOfMemoryError,
     RecipeError,
     ScheduleError,
     SourceLocation,
@@ -99,6 +101,8 @@ class TestLocatedError:
         (StaleError, 3),
         (ArtifactError, 4),
         (ToolchainError, 5),
+        (NothingVerifiedError, 6),
+        (OutOfMemoryError, 1),
     ],
 )
 def test_every_error_carries_its_exit_code(kind: type[FusebuildError], code: int) -> None:

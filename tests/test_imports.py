@@ -21,11 +21,11 @@ LAYERS = (
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
      "kernel_resources", "recipe_files", "disk_space", "processes", "folder_lock"},
-    {"builder", "plan_check", "toolchain", "footprint", "compiled_templates", "object_store", "work_folder"},
+    {"builder", "plan_check", "toolchain", "footprint", "object_store", "work_folder"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
      "recipe_lambdas", "recipe_composites", "recipe_bench", "recipe_schema", "lambda_checks", "passes", "schedule",
-     "reference", "artifact"},
+     "reference", "rounding", "bounds", "artifact"},
     {"segmentation", "body", "runtime"},
     {"views", "wrapping"},
     {"render"},
@@ -158,6 +158,22 @@ def test_a_dry_run_and_a_plan_take_no_torch_even_when_it_is_broken(tmp_path: Pat
         env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_no_module_reads_what_could_hold_code() -> None:
+    forbidden = {"pickle", "marshal", "shelve", "dill", "jinja2.bccache"}
+    found = {path.name for path in PACKAGE.rglob("*.py") if imports_of(path, nested=True) & forbidden}
+    assert found == set()
+
+
+def test_planning_keeps_no_bytecode_for_the_next_run(tmp_path: Path) -> None:
+    """Who can change a file that holds bytecode changes kernels, and may run anything: there is none to change."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fusebuild.cli", "inspect", "recipes/softmax.yaml"],
+        env={"FUSEBUILD_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_inspecting_the_largest_recipe_is_quick() -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_recipes import recipe_of, text_of
 
+from fusebuild.bounds import compare
 from fusebuild.builder import FusionBuilder
 from fusebuild.formula import difference
 from fusebuild.ir import DType, Fusion, Value, print_fusion, verify
@@ -18,7 +19,7 @@ from fusebuild.passes import run_passes
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.index_reads import index_reads
-from fusebuild.reference import compare, evaluate_fp64, random_inputs
+from fusebuild.reference import evaluate_fp64, random_inputs
 from fusebuild.type_rules import TypeRuleError
 
 torch = pytest.importorskip("torch")

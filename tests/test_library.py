@@ -20,6 +20,7 @@ import pytest
 from runtime_plans import HandMadeArtifact
 from small_recipes import ROOT, recipe_of, text_of
 
+from fusebuild.bounds import Comparison, compare
 from fusebuild.errors import ArtifactError, ScheduleError
 from fusebuild.formula import Formula
 from fusebuild.inspection import Inspection
@@ -28,7 +29,7 @@ from fusebuild.passes import run_passes
 from fusebuild.pipeline import plan_recipe
 from fusebuild.plan import BatchDim, LibraryCall, Plan, decode, encode
 from fusebuild.plan_check import validate_plan
-from fusebuild.reference import Comparison, compare, evaluate_fp64, random_inputs
+from fusebuild.reference import evaluate_fp64, random_inputs
 from fusebuild.runtime.loader import LoadedPlan, _matrix_libraries, load_artifact
 from fusebuild.schedule import SCHEDULERS, first_accepting
 from fusebuild.schedule.kernel import Rejection

@@ -395,7 +395,7 @@ def test_the_authors_fids_end_where_they_ended() -> None:
 
 
 def assert_equal_results(got: Any, want: Any) -> None:
-    from fusebuild.reference import compare
+    from fusebuild.bounds import compare
 
     for actual, expected in zip(got, want, strict=True):
         dtype = F64 if expected.is_floating_point() else I64

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+from faults import Done, fusebuild
 from host_artifacts import compile_for_host
 from small_recipes import recipe_of, text_of
 
+from fusebuild.demo import _verdicts
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.verification import Limits, Trial, recipe_trial, repeat_trial, verify_artifact
+from fusebuild.schemas import schema_of
+from fusebuild.verification import Limits, Skipped, Trial, recipe_trial, repeat_trial, verify_artifact, verify_or_skip
 
 torch = pytest.importorskip("torch")
 
@@ -115,3 +122,104 @@ def test_one_element_may_have_any_strides(artifacts: Path) -> None:
     for result in strided.wanted:
         result.copy_(4.0 if result.dim() == 2 else 2.0)
     assert repeat_trial(load(artifacts / "two.fuse", target="host"), strided, 2).ok
+
+
+NO_CASES = TWO.replace("fusion: two", "fusion: no_cases").partition("cases:")[0]
+KNOWN_SIZES = text_of({"x": "float[3, 5]"}, "y = x * 2.0", {"y": "float"}, name="known_sizes")
+HUGE = text_of({"x": "float[N, N]"}, "y = x * 2.0", {"y": "float"}, name="huge", cases=f"N: {2**29}")
+SOME_LARGE = TWO.replace("fusion: two", "fusion: some_large") + "  - {M: 3, N: 4000}\n"
+
+
+@pytest.fixture(scope="module")
+def odd_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = {"no_cases": NO_CASES, "known_sizes": KNOWN_SIZES, "huge": HUGE, "some_large": SOME_LARGE}
+    return compile_for_host(tmp_path_factory.mktemp("odd"), texts)
+
+
+def test_a_recipe_without_cases_is_not_verified(odd_artifacts: Path) -> None:
+    with pytest.raises(NothingVerifiedError, match=r"no_cases\.fuse: nothing was verified: its recipe names no cases"):
+        list(verify_artifact(odd_artifacts / "no_cases.fuse", target="host", limits=Limits()))
+
+
+def test_cases_that_are_all_too_large_verify_nothing(artifacts: Path, odd_artifacts: Path) -> None:
+    words = r"nothing was verified: its only case has a tensor of more than 100 elements"
+    with pytest.raises(NothingVerifiedError, match=words):
+        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits(max_elements=100)))
+    with pytest.raises(NothingVerifiedError, match="each of its 2 cases"):
+        list(verify_artifact(odd_artifacts / "some_large.fuse", target="host", limits=Limits(max_elements=100)))
+
+
+def test_a_recipe_of_known_sizes_needs_no_cases(odd_artifacts: Path) -> None:
+    verdicts = list(verify_artifact(odd_artifacts / "known_sizes.fuse", target="host", limits=Limits()))
+    assert verdicts
+    assert all(verdict.ok and verdict.case == {} for verdict in verdicts)
+
+
+def test_a_case_that_is_too_large_is_said_to_be_skipped(odd_artifacts: Path) -> None:
+    found = list(verify_or_skip(odd_artifacts / "some_large.fuse", target="host", limits=Limits(max_elements=1000)))
+    skipped = [each for each in found if isinstance(each, Skipped)]
+    assert skipped == [Skipped(fusion="some_large", target="host", case={"M": 3, "N": 4000}, elements=12000)]
+    assert len(found) > 2
+
+
+def test_memory_that_does_not_suffice_is_an_error_that_names_the_case(odd_artifacts: Path) -> None:
+    with pytest.raises(OutOfMemoryError, match=rf"huge N={2**29}: out of memory on cpu: the largest tensor has "):
+        list(verify_artifact(odd_artifacts / "huge.fuse", target="host", limits=Limits()))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB."),
+              RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")],
+)  # fmt: skip
+def test_memory_is_named_however_it_is_said(error: Exception, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("fusebuild.verification.evaluate_fp64", fail)
+    with pytest.raises(OutOfMemoryError, match="two M=3 N=40: out of memory"):
+        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
+
+
+def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr("fusebuild.verification.evaluate_fp64", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
+
+
+def verified(folder: Path, *arguments: str) -> Done:
+    with chdir(folder):
+        return fusebuild("verify", *arguments, "--target", "host")
+
+
+def test_the_command_counts_what_it_skips(odd_artifacts: Path) -> None:
+    done = verified(odd_artifacts, "some_large.fuse", "--max-elements", "1000")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-2].endswith("M=3 N=4000                   skipped      a tensor has 12,000 elements")
+    assert done.out.splitlines()[-1].endswith(" passed, 0 failed, 1 skipped")
+    rows = json.loads(verified(odd_artifacts, "some_large.fuse", "--max-elements", "1000", "--json").out)
+    assert [row["state"] for row in rows if row["case"]["N"] == 4000] == ["skipped"]
+    assert {row["state"] for row in rows if row["case"]["N"] == 40} == {"passed"}
+    jsonschema.validate(rows, schema_of("verify"))
+
+
+def test_the_command_fails_when_it_verified_nothing_of_an_artifact(odd_artifacts: Path) -> None:
+    done = verified(odd_artifacts, "no_cases.fuse", "known_sizes.fuse")
+    assert done.code == 6
+    assert done.err == "error: no_cases.fuse: nothing was verified: its recipe names no cases\n"
+    assert done.out.splitlines()[-1].endswith(" passed, 0 failed")
+    done = verified(odd_artifacts, "some_large.fuse", "--max-elements", "10", "--json")
+    assert (done.code, [row["state"] for row in json.loads(done.out)]) == (6, ["skipped", "skipped"])
+
+
+def test_the_command_names_the_case_that_memory_does_not_suffice_for(odd_artifacts: Path) -> None:
+    done = verified(odd_artifacts, "huge.fuse")
+    assert done.code == 1
+    assert done.err.startswith(f"error: huge N={2**29}: out of memory on cpu")
+    assert f"hint: --max-elements {2**58 - 1} skips this case" in done.err
+
+
+def test_the_demo_shows_what_it_could_not_verify_as_a_failure(odd_artifacts: Path) -> None:
+    assert _verdicts(odd_artifacts / "no_cases.fuse", 1000) == ()

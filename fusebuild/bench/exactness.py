@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from fusebuild.bounds import bound_for, compare
 from fusebuild.errors import VerificationError
-from fusebuild.reference import bound_for, compare, torch_dtype
+from fusebuild.reference import torch_dtype
 from fusebuild.verification import Outcome, Trial
 
 LENIENCE = 16
@@ -92,7 +94,7 @@ def torch_deviations(function: Callable[..., Any], trial: Trial) -> list[Deviati
     if len(results) > len(trial.wanted):
         raise VerificationError(f"the reference has {len(results)} results, the fusion {len(trial.wanted)} outputs")
     found = list[Deviation | None]()
-    for output, want, given in zip(fusion.outputs, trial.wanted, results, strict=False):
+    for index, (output, want, given) in enumerate(zip(fusion.outputs, trial.wanted, results, strict=False)):
         dtype = fusion.value(output.fid).dtype
         if given.dtype != torch_dtype(dtype):
             raise VerificationError(f"the reference gives {given.dtype} for {output.name}, which is {dtype.value}")
@@ -105,7 +107,8 @@ def torch_deviations(function: Callable[..., Any], trial: Trial) -> list[Deviati
                 raise VerificationError(f"the reference is another {output.name}: it is distributed otherwise")
             found.append(None)
             continue
-        verdict = compare(got, want, dtype, bound=LENIENCE * bound_for(fusion, output.fid))
+        bound = LENIENCE * bound_for(fusion, output.fid)
+        verdict = compare(got, want, dtype, bound=bound, reach=partial(trial.reach, index))
         if not verdict.ok:
             raise VerificationError(f"the reference is another {output.name}: error {verdict.error:.1e}")
         found.append(Deviation(rms=rms_error(got, want), largest=verdict.error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
+from fusebuild.bounds import bound_for, compare
 from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
 from fusebuild.elf import loaded_sections
 from fusebuild.errors import VerificationError
@@ -29,8 +30,8 @@ from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import Plan, as_formula
 from fusebuild.planning import plan_alone
 from fusebuild.recipe import Recipe
-from fusebuild.reference import bound_for, compare
 from fusebuild.render import Kernel
+from fusebuild.rounding import reaches
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.segmentation import Segment
@@ -214,12 +215,17 @@ class Workshop:
         if not self._expected:
             self._expected.append(own)
             return
-        for output, got, want in zip(fusion.outputs, own, self._expected[0], strict=True):
+        for index, (output, got, want) in enumerate(zip(fusion.outputs, own, self._expected[0], strict=True)):
             bound = LENIENCE * bound_for(fusion, output.fid)
-            verdict = compare(got, want, fusion.value(output.fid).dtype, bound=bound)
+            verdict = compare(got, want, fusion.value(output.fid).dtype, bound=bound, reach=partial(self._reach, index))
             if not verdict.ok:
                 message = f"{output.name} is another one than that of the heuristics' choice"
                 raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
+
+    def _reach(self, index: int) -> Any:
+        """How far rounding moves each element of an output: another variant rounds elsewhere."""
+        inputs = recipe_inputs(self._alone, self.case, seed=self.bench.seed, device=self.bench.device.torch_name)
+        return reaches(self.segment.fusion, inputs, given=self.case)[index]
 
 
 def _code(data: bytes, kernel: str) -> tuple[bytes, ...]:
