@@ -98,6 +98,34 @@ class Library(Protocol):
         """Runs a kernel: tensors are passed by address, ints as int64. Sizes beyond those given are 1."""
 
 
+@functools.cache
+def stack_library() -> Path:
+    """What lends stacks to kernels here, as the executor does elsewhere."""
+    output = Path(_objects.name) / "stacks.so"
+    source = Path(__file__).parent / "native" / "stacks.cc"
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        "-I",
+        str(INCLUDE_FOLDER),
+        str(source),
+        "-o",
+        str(output),
+    ]
+    subprocess.run(command, check=True)
+    return output
+
+
+def stacks_of(path: Path) -> ctypes.c_void_p:
+    """The stacks that the library at ``path`` lends this thread."""
+    lend = ctypes.CDLL(str(path)).lend_stacks
+    lend.restype = ctypes.c_void_p
+    return ctypes.c_void_p(lend())
+
+
 class HostLibrary:
     """Kernels on the CPU."""
 
@@ -113,11 +141,13 @@ class HostLibrary:
     def status(
         self, name: str, grid: Sequence[int], block: Sequence[int], *args: torch.Tensor | int, shared_bytes: int = 0
     ) -> int:
-        entry = getattr(self.library, f"fusebuild_host_{name}")
+        entry = getattr(self.library, f"fusebuild_host2_{name}")
         entry.restype = ctypes.c_int32
         sizes, threads = (ctypes.c_int64 * 3)(*in_3d(grid)), (ctypes.c_int32 * 3)(*in_3d(block))
         values = pack(args)
-        return int(entry(sizes, threads, ctypes.c_int64(shared_bytes), addresses_of(values)))
+        return int(
+            entry(sizes, threads, ctypes.c_int64(shared_bytes), addresses_of(values), stacks_of(stack_library()))
+        )
 
 
 class GpuLibrary:
@@ -191,18 +221,21 @@ def statistics(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 RUN_ONE = """
 import ctypes, sys
-library, name, blocks, threads, first, shared = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+library, stacks, name, blocks, threads, first, shared = *sys.argv[1:4], *map(int, sys.argv[4:])
 memory = ctypes.create_string_buffer(8192)
 out = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
 ctypes.c_int32.from_address(out.value).value = first
 args = (ctypes.c_void_p * 1)(ctypes.addressof(out))
-entry = getattr(ctypes.CDLL(library), "fusebuild_host_" + name)
-entry((ctypes.c_int64 * 3)(blocks, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1), ctypes.c_int64(shared), args)
+entry = getattr(ctypes.CDLL(library), "fusebuild_host2_" + name)
+lend = ctypes.CDLL(stacks).lend_stacks
+lend.restype = ctypes.c_void_p
+grid, block = (ctypes.c_int64 * 3)(blocks, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1)
+entry(grid, block, ctypes.c_int64(shared), args, ctypes.c_void_p(lend()))
 """
 
 
 def run_misuse(
     path: Path, name: str, *, blocks: int = 1, threads: int = 64, first: int = 0, shared_bytes: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    arguments = [str(path), name, str(blocks), str(threads), str(first), str(shared_bytes)]
+    arguments = [str(path), str(stack_library()), name, str(blocks), str(threads), str(first), str(shared_bytes)]
     return subprocess.run([sys.executable, "-c", RUN_ONE, *arguments], capture_output=True, text=True, check=False)

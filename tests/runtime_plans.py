@@ -37,8 +37,8 @@ from fusebuild.plan import (
 ENTRY = """
 #include <cstdint>
 #include <cstring>
-#define KERNEL(name) extern "C" int32_t fusebuild_host_##name(const int64_t* grid, const int32_t* block, \\
-                                                              int64_t shared_bytes, void** args)
+#define KERNEL(name) extern "C" int32_t fusebuild_host2_##name(const int64_t* grid, const int32_t* block, \\
+                                                               int64_t shared_bytes, void** args, const void*)
 template <typename T> T& arg(void** args, int i) { return *static_cast<T*>(args[i]); }
 """
 

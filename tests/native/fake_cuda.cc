@@ -24,7 +24,8 @@ constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100, kNoBinary
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
 constexpr int kRelaxed = 2;
 
-using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args);
+using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,
+                          const void* stacks);
 
 struct Kernel {
   Entry entry;
@@ -118,7 +119,9 @@ Node NodeOf(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigne
 int Run(Node* node) {
   std::vector<void*> args;
   for (uint64_t& arg : node->args) args.push_back(&arg);
-  return node->kernel->entry(node->grid, node->block, node->shared_bytes, args.data()) == 0 ? 0 : kUnknown;
+  return node->kernel->entry(node->grid, node->block, node->shared_bytes, args.data(), nullptr) == 0
+             ? 0
+             : kUnknown;
 }
 
 }  // namespace
@@ -213,7 +216,7 @@ int cuLibraryLoadData(Library** library, const void* code, void*, void**, unsign
 int cuLibraryGetKernel(Kernel** kernel, Library* library, const char* name) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  const std::string symbol = "fusebuild_host_" + std::string(name);
+  const std::string symbol = "fusebuild_host2_" + std::string(name);
   if (library->kernel.entry == nullptr)
     library->kernel.entry = reinterpret_cast<Entry>(dlsym(library->object, symbol.c_str()));
   *kernel = &library->kernel;

@@ -1,26 +1,34 @@
 // The host backend: each kernel is a shared object with one entry that runs a whole grid.
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "backend.h"
 #include "error.h"
+#include "fusebuild/host/stacks.h"
 
 namespace fusebuild {
 namespace {
 
-using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args);
+using Entry = int32_t (*)(const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,
+                          const host::Stacks* stacks);
+
+/// What all kernels that this thread launches run on. A kernel's library could keep no stacks of its own
+/// without keeping itself loaded.
+thread_local host::StackPool thread_stacks;
 
 /// Another spelling of `/proc/self/fd/<descriptor>` for each call: "//" and "/./" spell the bits of a
 /// counter.
 ///
-/// glibc knows libraries by the path they were opened with, and it keeps one after dlclose when the library
-/// has thread-local destructors or unique symbols, as kernels do. A path that came back would name the older
-/// kernel.
+/// glibc knows libraries by the path they were opened with, and it keeps one that is loaded. A path that came
+/// back would name the older kernel.
 std::string UnusedPath(int descriptor) {
   static std::atomic<uint64_t> opened{0};
   std::string path = "/proc/self/fd";
@@ -40,21 +48,63 @@ class LoadedObject {
     close(descriptor);
     if (!written) ThrowValueError(what + "cannot write a file in memory");
     if (library_ == nullptr) ThrowValueError(what + "the shared object cannot be loaded: " + dlerror());
-    const std::string symbol = "fusebuild_host_" + kernel.name;
+    const std::string symbol = "fusebuild_host2_" + kernel.name, older = "fusebuild_host_" + kernel.name;
     entry_ = reinterpret_cast<Entry>(dlsym(library_, symbol.c_str()));
+    thread_local_bytes_ = ThreadLocalBytes(kernel.bytes);
     if (entry_ != nullptr) return;
+    const bool is_older = dlsym(library_, older.c_str()) != nullptr;
     dlclose(library_);
+    if (is_older)
+      ThrowValueError(what + "the shared object was made by an older fusebuild; compile it again");
     ThrowValueError(what + "the shared object has no symbol " + symbol);
   }
   LoadedObject(LoadedObject&& other) noexcept
-      : library_(std::exchange(other.library_, nullptr)), entry_(other.entry_) {}
+      : library_(std::exchange(other.library_, nullptr)),
+        entry_(other.entry_),
+        thread_local_bytes_(other.thread_local_bytes_) {}
   ~LoadedObject() {
     if (library_ != nullptr) dlclose(library_);
   }
 
-  Entry entry() const { return entry_; }
+  int32_t Run(const LaunchRequest& request) const {
+    if (!HasThreadLocals()) return host::kOutOfMemory;
+    const host::Stacks stacks = thread_stacks.lend();
+    const int32_t code = entry_(request.grid, request.block, request.shared_bytes, request.args, &stacks);
+    thread_stacks.idle();
+    return code;
+  }
 
  private:
+  /// How many bytes of thread-local variables the object has for each thread, shared memory above all.
+  static size_t ThreadLocalBytes(const std::string& bytes) {
+    ElfW(Ehdr) header;
+    if (bytes.size() < sizeof(header)) return 0;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    size_t found = 0;
+    for (size_t i = 0; i < header.e_phnum; ++i) {
+      ElfW(Phdr) segment;
+      const size_t at = header.e_phoff + i * sizeof(segment);
+      if (at > bytes.size() || bytes.size() - at < sizeof(segment)) break;
+      std::memcpy(&segment, bytes.data() + at, sizeof(segment));
+      if (segment.p_type == PT_TLS) found += segment.p_memsz + segment.p_align;
+    }
+    return found;
+  }
+
+  /// Whether this thread has the object's thread-local variables or room for them: glibc ends the process
+  /// where it finds none when they are first reached.
+  bool HasThreadLocals() const {
+    void* own = nullptr;
+    if (thread_local_bytes_ == 0) return true;
+    if (dlinfo(library_, RTLD_DI_TLS_DATA, &own) == 0 && own != nullptr) return true;
+    void* room = std::malloc(thread_local_bytes_ + kThreadLocalSlack);
+    std::free(room);
+    return room != nullptr;
+  }
+
+  /// What glibc allocates besides.
+  static constexpr size_t kThreadLocalSlack = 64 * 1024;
+
   static bool WriteAll(int descriptor, const std::string& bytes) {
     for (size_t written = 0; written < bytes.size();) {
       const ssize_t count = write(descriptor, bytes.data() + written, bytes.size() - written);
@@ -66,6 +116,7 @@ class LoadedObject {
 
   void* library_ = nullptr;
   Entry entry_ = nullptr;
+  size_t thread_local_bytes_ = 0;
 };
 
 struct HostAllocator {
@@ -94,8 +145,11 @@ class HostBackend : public Backend {
   void Launch(int, const LaunchRequest* requests, size_t count, Repeated*, void*) override {
     for (size_t i = 0; i < count; ++i) {
       const LaunchRequest& request = requests[i];
-      const int32_t code =
-          objects_[request.kernel].entry()(request.grid, request.block, request.shared_bytes, request.args);
+      const int32_t code = objects_[request.kernel].Run(request);
+      if (code == host::kOutOfMemory) {
+        ThrowMemoryError(fusion_ + ": kernel " + names_[request.kernel] +
+                         ": there is no memory for its threads' stacks and shared memory");
+      }
       if (code != 0) {
         ThrowRuntimeError(fusion_ + ": kernel " + names_[request.kernel] + ": failed with code " +
                           std::to_string(code));

@@ -19,6 +19,10 @@ namespace fusebuild {
   throw tvm::ffi::Error("RuntimeError", std::move(message), std::string());
 }
 
+[[noreturn]] inline void ThrowMemoryError(std::string message) {
+  throw tvm::ffi::Error("MemoryError", std::move(message), std::string());
+}
+
 /// fusebuild.errors.ForkError in Python.
 [[noreturn]] inline void ThrowForkError() {
   throw tvm::ffi::Error(

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdarg>
+#include <new>
 #include <utility>
 
 #include "fusebuild/access.cuh"
@@ -64,15 +65,17 @@ class Cluster;
 // Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
 constexpr int kPoison = 0xff;
 
-// As many values as it is made with, for as long as it is there.
+// As many values as it is made with, for as long as it is there; or none, where there is no memory for them.
+// Nothing throws in a kernel's library: no exception may leave a fiber, or reach the executor's C++ runtime.
 template <typename T>
 class Array {
  public:
-  explicit Array(int64_t count) : values_(new T[static_cast<size_t>(count)]) {}
+  explicit Array(int64_t count) : values_(new (std::nothrow) T[static_cast<size_t>(count)]) {}
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
   ~Array() { delete[] values_; }
 
+  bool has_memory() const { return values_ != nullptr; }
   T& operator[](int index) { return values_[index]; }
   const T& operator[](int index) const { return values_[index]; }
   T* data() { return values_; }
@@ -89,9 +92,14 @@ class Copies {
   Copies& operator=(const Copies&) = delete;
   ~Copies() { forget(); }
 
-  // As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type.
+  // As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type. Where
+  // there is no memory to remember the copy it is made at once, as a GPU may, too.
   void add(void* place, const void* address, size_t size) {
-    Copy* copy = new Copy{nullptr, ended_groups_, place, size, {}};
+    Copy* copy = new (std::nothrow) Copy{nullptr, ended_groups_, place, size, {}};
+    if (copy == nullptr) {
+      memmove(place, address, size);
+      return;
+    }
     memcpy(copy->bytes, address, size);
     memset(place, kPoison, size);
     (first_ == nullptr ? first_ : last_->next) = copy;
@@ -142,7 +150,8 @@ struct TransferBarrier {
 
 class Block {
  public:
-  Block(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool& stacks, Cluster& cluster, int rank)
+  Block(const Kernel& kernel, Point size, int64_t shared_bytes, const Stacks& stacks, Cluster& cluster,
+        int rank)
       : kernel_(kernel),
         size_(size),
         threads_(size.x * size.y * size.z),
@@ -156,17 +165,29 @@ class Block {
         barriers_(threads_),
         copies_(threads_),
         warps_((threads_ + kWarpThreads - 1) / kWarpThreads) {
+    if (!has_memory()) return;
     for (int thread = 0; thread < threads_; ++thread) {
-      fibers_[thread].index = thread;
+      fibers_[thread].index = rank * kMaxThreads + thread;
       ++warps_[thread / kWarpThreads].lanes;
     }
+  }
+
+  // A block that has none must not be started.
+  bool has_memory() const {
+    return dynamic_shared_.has_memory() && fibers_.has_memory() && states_.has_memory() &&
+           barriers_.has_memory() && copies_.has_memory() && warps_.has_memory();
   }
 
   // Puts the block at `index` of the grid, with none of its threads begun.
   void start(Point index);
 
-  // Runs threads until all have returned or wait. False if all did so before.
+  // Runs threads until all have returned or wait. False if all did so before, or if there is no stack for one
+  // more: the block lacks it from then on.
   bool advance();
+  bool lacks_stack() const { return lacks_stack_; }
+
+  // Makes the stacks of threads that never returned fit for others.
+  void drop_stacks();
 
   bool has_returned() const { return returned_ == threads_; }
   void release_from_cluster() { ready_.take(waiting_for_cluster_); }
@@ -230,7 +251,7 @@ class Block {
   const int threads_;
   const int64_t shared_bytes_;
   Array<unsigned char> dynamic_shared_;
-  StackPool& stacks_;
+  const Stacks& stacks_;
   Cluster& cluster_;
   const int rank_;
   Point index_;
@@ -245,6 +266,7 @@ class Block {
   StackRecord scheduler_;
   void* scheduler_stack_pointer_ = nullptr;
   int started_ = 0, returned_ = 0, arrived_ = 0;
+  bool lacks_stack_ = false;
 };
 
 inline thread_local Block* current_block = nullptr;
@@ -271,12 +293,22 @@ inline bool Block::advance() {
       resume(*ready_.pop());
     } else if (started_ < threads_) {
       Fiber& fiber = *free_.pop();
-      fiber.prepare(stacks_, &fiber_main);
+      lacks_stack_ = !fiber.prepare(stacks_, &fiber_main);
+      if (lacks_stack_) return false;
       resume(fiber);
     } else {
       return advanced;
     }
   }
+}
+
+inline void Block::drop_stacks() {
+#if defined(FUSEBUILD_ASAN)
+  for (int thread = 0; thread < threads_; ++thread) {
+    const StackRecord& stack = fibers_[thread].stack;
+    if (stack.bottom != nullptr) __asan_unpoison_memory_region(stack.bottom, stack.bytes);
+  }
+#endif
 }
 
 inline void Block::fiber_main() {
@@ -309,7 +341,7 @@ inline void Block::resume(Fiber& fiber) {
   announce_switch(&scheduler_.fake_stack, fiber.stack);
   fusebuild_switch_fiber(&scheduler_stack_pointer_, fiber.stack_pointer);
   confirm_switch(scheduler_.fake_stack, nullptr);
-  if (fiber.has_overflowed()) fail("a thread needs more than the %zu bytes of its stack", kStackBytes);
+  if (fiber.has_overflowed()) fail("a thread needs more than the %zu bytes of its stack", fiber.stack.bytes);
 }
 
 inline void Block::suspend(State state, FiberList& list) {
@@ -331,11 +363,10 @@ inline void Block::sync_block() {
 // The blocks that run together. Each may reach into the shared memory of its peers, and all meet at barriers.
 class Cluster {
  public:
-  // `stacks` has a pool for each block.
-  Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, StackPool* stacks, int count)
+  Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, const Stacks& stacks, int count)
       : count_(count), threads_(count * size.x * size.y * size.z) {
     for (int rank = 0; rank < count_; ++rank)
-      blocks_[rank] = new Block(kernel, size, shared_bytes, stacks[rank], *this, rank);
+      blocks_[rank] = new (std::nothrow) Block(kernel, size, shared_bytes, stacks, *this, rank);
   }
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
@@ -343,8 +374,16 @@ class Cluster {
     for (int rank = 0; rank < count_; ++rank) delete blocks_[rank];
   }
 
-  // Runs the blocks at `first` and beside it along x.
-  void run(Point first);
+  // A cluster that has none must not run.
+  bool has_memory() const {
+    for (int rank = 0; rank < count_; ++rank) {
+      if (blocks_[rank] == nullptr || !blocks_[rank]->has_memory()) return false;
+    }
+    return true;
+  }
+
+  // Runs the blocks at `first` and beside it along x. False where there is no memory for their stacks.
+  bool run(Point first);
 
   // The number of the barrier that one more thread has arrived at.
   int64_t arrive();
@@ -354,6 +393,12 @@ class Cluster {
   Block& block(int rank) { return *blocks_[rank]; }
 
  private:
+  // Gives the answer of a run that lacks a stack.
+  bool drop_stacks() {
+    for (int rank = 0; rank < count_; ++rank) block(rank).drop_stacks();
+    return false;
+  }
+
   Block* blocks_[kMaxClusterBlocks];
   const int count_;
   const int threads_;
@@ -361,7 +406,7 @@ class Cluster {
   int64_t completed_barriers_ = 0;
 };
 
-inline void Cluster::run(Point first) {
+inline bool Cluster::run(Point first) {
   ++position.generation;
   arrived_ = 0;
   completed_barriers_ = 0;
@@ -371,11 +416,14 @@ inline void Cluster::run(Point first) {
   }
   for (bool advanced = true; advanced;) {
     advanced = false;
-    for (int rank = 0; rank < count_; ++rank) advanced |= block(rank).advance();
+    for (int rank = 0; rank < count_; ++rank) {
+      advanced |= block(rank).advance();
+      if (block(rank).lacks_stack()) return drop_stacks();
+    }
   }
   int returned = 0;
   for (int rank = 0; rank < count_; ++rank) returned += block(rank).has_returned();
-  if (returned == count_) return;
+  if (returned == count_) return true;
   for (int rank = 0; rank < count_; ++rank) block(rank).describe_diverged();
   std::abort();
 }

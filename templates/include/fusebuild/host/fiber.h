@@ -5,13 +5,12 @@
 
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+
+#include "fusebuild/host/stacks.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define FUSEBUILD_ASAN 1
@@ -99,63 +98,6 @@ namespace fusebuild::host {
 
 constexpr int kMaxThreads = 1024;  // of one block, as on CUDA
 
-#if defined(FUSEBUILD_ASAN)
-constexpr size_t kStackBytes = 256 * 1024;  // red zones make frames larger
-#else
-constexpr size_t kStackBytes = 128 * 1024;
-#endif
-
-// One OS thread's stacks, side by side in one mapping that takes memory only where it is touched.
-class StackPool {
- public:
-  StackPool() = default;
-  StackPool(const StackPool&) = delete;
-  StackPool& operator=(const StackPool&) = delete;
-  ~StackPool() {
-    if (mapping_ == nullptr) return;
-#if defined(FUSEBUILD_ASAN)
-    // Whoever gets these addresses next must not find the red zones of frames that never returned.
-    __asan_unpoison_memory_region(mapping_ + kGuardBytes, most_used_ * kStackBytes);
-#endif
-    munmap(mapping_, kMappingBytes);
-  }
-
-  char* bottom(int index) {
-    if (mapping_ == nullptr) map();
-    if (index >= used_) used_ = index + 1;
-    if (used_ > most_used_) most_used_ = used_;
-    return mapping_ + kGuardBytes + index * kStackBytes;
-  }
-
-  // Lets the system take back the memory of all stacks, should it need it; in use again, they cost no page
-  // fault if it did not. Hundreds of loaded kernels have a pool each.
-  void idle() {
-    if (used_ > 1) madvise(bottom(1), (used_ - 1) * kStackBytes, MADV_FREE);
-    used_ = 0;
-  }
-
- private:
-  static constexpr size_t kGuardBytes = 64 * 1024;  // a whole number of pages on every system
-  static constexpr size_t kMappingBytes = kGuardBytes + kMaxThreads * kStackBytes;
-
-  void map() {
-    void* memory = mmap(nullptr, kMappingBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-      std::perror("fusebuild host: cannot map fiber stacks");
-      std::abort();
-    }
-    mapping_ = static_cast<char*>(memory);
-    mprotect(mapping_, kGuardBytes, PROT_NONE);  // below the stack that kernels without barriers run on
-    madvise(mapping_, kMappingBytes,
-            MADV_NOHUGEPAGE);  // a huge page would commit many stacks at the first touch
-  }
-
-  char* mapping_ = nullptr;
-  int used_ = 0;  // since idle()
-  int most_used_ = 0;
-};
-
 // What AddressSanitizer must be told of a stack that is switched away from and back to.
 struct StackRecord {
   const void* bottom = nullptr;
@@ -181,17 +123,19 @@ struct Fiber {
   void* stack_pointer = nullptr;
   StackRecord stack;
   Fiber* next = nullptr;  // in the list it waits in
-  int index = 0;          // of its stack
+  int index = 0;          // of its stack, among all of the cluster
   int thread = 0;         // the thread of the block that it runs at the moment
 
-  // Lays out the stack so that the first switch to it enters `entry`, which must never return.
-  void prepare(StackPool& pool, void (*entry)()) {
-    char* bottom = pool.bottom(index);
-    stack = StackRecord{bottom, kStackBytes, nullptr};
+  // Lays out the stack so that the first switch to it enters `entry`, which must never return. False where
+  // there is no memory for it.
+  bool prepare(const Stacks& stacks, void (*entry)()) {
+    char* bottom = stacks.find(stacks.pool, index);
+    if (bottom == nullptr) return false;
+    stack = StackRecord{bottom, stacks.bytes, nullptr};
     // Stack tops that differ by a multiple of the page size would all fall into the same few sets of the
     // cache.
     const size_t color = static_cast<size_t>(index) * 192 % 4096;
-    auto* top = reinterpret_cast<uint64_t*>(bottom + kStackBytes - color);
+    auto* top = reinterpret_cast<uint64_t*>(bottom + stacks.bytes - color);
 #if defined(__x86_64__)
     *--top = 0;  // entry's return address, for whoever walks the stack
     *--top = reinterpret_cast<uint64_t>(entry);
@@ -204,6 +148,7 @@ struct Fiber {
     top[kReturnAddress] = reinterpret_cast<uint64_t>(entry);
 #endif
     stack_pointer = top;
+    return true;
   }
 
   bool has_overflowed() const { return stack_pointer < static_cast<const char*>(stack.bottom) + 1024; }

@@ -12,6 +12,7 @@ namespace fusebuild::host {
 
 constexpr int32_t kOk = 0;
 constexpr int32_t kInvalidValue = 1;  // as CUDA_ERROR_INVALID_VALUE
+static_assert(kMaxClusterBlocks * kMaxThreads <= kMaxStacks, "every thread of a cluster has a stack");
 
 // A static shared array of one OS thread, between red zones, for each block of a cluster. It is poisoned when
 // a block, or a peer of it, first reaches it.
@@ -62,20 +63,21 @@ inline bool is_valid(const int64_t* grid, const int32_t* block, int64_t shared_b
 
 // Runs every cluster, of so many neighbours along x, one after another; an empty grid runs none.
 inline int32_t run_grid(const Kernel& kernel, int cluster_blocks, const int64_t* grid,
-                        const int32_t* block_size, int64_t shared_bytes) {
+                        const int32_t* block_size, int64_t shared_bytes, const Stacks& stacks) {
   if (!is_valid(grid, block_size, shared_bytes) || grid[0] % cluster_blocks != 0) return kInvalidValue;
-  static thread_local StackPool stacks[kMaxClusterBlocks];
   Cluster cluster(kernel, Point{block_size[0], block_size[1], block_size[2]}, shared_bytes, stacks,
                   cluster_blocks);
+  if (!cluster.has_memory()) return kOutOfMemory;
   const Point size{static_cast<int>(grid[0]), static_cast<int>(grid[1]), static_cast<int>(grid[2])};
   position.grid = size;
   for (int z = 0; z < size.z; ++z) {
     for (int y = 0; y < size.y; ++y) {
-      for (int x = 0; x < size.x; x += cluster_blocks) cluster.run(Point{x, y, z});
+      for (int x = 0; x < size.x; x += cluster_blocks) {
+        if (!cluster.run(Point{x, y, z})) return kOutOfMemory;
+      }
     }
   }
   current_block = nullptr;
-  for (int rank = 0; rank < cluster_blocks; ++rank) stacks[rank].idle();
   return kOk;
 }
 
@@ -93,7 +95,7 @@ void call(void (*function)(Parameters...), [[maybe_unused]] void** args, std::in
 
 template <int kCluster, typename... Parameters>
 int32_t launch(const char* name, void (*function)(Parameters...), const int64_t* grid, const int32_t* block,
-               int64_t shared_bytes, void** args) {
+               int64_t shared_bytes, void** args, const Stacks* stacks) {
   static_assert(kCluster >= 1 && kCluster <= kMaxClusterBlocks, "blocks per cluster: at most 8");
   struct Call {
     void (*function)(Parameters...);
@@ -104,7 +106,7 @@ int32_t launch(const char* name, void (*function)(Parameters...), const int64_t*
     const Call& unpacked = *static_cast<const Call*>(address);
     call(unpacked.function, unpacked.args, std::index_sequence_for<Parameters...>{});
   };
-  return run_grid(Kernel{name, run, &packed}, kCluster, grid, block, shared_bytes);
+  return run_grid(Kernel{name, run, &packed}, kCluster, grid, block, shared_bytes, *stacks);
 }
 
 }  // namespace fusebuild::host

@@ -24,16 +24,19 @@
   static thread_local ::fusebuild::host::SharedArray<type, (count)> name##_of_block; \
   type(&name)[count] = name##_of_block.enter()
 
-// int32_t fusebuild_host_NAME(grid, block, shared_bytes, args): runs the kernel's whole grid before it
-// returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument.
-// Returns 0, or 1 for sizes that CUDA would refuse. May be called from several OS threads at once.
+// int32_t fusebuild_host2_NAME(grid, block, shared_bytes, args, stacks): runs the kernel's whole grid before
+// it returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument, and
+// `stacks` are for this call. Returns 0, 1 for sizes that CUDA would refuse, or 2 where there is no memory:
+// then some blocks may have run. May be called from several OS threads at once. The name has the version of
+// all this: one that takes other parameters has another.
 #define FUSEBUILD_ENTRY(name) FUSEBUILD_CLUSTER_ENTRY(name, 1)
 
 // The same for kernels whose blocks run in clusters of so many, neighbours along x.
-#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                               \
-  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host_##name(           \
-      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args) {        \
-    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args); \
+#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                                       \
+  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host2_##name(                  \
+      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,                  \
+      const ::fusebuild::host::Stacks* stacks) {                                                     \
+    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args, stacks); \
   }
 
 namespace fusebuild {
