@@ -28,7 +28,7 @@ from pathlib import Path
 from fusebuild import elf
 from fusebuild.disk_space import lack_of_room, temporary_folder
 from fusebuild.errors import CompileError, UsageError
-from fusebuild.kernel_resources import KernelResources, parse_resources
+from fusebuild.kernel_resources import KernelResources, resources_of
 from fusebuild.resources import include_dir, ninja_template
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, compiler_environment
@@ -227,10 +227,10 @@ class _Job:
         return ""
 
     def resources(self) -> KernelResources | None:
-        """What ptxas said of it; None for a host object, and when the log is lost."""
+        """What ptxas said of it, or what it says itself; None for a host object, and where nobody knows."""
         if self.target.is_host or not self.log.is_file():
             return None
-        return parse_resources(self.log.read_text(encoding="utf-8", errors="replace"))
+        return resources_of(self.log.read_text(encoding="utf-8", errors="replace"), self.output.read_bytes())
 
     def discard(self) -> None:
         self.output.unlink(missing_ok=True)
@@ -357,7 +357,7 @@ def _with_headers(planned: Sequence[_Job], jobs: int) -> list[_Job]:
 
 
 def _is_whole(job: _Job) -> bool:
-    return job.output.is_file() and not job.problem() and (job.target.is_host or job.resources() is not None)
+    return job.output.is_file() and not job.problem() and (job.target.is_host or job.log.is_file())
 
 
 def _write_inputs(planned: Sequence[_Job], build_dir: BuildDir, toolchain: Toolchain, headers: Headers) -> None:

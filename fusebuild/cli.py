@@ -88,7 +88,9 @@ def compile_command(
     if frozen:
         if dump or dry_run:
             raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
-        _check(paths, out, targets, search or "heuristic", nvcc, as_json)
+        from fusebuild.spills import require_known_spills
+
+        require_known_spills(_check(paths, out, targets, search or "heuristic", nvcc, as_json))
         return
     from fusebuild.incremental import compile_changed
 
@@ -158,8 +160,8 @@ def _check(
     search: Search | None,
     nvcc: str | None,
     as_json: bool,
-) -> None:
-    """Say what is stale, and exit 3 when anything is."""
+) -> list[Path]:
+    """Say what is stale, and exit 3 when anything is. The artifacts that are not."""
     from fusebuild.check import check_recipes
 
     verdicts = check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc)
@@ -177,6 +179,7 @@ def _check(
         _say(f"{len(verdicts) - stale} fresh, {stale} stale")
     if stale:
         sys.exit(StaleError.exit_code)
+    return [verdict.artifact for verdict in verdicts]
 
 
 @cli.command()
