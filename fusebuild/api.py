@@ -44,7 +44,7 @@ def compile(source: Source, *, target: str | None = None) -> LoadedPlan:
 
     ``target=None`` compiles for the current CUDA device. Inputs are those of the recipe in its order; those of a
     definition or a Fusion are its tensors, then its scalars. Raises what ``fusebuild compile`` and :func:`load` do:
-    :class:`RecipeError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`, :class:`SpillError`;
+    :class:`RecipeError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`;
     and :class:`UsageError` for an unknown target, for what is no fusion, and where there is no GPU to compile for.
     """
     chosen = _own_target() if target is None else find_target(target)

@@ -27,7 +27,7 @@ from fusebuild import elf
 from fusebuild.disk_space import lack_of_room
 from fusebuild.errors import CompileError, UsageError
 from fusebuild.folder_lock import locked
-from fusebuild.kernel_resources import KernelResources, parse_resources
+from fusebuild.kernel_resources import KernelResources, resources_of
 from fusebuild.object_store import CompiledObject, ObjectStore, user_store
 from fusebuild.resources import include_dir, ninja_template
 from fusebuild.target import Target
@@ -210,8 +210,8 @@ class _Job:
         return ""
 
     def resources(self, compiled: CompiledObject) -> KernelResources | None:
-        """What ptxas said of it; None for a host object, and when it said nothing."""
-        return None if self.target.is_host else parse_resources(compiled.log)
+        """What ptxas said of it, or what it says itself; None for a host object, and where nobody knows."""
+        return None if self.target.is_host else resources_of(compiled.log, compiled.data)
 
 
 def read_headers() -> Headers:

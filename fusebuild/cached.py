@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 
 from fusebuild.artifact import open_artifact
-from fusebuild.build import BuildDir, build
+from fusebuild.build import BuildDir
 from fusebuild.differences import source_differences
-from fusebuild.errors import ArtifactError
-from fusebuild.pipeline import PlannedRecipe, kernel_requests, pack, refuse_spills
+from fusebuild.eased import eased_in
+from fusebuild.errors import ArtifactError, KnobError
+from fusebuild.pipeline import PlannedRecipe, compile_planned, pack, replanned
 from fusebuild.plan import without_reasons
 from fusebuild.resources import cache_dir
+from fusebuild.spills import tell_unknown, without_spills
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
 
@@ -33,11 +36,15 @@ def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Pat
     if _is_fresh(path, planned, target):
         return path
     toolchain = find_toolchain([target])
+    compile_all = partial(compile_planned, targets=[target], build_dir=build_dir, toolchain=toolchain)
+    replan = partial(replanned, targets=[target], toolchain=toolchain)
     with build_dir.locked():
         if _is_fresh(path, planned, target):
             return path  # another process made it meanwhile
-        objects = build(kernel_requests([planned], [target]), build_dir, toolchain)
-        refuse_spills([planned], objects)
+        (planned,), objects = without_spills(
+            [planned], compile_all([planned]), [target], toolchain, replan=replan, compile_all=compile_all
+        )
+        tell_unknown([planned], objects)
         origin = Path(planned.recipe.path).name
         for (_, kernel), spilled in sorted(objects.spills.items()):
             logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, origin, target.name, spilled)
@@ -51,7 +58,9 @@ def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
         return False
     try:
         artifact = open_artifact(path)
-    except ArtifactError:
+        if eased := eased_in(artifact.plan):
+            planned = replanned(planned, eased, targets=[target], toolchain=None)
+    except (ArtifactError, KnobError):
         return False  # written anew
     if source_differences(artifact, planned, [target], None):
         return False

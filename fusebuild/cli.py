@@ -97,7 +97,9 @@ def compile_command(
     if frozen:
         if dump or dry_run:
             raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
-        _rebuild(paths, out, targets, search or "heuristic", nvcc, jobs, as_json)
+        from fusebuild.spills import require_known_spills
+
+        require_known_spills(_rebuild(paths, out, targets, search or "heuristic", nvcc, jobs, as_json))
         return
     from fusebuild.incremental import compile_changed
 
@@ -184,8 +186,8 @@ def _rebuild(
     nvcc: str | None,
     jobs: int | None,
     as_json: bool,
-) -> None:
-    """Compile everything into scratch and say what is not the same."""
+) -> list[Path]:
+    """Compile everything into scratch and say what is not the same. The artifacts that are."""
     from fusebuild.rebuild import rebuild_recipes
 
     with _progress("compiling") as on_progress:
@@ -193,6 +195,7 @@ def _rebuild(
             paths, out, targets=targets, search=search, nvcc=nvcc, jobs=jobs, on_progress=on_progress
         )
     _report_freshness(verdicts, paths, out, as_json)
+    return [verdict.artifact for verdict in verdicts]
 
 
 def _report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out: Path, as_json: bool) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fusebuild.artifact import Artifact, open_artifact
-from fusebuild.errors import ArtifactError
+from fusebuild.eased import eased_in
+from fusebuild.errors import ArtifactError, KnobError
 from fusebuild.pipeline import PlannedRecipe, plan_recipe, source_digests, tuned_beside
 from fusebuild.plan import encode
 from fusebuild.processes import mapped, processors
@@ -62,7 +63,13 @@ def _differences(
     held = tuple(find_target(name) for name in artifact.targets)
     own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
     toolchain = toolchains.get(held)
-    planned = plan_recipe(recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain)
+    eased = eased_in(artifact.plan)  # what only a compiler finds out
+    try:
+        planned = plan_recipe(
+            recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain, eased=eased
+        )
+    except KnobError as error:
+        return (f"a choice that was made when registers ran out is none now: {error}",)
     return (
         *source_differences(artifact, planned, held, toolchain),
         *_plan_differences(artifact, planned),

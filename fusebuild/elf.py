@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 CUDA_MACHINE = 190
 HOST_MACHINES = (62, 183)
@@ -22,6 +23,10 @@ _SYMBOL_TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
 _STRING_TABLE, _NO_BITS, _NULL = 3, 8, 0
 _LOCAL_BINDING, _FILE_TYPE = 0, 4
 _PROGRAM, _LOADED = 1, 2  # SHT_PROGBITS, SHF_ALLOC
+_WITH_SIZE = 4  # EIFMT_SVAL: an attribute whose value is so many bytes, and not the two in the place of their number
+_FUNCTION_AND_NUMBER = struct.Struct("<II")
+_REGISTER_COUNT, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
+_RESERVES_SHARED, _RESERVED_SHARED = 90, 1024  # from which compute capability on sections of shared memory have more
 
 
 class _NotWholeError(Exception):
@@ -69,6 +74,56 @@ def loaded_sections(data: bytes) -> tuple[bytes, ...]:
     header = _HEADER.unpack_from(data)
     table = _entries(data, _SECTION, header[10], header[16])
     return tuple(data[each[4] : each[4] + each[5]] for each in table if each[1] == _PROGRAM and each[2] & _LOADED)
+
+
+class CubinResources(NamedTuple):
+    """Registers of a thread, bytes of static shared memory of a block, and bytes of local memory of a thread, the most
+    of any function."""
+
+    registers: int
+    shared: int
+    local: int
+
+
+def cubin_resources(data: bytes) -> CubinResources | None:
+    """What the kernels of the cubin ``data`` take of the chip; None where it does not say so in a way that is known.
+    ``data`` must be whole."""
+    capability = compute_capability(data)
+    if capability is None:
+        return None
+    header = _HEADER.unpack_from(data)
+    table = list(_entries(data, _SECTION, header[10], header[16]))
+    names = table[header[17]]
+    found: dict[int, list[int]] = {_REGISTER_COUNT: [], _FRAME_SIZE: []}
+    shared = 0
+    for section in table:
+        name = _section_name(data, names, section)
+        if name == ".nv.info":
+            for attribute, value in _attributes(data[section[4] : section[4] + section[5]]):
+                found.setdefault(attribute, []).append(value)
+        elif name.startswith(".nv.shared.") and not name.startswith(".nv.shared.reserved."):
+            reserved = _RESERVED_SHARED if capability >= _RESERVES_SHARED else 0
+            shared += max(0, section[5] - reserved)
+    if not found[_REGISTER_COUNT] or not found[_FRAME_SIZE]:
+        return None
+    return CubinResources(registers=max(found[_REGISTER_COUNT]), shared=shared, local=max(found[_FRAME_SIZE]))
+
+
+def _section_name(data: bytes, names: tuple[int, ...], section: tuple[int, ...]) -> str:
+    start = names[4] + section[0]
+    return data[start : max(start, data.find(b"\0", start))].decode("utf-8", "replace")
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
+    """The attributes of ``.nv.info`` that are a number for a function, by kind."""
+    offset = 0
+    while offset + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, offset)
+        offset += 4
+        if form == _WITH_SIZE:
+            if size == _FUNCTION_AND_NUMBER.size and offset + size <= len(info):
+                yield attribute, _FUNCTION_AND_NUMBER.unpack_from(info, offset)[1]
+            offset += size
 
 
 def _defined_symbols(data: bytes, machines: tuple[int, ...]) -> set[tuple[str, int]]:

@@ -139,8 +139,8 @@ class CompileError(FusebuildError):
     """A compiler was run and failed, or left an object that is not whole."""
 
 
-class SpillError(LocatedError):
-    """Kernels of a recipe keep more than the registers they have, and the recipe does not allow it."""
+class SpillError(FusebuildError):
+    """Whether kernels keep more than the registers they have is not known, where it has to be."""
 
     exit_code = 1
 

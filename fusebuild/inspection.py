@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from fusebuild.reports import (
         Boundary,
         Composites,
+        EasedWay,
         InspectedComposite,
         InspectedSegment,
         InspectedVariant,
         InspectReport,
         MatrixProduct,
         SegmentCall,
+        SegmentEased,
         SegmentResources,
     )
     from fusebuild.segmentation import SegmentedFusion
@@ -171,6 +173,7 @@ class Inspection:
         kernels = list(dict.fromkeys(launch.kernel for launch in launches))
         known = {kernel: self.resources[kernel].as_json() for kernel in kernels if kernel in self.resources}
         resources: SegmentResources = {"resources": known} if known else {}
+        eased: SegmentEased = {"eased": own} if (own := self._eased(segment.id)) else {}
         call: SegmentCall = {"call": _call(segment.call)} if isinstance(segment.call, LibraryCall) else {}
         return {
             "id": segment.id,
@@ -186,7 +189,19 @@ class Inspection:
             "hbm_bytes_formula": show(formula),
             "why": list(segment.why),
             **call,
+            **eased,
         }
+
+    def _eased(self, segment: int) -> list[EasedWay]:
+        """The choices for ``segment`` that registers decided."""
+        target = self.plan.target(self.target)
+        if target is None or not isinstance(target.eased, tuple):
+            return []
+        return [
+            {"way": each.way, "bucket": each.bucket, "knobs": each.knobs, "spilled": each.spilled}
+            for each in target.eased
+            if each.segment == segment
+        ]
 
     def _boundary(self, value: PlanValue) -> Boundary:
         formula = stored_bytes(value)
@@ -286,6 +301,7 @@ def _segment_lines(segment: InspectedSegment, plan: Plan) -> list[str]:
     for why in segment["why"]:
         cut, _, reasons = why.partition(": ")
         lines += [f"  {cut}", *(f"    {reason}" for reason in reasons.split("; "))]
+    lines += [f"  eased   {eased_text(each)}" for each in segment.get("eased", ())]
     for variant in segment["variants"]:
         guard = " and ".join(variant["guard"]) or "always"
         lines.append(f"  variant {variant['name']}: {guard}")
@@ -302,6 +318,12 @@ def knobs_text(knobs: Mapping[str, int]) -> str:
     return " ".join(
         f"{knob}={str(value).lower() if isinstance(value, bool) else value}" for knob, value in knobs.items()
     )
+
+
+def eased_text(eased: EasedWay) -> str:
+    """What was taken in the place of what spilled, in one line."""
+    now = knobs_text(eased["knobs"]) or "left out"
+    return f"{eased['way']} spilled {eased['spilled']} bytes of registers: {now}"
 
 
 def _composite_lines(composites: Sequence[InspectedComposite]) -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from fusebuild import elf
+
 if TYPE_CHECKING:
     from fusebuild.reports import Resources
 
@@ -42,10 +44,24 @@ class KernelResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         }
 
 
+def resources_of(log: str, cubin: bytes) -> KernelResources | None:
+    """What the kernels of ``cubin`` take, as ptxas says in ``log``; where it says nothing, as the cubin does.
+
+    A cubin has its registers and its local memory. Spills lie in local memory: where there is none, nothing spills.
+    Where there is some and nobody says what it is for, and where the two differ, it is not known, and None.
+    """
+    said, held = parse_resources(log), elf.cubin_resources(cubin)
+    if said is not None:
+        return said if held is None or bool(held.local) == bool(said.stack) else None
+    if held is None or held.local:
+        return None
+    return KernelResources(registers=held.registers, shared=held.shared, stack=0, spill_stores=0, spill_loads=0)
+
+
 def parse_resources(log: str) -> KernelResources | None:
-    """The sums over all functions in ``ptxas -v``'s output; None when it does not report registers."""
+    """The sums over all functions in ``ptxas -v``'s output; None when it does not report registers and spills."""
     registers = [int(count) for count in re.findall(r"Used (\d+) registers", log)]
-    if not registers:
+    if not registers or not re.search(r"\d+ bytes spill stores, \d+ bytes spill loads", log):
         return None
 
     def total(what: str) -> int:

@@ -27,27 +27,19 @@ from fusebuild.build_record import (
     source_digest,
 )
 from fusebuild.dump import Dump
-from fusebuild.errors import (
-    ArtifactWriteError,
-    Diagnostic,
-    LocatedError,
-    RecipeError,
-    SourceLocation,
-    SpillError,
-    UsageError,
-    file_name,
-)
+from fusebuild.eased import NOT_EASED, Eased
+from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, file_name
 from fusebuild.ir import Fusion
-from fusebuild.kernel_resources import KernelResources
 from fusebuild.object_store import ObjectStore
 from fusebuild.passes import run_passes
-from fusebuild.plan import Plan, PlanSegment
+from fusebuild.plan import Plan
 from fusebuild.planning import assemble, plan_target
 from fusebuild.processes import mapped, processors
 from fusebuild.recipe import Recipe, load_recipe
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.render import Kernel, template_digests
 from fusebuild.segmentation import Search, SegmentedFusion, segment
+from fusebuild.spills import tell_unknown, without_spills
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, find_toolchain
 from fusebuild.tuned import TunedKernels, choices_for, read_tuned
@@ -108,7 +100,7 @@ def compile_recipes(
     nothing; all else holds the lock of ``out`` from before recipes are read until what was made is recorded. ``taken``
     are names of fusions that other recipes define, ``store`` is where objects are kept (default: in the user's cache).
     Raises :class:`RecipeError`, :class:`TunedError`, :class:`ScheduleError`, :class:`ToolchainError`,
-    :class:`CompileError`, :class:`SpillError` and :class:`UsageError`.
+    :class:`CompileError` and :class:`UsageError`.
     """
     build_dir = BuildDir(root=out)
     with nullcontext() if dry_run else build_dir.locked():  # what is read first is recorded first
@@ -126,7 +118,12 @@ def compile_recipes(
                 for each in planned
             ]
         else:
-            refuse_spills(planned, objects)
+            replan = partial(_replan, targets=targets, toolchain=toolchain, dump=dump)
+            compile_all = partial(compile_planned, targets=targets, build_dir=build_dir, toolchain=toolchain,
+                                  jobs=jobs, store=store)  # fmt: skip
+            planned, objects = without_spills(planned, objects, targets, toolchain,
+                                              replan=replan, compile_all=compile_all)  # fmt: skip
+            tell_unknown(planned, objects)
             artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
             extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
     return CompileReport(artifacts=tuple(artifacts), build=objects)
@@ -165,14 +162,16 @@ def plan_recipe(
     *,
     tuned: TunedKernels | None = None,
     toolchain: Toolchain | None = None,
+    eased: Eased = NOT_EASED,
 ) -> PlannedRecipe:
     """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``. ``tuned`` choices are
-    taken where ``toolchain``, if it is known, is the one that they were measured with."""
+    taken where ``toolchain``, if it is known, is the one that they were measured with, and ``eased`` ones before them.
+    Raises :class:`KnobError` for an eased one that no kernel can be made with."""
     record = Dump(folder=dump / recipe.fusion.name if dump else None)
     record.fusion("00-recipe", recipe.fusion)
     fusion = run_passes(recipe.fusion, record.after_pass)
     segmented = {target.name: segment(fusion, target, search) for target in targets}
-    planned = plan_segmented(recipe, fusion, segmented, targets, tuned=tuned, toolchain=toolchain)
+    planned = plan_segmented(recipe, fusion, segmented, targets, tuned=tuned, toolchain=toolchain, eased=eased)
     planned = replace(planned, search=search)
     record.plan(planned.plan, planned.kernels)
     return planned
@@ -198,16 +197,51 @@ def plan_segmented(
     *,
     tuned: TunedKernels | None = None,
     toolchain: Toolchain | None = None,
+    eased: Eased = NOT_EASED,
 ) -> PlannedRecipe:
     """The rest of :func:`plan_recipe`, for a ``fusion`` that went through the passes and was cut for each target."""
     origin = file_name(recipe.path)
     planned = []
     for target in targets:
         own = segmented[target.name]
-        planned.append(plan_target(own, target, origin, choices_for(tuned, own, target, toolchain)))
+        choices = choices_for(tuned, own, target, toolchain)
+        planned.append(plan_target(own, target, origin, choices, eased.get(target.name, ())))
     plan = assemble(segmented, [each.target for each in planned], recipe.fusion)
     kernels = {each.target.target: each.kernels for each in planned}
     return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels, tuned=tuned)
+
+
+def replanned(
+    planned: PlannedRecipe, eased: Eased, *, targets: Sequence[Target], toolchain: Toolchain | None
+) -> PlannedRecipe:
+    """``planned`` with choices that are ``eased``. Raises :class:`KnobError` for one that no kernel can be made of."""
+    again = plan_segmented(
+        planned.recipe, planned.fusion, planned.segmented, targets,
+        tuned=planned.tuned, toolchain=toolchain, eased=eased,
+    )  # fmt: skip
+    return replace(again, search=planned.search)
+
+
+def _replan(
+    planned: PlannedRecipe, eased: Eased, *, targets: Sequence[Target], toolchain: Toolchain, dump: Path | None
+) -> PlannedRecipe:
+    """The same, dumped in the place of what was."""
+    again = replanned(planned, eased, targets=targets, toolchain=toolchain)
+    Dump(folder=dump / planned.recipe.fusion.name if dump else None).plan(again.plan, again.kernels)
+    return again
+
+
+def compile_planned(
+    planned: Sequence[PlannedRecipe],
+    *,
+    targets: Sequence[Target],
+    build_dir: BuildDir,
+    toolchain: Toolchain,
+    jobs: int | None = None,
+    store: ObjectStore | None = None,
+) -> BuildResult:
+    """The objects of ``planned``, compiled where they have to be."""
+    return build(kernel_requests(planned, targets), build_dir, toolchain, jobs=jobs, store=store)
 
 
 def kernel_requests(
@@ -221,37 +255,6 @@ def kernel_requests(
         for name, kernel in each.kernels[target.name].items()
     }
     return tuple(requests[key] for key in sorted(requests))
-
-
-def refuse_spills(planned: Sequence[PlannedRecipe], objects: BuildResult) -> None:
-    """Raise one :class:`SpillError` that names every kernel which spills registers and whose recipe does not allow it,
-    with the first statement of its segment that is written in the recipe."""
-    diagnostics = [
-        _spill(each, target.target, segment_plan, variant.name, kernel, objects.resources[target.target, kernel])
-        for each in planned
-        if not each.recipe.allow_spills
-        for target in each.plan.targets
-        for segment_plan in target.segments
-        for variant in segment_plan.variants
-        for kernel in dict.fromkeys(launch.kernel for launch in variant.launches)
-        if (target.target, kernel) in objects.spills
-    ]
-    if diagnostics:
-        raise SpillError(diagnostics)
-
-
-def _spill(
-    planned: PlannedRecipe, target: str, segment_plan: PlanSegment, variant: str, kernel: str, used: KernelResources
-) -> Diagnostic:
-    exprs = planned.segmented[target].segments[segment_plan.id].fusion.exprs
-    written = [expr.location for expr in exprs if expr.location.path == planned.recipe.path]
-    return Diagnostic(
-        location=written[0] if written else SourceLocation(path=planned.recipe.path, line=1, column=1),
-        message=f"kernel {kernel} for {target} spills registers: {used.spill_stores} bytes stored and "
-        f"{used.spill_loads} loaded by a thread, with {used.registers} registers "
-        f"(segment {segment_plan.id}, {segment_plan.scheduler}, variant {variant})",
-        hint="spills cost time, not correctness; 'allow_spills: true' in the recipe allows them",
-    )
 
 
 def pack(

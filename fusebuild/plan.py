@@ -203,12 +203,28 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     last: int
 
 
+class EasedChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was taken for one ``way`` to run ``segment``, and those that are equal to it, since the kernel that was to
+    be had spilled so many bytes of registers: other ``knobs``, or none where the way was left out.
+
+    ``bucket`` are the sizes that it holds for, as a tuned choice has them. Nothing is run by it: it lets the same plan
+    be made again without a compiler.
+    """
+
+    segment: int
+    bucket: dict[str, int]
+    way: str
+    knobs: dict[str, bool | int]
+    spilled: int
+
+
 class TargetPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What runs on one target: segments in run order and the workspace they need."""
+    """What runs on one target: segments in run order, the workspace they need, and choices that were ``eased``."""
 
     target: str
     segments: tuple[PlanSegment, ...]
     workspace: tuple[Slot, ...] = ()
+    eased: tuple[EasedChoice, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,12 +14,14 @@ from typing import TypeAlias
 
 import msgspec
 
+from fusebuild.eased import ChoicesByKey, EasedScheduler, eased_by_key
 from fusebuild.formula import Formula
 from fusebuild.generalized_ops import EXTREMES
 from fusebuild.ir import ExtentFact, Fusion, OriginalFid, SegmentFid, TensorType, print_fusion
 from fusebuild.plan import (
     FORMAT_VERSION,
     Arg,
+    EasedChoice,
     ExtentArg,
     FormulaArg,
     Launch,
@@ -74,10 +76,16 @@ def not_tuned(fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
 
 
 def plan_target(
-    segmented: SegmentedFusion, target: Target, recipe: str, choices: SegmentChoices = not_tuned
+    segmented: SegmentedFusion,
+    target: Target,
+    recipe: str,
+    choices: SegmentChoices = not_tuned,
+    eased: Sequence[EasedChoice] = (),
 ) -> Planned:
     """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
-    replace what the heuristics would choose.
+    replace what the heuristics would choose, and ``eased`` ones replace either.
+
+    Raises :class:`KnobError` for an eased choice that no kernel can be made with.
 
     Segments that are equal up to fids and names (the layers of a network), walk in the same direction and stand between
     the same kind of kernels are rendered once and share their kernels.
@@ -90,11 +98,12 @@ def plan_target(
     around = neighbours([segment.scheduler for segment in segmented.segments])
     written = _written_before(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
+    eased_ways = eased_by_key(eased, segmented)
     for segment, beside, changed in zip(segmented.segments, around, written, strict=True):
         is_backward = segment.id in backward
         key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
         if key not in known:
-            variants = _scheduled(segmented, segment, target, choices)
+            variants = _scheduled(segmented, segment, target, choices, eased_ways)
             turned = map(backwards, variants) if is_backward else variants
             placed = [overlapped(variant, beside, changed) for variant in turned]
             known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
@@ -106,7 +115,9 @@ def plan_target(
             kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
             planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
         segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ())))
-    plan = TargetPlan(target=target.name, segments=tuple(segments), workspace=tuple(slots))
+    plan = TargetPlan(
+        target=target.name, segments=tuple(segments), workspace=tuple(slots), eased=tuple(eased) or msgspec.UNSET
+    )
     return Planned(target=plan, kernels=kernels)
 
 
@@ -128,10 +139,11 @@ def plan_alone(
 
 
 def _scheduled(
-    segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices
+    segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
 ) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
+    own_scheduler = next(scheduler for scheduler in SCHEDULERS if scheduler.name == segment.scheduler)
+    scheduler = EasedScheduler(scheduler=own_scheduler, eased=eased)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))
@@ -277,7 +289,8 @@ def _original_call(segment: Segment) -> LibraryCall:
 
 def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
     fid_map = {int(key): int(value) for key, value in segment.fid_map.items()}
-    name = f"{variant.name}, tuned" if is_tuned(variant) else variant.name
+    notes = [variant.name, *(["tuned"] if is_tuned(variant) else []), *(["eased"] if _is_eased(variant) else [])]
+    name = ", ".join(notes)
     origin = Origin(recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=name)
     return tuple(render(launch.kernel, origin) for launch in variant.launches)
 
@@ -285,6 +298,11 @@ def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel
 def is_tuned(variant: VariantSpec) -> bool:
     """Whether what was measured decided, and not the heuristics."""
     return variant.decision is not None and variant.decision.tuned
+
+
+def _is_eased(variant: VariantSpec) -> bool:
+    """Whether registers decided, since those of what was to be had not lasted."""
+    return variant.decision is not None and variant.decision.eased
 
 
 def _plan_variant(

@@ -37,7 +37,8 @@ class Recipe:
 
     ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
     the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
-    the one after the last. ``allow_spills`` says that its kernels may spill registers, which else is an error.
+    the one after the last. ``allow_spills`` says that kernels which spill registers stay as
+    they were chosen; else they are planned again.
     """
 
     path: str

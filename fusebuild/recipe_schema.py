@@ -59,7 +59,10 @@ def _sections() -> Mapping[str, Schema]:
             },
             description="how to measure it",
         ),
-        "allow_spills": {"type": "boolean", "description": "whether its kernels may spill registers"},
+        "allow_spills": {
+            "type": "boolean",
+            "description": "whether kernels that spill registers stay as they were chosen",
+        },
     }
 
 

@@ -26,7 +26,7 @@ class CompiledArtifact(TypedDict):
 
 
 class Spill(TypedDict):
-    """A kernel whose registers did not suffice, in a recipe that allows it."""
+    """A kernel whose registers did not suffice: in a recipe that allows it, or where no choice was without."""
 
     target: str
     kernel: str
@@ -93,6 +93,16 @@ class InspectedVariant(TypedDict):
     tuned: NotRequired[dict[str, bool | int]]
 
 
+class EasedWay(TypedDict):
+    """A way to run a segment whose kernel spilled registers: others of its ``knobs`` were taken, or none where it was
+    left out."""
+
+    way: str
+    bucket: Annotated[dict[str, int], Meta(description="base-2 logarithms of the sizes that it holds for")]
+    knobs: dict[str, bool | int]
+    spilled: Annotated[int, Meta(description="bytes that the first choice stored and loaded")]
+
+
 class MatrixProduct(TypedDict):
     """A call of a library."""
 
@@ -121,7 +131,13 @@ class SegmentCall(TypedDict, total=False):
     call: MatrixProduct
 
 
-class InspectedSegment(SegmentResources, SegmentCall):
+class SegmentEased(TypedDict, total=False):
+    """Of a segment in a compiled artifact where registers ran out."""
+
+    eased: list[EasedWay]
+
+
+class InspectedSegment(SegmentResources, SegmentCall, SegmentEased):
     """What runs as one: ``fid_map`` leads from its own fids to the fusion's, ``why`` says what cut it off."""
 
     id: int

@@ -135,8 +135,7 @@ class DefinitionCache:
     def _planned(self, entry: _Entry, fusion: Fusion, target: Target) -> PlannedRecipe:
         segmented = self._segmented(entry, fusion, target)
         text = str(RecipeText(entry.canonical))
-        # A definition has no place in which to allow spills: they are a warning.
-        recipe = Recipe(path=RECIPE, text=text, fusion=entry.canonical, allow_spills=True)
+        recipe = Recipe(path=RECIPE, text=text, fusion=entry.canonical)
         return plan_segmented(recipe, segmented.fusion, {target.name: segmented}, [target])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Self, TypeAlias, TypeVar
+from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from fusebuild.errors import KnobError, nearest
 
@@ -27,7 +27,15 @@ Checked = TypeVar("Checked", bound="Choice")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The base of what families choose. Each field is a **knob**: a positive number, or whether something is done."""
+    """The base of what families choose. Each field is a **knob**: a positive number, or whether something is done.
+
+    Where a kernel's registers run out, ``FEWER`` are the knobs that help halved or off and ``MORE`` those that help
+    doubled: a thread then has less to hold, or more registers to hold it in. Both are in the order in which they are
+    tried.
+    """
+
+    FEWER: ClassVar[tuple[str, ...]] = ()
+    MORE: ClassVar[tuple[str, ...]] = ()
 
     @property
     def knobs(self) -> Knobs:
@@ -47,14 +55,41 @@ class Choice:
                 if other or isinstance(value, bool):
                     yield self.stepped(knob, other)
 
+    def eased(self) -> Iterator[Self]:
+        """What to take instead where registers ran out, the nearest first, whether or not a kernel can be made of it:
+        threads with the registers of fewer blocks, then such that hold less."""
+        roomy = self
+        while (blocks := roomy.knobs.get("min_blocks", 1)) > 1:
+            roomy = roomy.stepped("min_blocks", blocks // 2)
+            yield roomy
+        for knob in self.FEWER:
+            if roomy.knobs[knob] is True:
+                roomy = roomy.stepped(knob, False)
+                yield roomy
+        for knob in self.MORE:
+            for factor in (2, 4):
+                yield _with_one_block(roomy.stepped(knob, roomy.knobs[knob] * factor))
+        for knob in self.FEWER:
+            value = roomy.knobs[knob]
+            for divisor in (2, 4, 8):
+                if value >= divisor:
+                    yield _with_one_block(roomy.stepped(knob, value // divisor))
+
+
+def _with_one_block(choice: Checked) -> Checked:
+    """``choice`` where a multiprocessor shall have the registers of one block, and need not of more."""
+    return choice.stepped("min_blocks", 1) if choice.knobs.get("min_blocks", 1) > 1 else choice
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The choice for one way to run a task; ``tuned`` where it was given and is not the family's own."""
+    """The choice for one way to run a task; ``tuned`` where it was given and is not the family's own, ``eased`` where
+    it was because registers had run out."""
 
     way: str
     choice: Choice
     tuned: bool = False
+    eased: bool = False
 
 
 def decide(way: str, proposal: Checked, tuned: Tuned, check: Callable[[Checked], None]) -> Checked:

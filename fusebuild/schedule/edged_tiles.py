@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 from fusebuild.formula import Formula, product, simplified
 from fusebuild.plan import FormulaArg
@@ -92,6 +92,8 @@ class EdgedTilesHeuristics:
 class EdgedTilesChoice(RowChoice):
     """A block takes ``rows_per_block`` rows of a tile at a time, and up to ``turns`` times as many in all; its threads
     hold what they need of the columns, or cut it out for each row."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("holds_columns", "rows_per_block", "threads_per_row")
 
     turns: int
     holds_columns: bool

@@ -24,6 +24,9 @@ class InnerOuterChoice(Choice):
     clusters; a multiprocessor shall have the registers of ``min_blocks``. ``unpacks`` what is the same for many rows
     once, or for each of them."""
 
+    FEWER = ("at_once", "unpacks", "stages", "threads_per_row")
+    MORE = ("cluster", "threads_per_row")
+
     threads_per_row: int
     cluster: int
     rows_per_block: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fusebuild.formula import Formula, product
 from fusebuild.schedule.rows import RowChoice, RowThreads
@@ -57,11 +58,15 @@ class FewRowsHeuristics(PersistentHeuristics):
 class RegisterChoice(RowChoice):
     """How a row lies in registers: ``keeps`` costly values beside inputs or computes them again."""
 
+    FEWER: ClassVar[tuple[str, ...]] = ("keeps", "threads_per_row")
+
     keeps: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice(RegisterChoice):
     """The same in those of ``cluster`` blocks."""
+
+    MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
 
     cluster: int

@@ -67,6 +67,8 @@ MOST_UNROLL = 16
 class PointwiseHeuristics(Choice):
     """``unroll`` vectors are loaded before the first is used: the bytes in flight that hide memory latency."""
 
+    FEWER = ("unroll", "threads")
+
     threads: int
     unroll: int
     min_blocks: int

@@ -62,6 +62,8 @@ class RowsChoice(Choice):
     """A block has ``threads_x`` vectors of columns and ``threads_y`` lines of rows; each of its threads has ``rows``
     rows, and loads ``unroll`` of them before it uses the first."""
 
+    FEWER = ("unroll", "rows", "threads_y")
+
     threads_x: int
     threads_y: int
     rows: int

@@ -107,6 +107,8 @@ class InnerChoice(RowChoice):
 class OuterChoice(Choice):
     """What :class:`OuterHeuristics` says; a multiprocessor shall have the registers of ``min_blocks``."""
 
+    FEWER = ("unroll", "block_y")
+
     block_x: int
     block_y: int
     unroll: int

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as combinations
-from typing import Self
+from typing import ClassVar, Self
 
 from fusebuild.formula import Formula, product
 from fusebuild.ir import Task
@@ -127,12 +127,16 @@ class ResidentHeuristics:
 class EdgedChoice(RowChoice):
     """How a row lies over its ``cluster`` of blocks, or over its only one."""
 
+    MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
+
     cluster: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentChoice(EdgedChoice):
     """The same where ``walkers`` share the rows, the next one of each loaded ``ahead`` or while one is stored."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("ahead", "threads_per_row")
 
     walkers: int
     ahead: bool

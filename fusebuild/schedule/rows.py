@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from fusebuild.formula import Formula, ceil_div
 from fusebuild.ir import Expr, Task
@@ -73,6 +73,9 @@ def rows_beside(per_row: int, block: int) -> int:
 class RowChoice(Choice):
     """``threads_per_row`` walk a row, and a block has ``rows_per_block`` of them; a multiprocessor shall have the
     registers of ``min_blocks``."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("threads_per_row",)
+    MORE: ClassVar[tuple[str, ...]] = ("threads_per_row",)
 
     threads_per_row: int
     rows_per_block: int

@@ -53,6 +53,8 @@ COLUMN_THREADS = 128
 class ScanHeuristics(Choice):
     """``threads`` of a block: they share a row, or each has columns of its own."""
 
+    FEWER = ("threads",)
+
     threads: int
 
 

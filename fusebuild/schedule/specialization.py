@@ -34,11 +34,15 @@ def specialized_variants(
         hints = hinted_sizes(fusion, sizes)
         own = _knowing(taken_variant(scheduler.schedule(task, target, hints, choices(hints)), fusion, sizes), sizes)
         if own.launches and own.launches != taken_variant(general, fusion, sizes).launches:
-            prefix = "_".join(f"{symbol}{size}" for symbol, size in sizes.items())
             equal: tuple[Formula, ...] = tuple(("eq", symbol, size) for symbol, size in sizes.items())
             guard = tuple(dict.fromkeys((*equal, *own.guard)))
-            found.append(replace(own, name=f"{prefix}_{own.name}", guard=guard))
+            found.append(replace(own, name=f"{specialized_prefix(sizes)}_{own.name}", guard=guard))
     return tuple(found)
+
+
+def specialized_prefix(sizes: Mapping[str, int]) -> str:
+    """What the name of a variant for these ``sizes`` begins with."""
+    return "_".join(f"{symbol}{size}" for symbol, size in sizes.items())
 
 
 def _knowing(variant: VariantSpec, sizes: Mapping[str, int]) -> VariantSpec:

@@ -73,6 +73,8 @@ class ThreadedHeuristics:
 class ThreadedChoice(Choice):
     """Threads of a block; a multiprocessor shall have the registers of ``min_blocks``."""
 
+    FEWER = ("threads",)
+
     threads: int
     min_blocks: int
 

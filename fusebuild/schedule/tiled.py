@@ -90,6 +90,8 @@ class TiledHeuristics:
 class TiledChoice(Choice):
     """A thread has up to ``held`` elements of a row; tiles of up to ``tile_bytes`` where rows are short enough."""
 
+    FEWER = ("held", "threads")
+
     threads: int
     held: int
     tile_bytes: int

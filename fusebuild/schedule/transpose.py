@@ -61,6 +61,9 @@ class TransposeChoice(Choice):
     """Blocks of ``threads`` own tiles of ``tile`` rows and columns; a multiprocessor shall have the registers of
     ``min_blocks``."""
 
+    FEWER = ("tile",)
+    MORE = ("threads",)
+
     threads: int
     tile: int
     min_blocks: int

@@ -166,6 +166,8 @@ class Workshop:
         launches = plan.targets[0].segments[0].variants[0].launches
         for launch in launches:
             used = resources.get((target.name, launch.kernel))
+            if used is None and not target.is_host:
+                return "whether it spills registers is not known"
             if used is None:
                 continue
             dynamic = evaluate(as_formula(launch.shared_bytes), self.case)
