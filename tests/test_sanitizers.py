@@ -18,6 +18,7 @@ from fusebuild.plan import encode
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "fusebuild" / "runtime" / "native"
+INCLUDE = ROOT / "templates" / "include"
 NEEDED = (
     "backend_cuda", "backend_host", "bind", "cublaslt", "cuda_driver", "dtype", "executor", "formula", "json",
     "launch_graphs", "plan", "product_host", "resolve",
@@ -50,7 +51,7 @@ def programs(sanitizer: str, folder: Path) -> Path:
     assert spec.origin is not None
     ffi = Path(spec.origin).parent
     # tvm-ffi's reference counts have fences, which ThreadSanitizer does not see and g++ warns of.
-    compiler = [*COMPILER, sanitizer, "-Wno-tsan", "-fno-sanitize-recover=undefined", f"-I{SOURCES}",
+    compiler = [*COMPILER, sanitizer, "-Wno-tsan", "-fno-sanitize-recover=undefined", f"-I{SOURCES}", f"-I{INCLUDE}",
                 "-isystem", ffi / "include"]  # fmt: skip
     libraries = [f"-L{ffi / 'lib'}", "-ltvm_ffi", f"-Wl,-rpath,{ffi / 'lib'}", "-ldl", "-pthread"]
     executor = folder / "libexecutor.so"

@@ -123,7 +123,7 @@ struct HostAllocator {
   void AllocData(DLTensor* tensor) {
     const size_t bytes = tvm::ffi::GetDataSize(*tensor);
     tensor->data = std::aligned_alloc(256, (bytes / 256 + 1) * 256);
-    if (tensor->data == nullptr) ThrowRuntimeError("out of memory: " + std::to_string(bytes) + " bytes");
+    if (tensor->data == nullptr) ThrowMemoryError("out of memory: " + std::to_string(bytes) + " bytes");
   }
   void FreeData(DLTensor* tensor) { std::free(tensor->data); }
 };
