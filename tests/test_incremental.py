@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from small_recipes import PAIR, ROOT, TINY
 
 from fusebuild import build_record, incremental, pipeline, render, resources
+from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir
 from fusebuild.build_record import read_record
 from fusebuild.check import check_recipes
@@ -374,3 +376,18 @@ class TestFrozen:
         assert (done.returncode, done.stderr) == (
             2, "error: --frozen writes nothing: --dump and --dry-run do not go with it\n"
         )  # fmt: skip
+
+
+def test_recipes_are_read_once_nobody_else_builds_there(work: Path) -> None:
+    """Of two compiles, the one that waits reads what was edited meanwhile: the older text is never recorded last."""
+    edit_tiny(work)
+    build_dir = BuildDir(root=work / "build")
+    with ThreadPoolExecutor(1) as pool:
+        with build_dir.locked():
+            waiting = pool.submit(compile_in, work)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=1.0)
+            edit(work / "recipes" / "tiny.yaml", "3.0", "5.0")
+        assert written(waiting.result()) == {"pair": False, "tiny": True}
+    assert b"x * 5.0" in open_artifact(build_dir.artifact("tiny")).member("recipe.yaml")
+    assert written(compile_in(work)) == {"pair": False, "tiny": False}

@@ -72,10 +72,11 @@ def is_run(block: Block) -> bool:
     return block.note != "needs no GPU here" or not torch.cuda.is_available()
 
 
-def transcript(block: Block, folder: Path) -> str:
-    """What a terminal shows when the block's commands are typed in ``folder``."""
+def transcript(block: Block, folder: Path, cache: Path) -> str:
+    """What a terminal shows when the block's commands are typed in ``folder`` by somebody with that ``cache``."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("FUSEBUILD_")}
     environ |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}", "NO_COLOR": "1"}
+    environ["FUSEBUILD_CACHE_DIR"] = str(cache)
     shown = ""
     for command in commands(block):
         done = subprocess.run(
@@ -106,13 +107,14 @@ def without_what_varies(text: str) -> str:
 
 def test_commands_print_what_the_readme_shows(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    cache = tmp_path.with_name(f"{tmp_path.name} cache")
     text = readme()
     differences = []
     for block in blocks(text):
         if block.note.startswith("file: "):
             (tmp_path / block.note.removeprefix("file: ")).write_text(block.body, encoding="utf-8")
         elif is_run(block):
-            printed = transcript(block, tmp_path)
+            printed = transcript(block, tmp_path, cache)
             if without_what_varies(printed) != without_what_varies(block.body):
                 differences.append((block.body, printed))
     if request.config.getoption("--update-golden"):
