@@ -42,9 +42,13 @@ class LoadedObject {
     if (library_ == nullptr) ThrowValueError(what + "the shared object cannot be loaded: " + dlerror());
     const std::string symbol = "fusebuild_host_" + kernel.name;
     entry_ = reinterpret_cast<Entry>(dlsym(library_, symbol.c_str()));
-    if (entry_ != nullptr) return;
+    std::string problem = entry_ == nullptr ? "the shared object has no symbol " + symbol : "";
+    const auto* own = static_cast<const char*>(dlsym(library_, (symbol + "_parameters").c_str()));
+    if (problem.empty() && own != nullptr && own != kernel.parameters)
+      problem = "it takes " + std::string(own) + ", and the plan gives it " + kernel.parameters;
+    if (problem.empty()) return;
     dlclose(library_);
-    ThrowValueError(what + "the shared object has no symbol " + symbol);
+    ThrowValueError(what + problem);
   }
   LoadedObject(LoadedObject&& other) noexcept
       : library_(std::exchange(other.library_, nullptr)), entry_(other.entry_) {}
