@@ -27,6 +27,9 @@ _VARIADIC = frozenset({"add", "mul", "min", "max"})
 _DIVISIONS = frozenset({"floor_div", "ceil_div", "mod"})
 _MAX_DEPTH = 64
 _MAX_BLOCK = (1024, 1024, 64)
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_SLOT = 2**56
+"""Bytes of a workspace slot, more than any machine has: sums of so many do not overflow."""
 
 
 class _WrongError(Exception):
@@ -206,6 +209,8 @@ class _TargetCheck:
         if not 0 <= slot.first <= slot.last < len(self.target.segments):
             raise _WrongError(f"slot {slot.id} lives from segment {slot.first} to {slot.last}")
         self.scope.check_formula(slot.bytes, f"slot {slot.id}")
+        if isinstance(slot.bytes, int) and not 0 <= slot.bytes <= _MAX_SLOT:
+            raise _WrongError(f"slot {slot.id} has {slot.bytes} bytes")
 
     def _check_segment(self, segment: p.PlanSegment) -> None:
         known = self.scope.values.keys() | self.scope.extents
@@ -314,6 +319,13 @@ class _TargetCheck:
             raise _WrongError(f"'{launch.kernel}' is no kernel name")
         for formula in (*launch.grid, launch.shared_bytes):
             self.scope.check_formula(formula, where)
+        for size, most in zip(launch.grid, _MAX_GRID, strict=True):
+            if isinstance(size, int) and not 1 <= size <= most:
+                raise _WrongError(f"{where}: a grid of {size} blocks, expected 1 to {most}")
+        if isinstance(launch.shared_bytes, int) and launch.shared_bytes < 0:
+            raise _WrongError(f"{where}: {launch.shared_bytes} bytes of shared memory")
+        if not launch.args:
+            raise _WrongError(f"{where}: it has no arguments, so that it can write nothing")
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         fits = all(1 <= size <= most for size, most in zip(launch.block, _MAX_BLOCK, strict=True))
         if not fits or threads > 1024:

@@ -16,7 +16,8 @@ namespace fusebuild {
 struct KernelObject {
   std::string name;
   std::string bytes;
-  bool uses_shared;  // may need more dynamic shared memory than a kernel may use by default
+  std::string parameters;  // the types of the arguments that the plan gives it, as "p8i8f4"
+  bool uses_shared;        // may need more dynamic shared memory than a kernel may use by default
 };
 
 /// One launch of kernel `kernel` (as loaded) with its arguments: `args[i]` points to the i-th, and all lie

@@ -48,15 +48,13 @@ class LoadedObject {
     close(descriptor);
     if (!written) ThrowValueError(what + "cannot write a file in memory");
     if (library_ == nullptr) ThrowValueError(what + "the shared object cannot be loaded: " + dlerror());
-    const std::string symbol = "fusebuild_host2_" + kernel.name, older = "fusebuild_host_" + kernel.name;
+    const std::string symbol = "fusebuild_host2_" + kernel.name;
     entry_ = reinterpret_cast<Entry>(dlsym(library_, symbol.c_str()));
     thread_local_bytes_ = ThreadLocalBytes(kernel.bytes);
-    if (entry_ != nullptr) return;
-    const bool is_older = dlsym(library_, older.c_str()) != nullptr;
+    const std::string problem = Problem(kernel, symbol);
+    if (problem.empty()) return;
     dlclose(library_);
-    if (is_older)
-      ThrowValueError(what + "the shared object was made by an older fusebuild; compile it again");
-    ThrowValueError(what + "the shared object has no symbol " + symbol);
+    ThrowValueError(what + problem);
   }
   LoadedObject(LoadedObject&& other) noexcept
       : library_(std::exchange(other.library_, nullptr)),
@@ -75,6 +73,18 @@ class LoadedObject {
   }
 
  private:
+  /// Why `kernel` cannot be run by `symbol`; empty where it can.
+  std::string Problem(const KernelObject& kernel, const std::string& symbol) const {
+    if (entry_ == nullptr) {
+      const bool is_older = dlsym(library_, ("fusebuild_host_" + kernel.name).c_str()) != nullptr;
+      return is_older ? "the shared object was made by an older fusebuild; compile it again"
+                      : "the shared object has no symbol " + symbol;
+    }
+    const auto* own = static_cast<const char*>(dlsym(library_, (symbol + "_parameters").c_str()));
+    if (own == nullptr || own == kernel.parameters) return "";
+    return "it takes " + std::string(own) + ", and the plan gives it " + kernel.parameters;
+  }
+
   /// How many bytes of thread-local variables the object has for each thread, shared memory above all.
   static size_t ThreadLocalBytes(const std::string& bytes) {
     ElfW(Ehdr) header;

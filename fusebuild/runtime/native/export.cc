@@ -26,7 +26,8 @@ std::vector<KernelObject> Objects(const Plan& plan, const ffi::Array<ffi::String
     const std::string& name = plan.kernels[kernel];
     for (size_t i = 0; i < names.size(); ++i) {
       if (std::string(names[i]) == name)
-        kernels.push_back({name, std::string(objects[i]), plan.kernel_uses_shared[kernel]});
+        kernels.push_back(
+            {name, std::string(objects[i]), plan.kernel_parameters[kernel], plan.kernel_uses_shared[kernel]});
     }
     if (kernels.size() != kernel + 1)
       ThrowValueError(plan.fusion + ": kernel " + name + ": no object for it");

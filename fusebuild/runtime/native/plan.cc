@@ -165,7 +165,8 @@ class Reader {
         plan_.values[slot_values_[slot]].address = plan_.SlotAddress(static_cast<int>(slot));
     }
     for (size_t index = 0; index < plan_.values.size(); ++index) {
-      plan_.values[index].address = plan_.values[Root(static_cast<int>(index))].address;
+      plan_.values[index].root = Root(static_cast<int>(index));
+      plan_.values[index].address = plan_.values[plan_.values[index].root].address;
     }
   }
 
@@ -235,6 +236,7 @@ class Reader {
       root = -1;
     }
     if (root >= 0 && HasFreeStride(plan_.values[root])) MakeContiguous(&plan_.values[root]);
+    slot.value = root;
     plan_.slots.push_back(std::move(slot));
     slot_values_.push_back(root);
   }
@@ -296,8 +298,24 @@ class Reader {
     const bool uses_shared = !launch.shared_bytes.IsConstant() || launch.shared_bytes.Evaluate({}) > 0;
     launch.kernel = KernelIndex(json["kernel"].String(), uses_shared);
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
+    CheckParameters(json["args"], launch);
     launch.overlaps = json.Has("overlaps") && json["overlaps"].Bool();
     return launch;
+  }
+
+  // A kernel has one list of parameters, whatever launches it.
+  void CheckParameters(const Json& json, const Launch& launch) {
+    std::string types;
+    for (const Arg& arg : launch.args) types += arg.type;
+    if (types.empty()) json.Fail("a kernel without arguments can write nothing");
+    std::string& known = plan_.kernel_parameters[launch.kernel];
+    if (!known.empty() && known != types)
+      json.Fail("the kernel is launched with " + known + " elsewhere, and here with " + types);
+    known = types;
+  }
+
+  static std::string ScalarType(DType dtype) {
+    return (IsFloating(dtype) ? "f" : "i") + std::to_string(Info(dtype).bytes);
   }
 
   int KernelIndex(const std::string& name, bool uses_shared) {
@@ -306,6 +324,7 @@ class Reader {
     if (index == kernels.size()) {
       kernels.push_back(name);
       plan_.kernel_uses_shared.push_back(false);
+      plan_.kernel_parameters.emplace_back();
     }
     if (uses_shared) plan_.kernel_uses_shared[index] = true;
     return static_cast<int>(index);
@@ -316,26 +335,26 @@ class Reader {
     const std::string kind = items.empty() ? "" : items[0].String();
     if (items.size() != (kind == "stride" ? 3 : 2)) json.Fail("malformed argument");
     const Json& operand = items[1];
-    if (kind == "formula") return {Arg::Kind::kFormula, 0, Compile(operand)};
+    if (kind == "formula") return {Arg::Kind::kFormula, 0, Compile(operand), "i8"};
     if (kind == "tensor") {
       const Value& value = ValueOf(operand);
       if (value.address < 0) operand.Fail("value '" + value.name + "' has no memory");
-      return {Arg::Kind::kAddress, value.address, Formula()};
+      return {Arg::Kind::kAddress, value.address, Formula(), "p8"};
     }
     if (kind == "scalar") {
       const int input = InputPosition(ValueIndex(operand));
       if (input < 0 || plan_.Input(input).address >= 0) operand.Fail("expected a scalar input");
-      return {Arg::Kind::kScalar, input, Formula()};
+      return {Arg::Kind::kScalar, input, Formula(), ScalarType(plan_.Input(input).dtype)};
     }
     if (kind == "extent") {
       auto found = extents_.find(operand.Int());
       if (found == extents_.end()) operand.Fail("no extent has fid " + std::to_string(operand.Int()));
-      return {Arg::Kind::kFormula, 0, found->second};
+      return {Arg::Kind::kFormula, 0, found->second, "i8"};
     }
     if (kind == "workspace") {
       auto found = slot_of_.find(operand.Int());
       if (found == slot_of_.end()) operand.Fail("no slot has id " + std::to_string(operand.Int()));
-      return {Arg::Kind::kAddress, plan_.SlotAddress(found->second), Formula()};
+      return {Arg::Kind::kAddress, plan_.SlotAddress(found->second), Formula(), "p8"};
     }
     if (kind == "stride") return ReadStride(operand, items[2]);
     items[0].Fail("unknown kind of argument '" + kind + "'");
@@ -347,11 +366,11 @@ class Reader {
     const Value& value = plan_.values[index];
     const int64_t dim = dim_json.Int();
     if (dim < 0 || dim >= static_cast<int64_t>(value.strides.size())) dim_json.Fail("no such dim");
-    if (value.strides[dim]) return {Arg::Kind::kFormula, 0, *value.strides[dim]};
+    if (value.strides[dim]) return {Arg::Kind::kFormula, 0, *value.strides[dim], "i8"};
     for (size_t i = 0; i < plan_.free_strides.size(); ++i) {
       const FreeStride& free = plan_.free_strides[i];
       if (plan_.inputs[free.input] == index && free.dim == dim) {
-        return {Arg::Kind::kFreeStride, static_cast<int>(i), Formula()};
+        return {Arg::Kind::kFreeStride, static_cast<int>(i), Formula(), "i8"};
       }
     }
     fid.Fail("the strides of '" + value.name + "' are not known");

@@ -23,6 +23,7 @@ struct Value {
   std::vector<Formula> shape;
   std::vector<std::optional<Formula>> strides;  // none: the caller's, read at run time
   int address = -1;
+  int root = -1;  // the value whose memory it shares, by alias segments' views: itself where it is no view
 };
 
 /// What the recipe promises about a symbol.
@@ -72,6 +73,7 @@ struct Arg {
   enum class Kind : uint8_t { kAddress, kScalar, kFormula, kFreeStride } kind;
   int index = 0;  // of the address, the input, or the free stride
   Formula formula;
+  std::string type;  // as a kernel's object describes a parameter: "p8", "i8", "f4" and so on
 };
 
 struct Launch {
@@ -117,6 +119,7 @@ struct Slot {
   int64_t id;
   Formula bytes;
   int64_t first, last;
+  int value = -1;  // the value that lives in it, -1 for scratch and where the value lives elsewhere
 };
 
 /// A call keeps its addresses in one array: the inputs', then the owned tensors', then the workspace slots'.
@@ -136,7 +139,8 @@ struct Plan {
   std::vector<std::string> kernels;      // names, in order of first use
   std::vector<bool> kernel_uses_shared;  // whether it has dynamic shared memory, which with static may exceed
                                          // the default 48 KiB
-  std::vector<int> alignment_addresses;  // one per names.alignments
+  std::vector<std::string> kernel_parameters;  // the types of the arguments that it is launched with
+  std::vector<int> alignment_addresses;        // one per names.alignments
 
   int OwnedAddress(int owned) const { return static_cast<int>(inputs.size()) + owned; }
   int SlotAddress(int slot) const { return static_cast<int>(inputs.size() + owned.size()) + slot; }

@@ -11,6 +11,7 @@ namespace fusebuild {
 namespace {
 
 constexpr int64_t kSlotAlignment = 256;
+constexpr int64_t kMaxSlotBytes = int64_t{1} << 56;  // more than any machine has
 constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
 
 bool GuardHolds(const Variant& variant, const Environment& environment) {
@@ -44,7 +45,8 @@ class Resolver {
     for (const Owned& owned : plan_.owned) resolved_->owned.push_back(LayoutOf(plan_.values[owned.value]));
     CheckAliases();
     std::vector<int64_t> bytes;
-    for (const Slot& slot : plan_.slots) bytes.push_back(slot.bytes.Evaluate(environment_));
+    for (const Slot& slot : plan_.slots) bytes.push_back(SlotBytes(slot));
+    for (const Value& value : plan_.values) CheckView(value);
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
     if (variant) CheckForced(*variant);
     bool follows = false;
@@ -54,7 +56,10 @@ class Resolver {
         follows = false;
       }
       if (segment.variants.empty()) continue;  // a call, or views only
-      for (const Launch& launch : Choose(segment, variant).launches) follows = AddLaunch(launch, follows);
+      const Variant& chosen = Choose(segment, variant);
+      const size_t before = resolved_->launches.size();
+      for (const Launch& launch : chosen.launches) follows = AddLaunch(launch, follows);
+      if (!chosen.launches.empty() && resolved_->launches.size() == before) CheckNothingToDo(segment, chosen);
     }
     return resolved_;
   }
@@ -86,11 +91,67 @@ class Resolver {
       // The stride of a dim of one element is free to choose; row-major is what callers expect to see.
       layout.strides[dim] = empty || size == 1 || !stride ? dense : stride->Evaluate(environment_);
       layout.contiguous &= layout.strides[dim] == dense;
-      last += empty ? 0 : (size - 1) * layout.strides[dim];
+      int64_t reach = 0;
+      if (!empty && (__builtin_mul_overflow(size - 1, layout.strides[dim], &reach) ||
+                     __builtin_add_overflow(last, reach, &last)))
+        ThrowValueError("a size exceeds 64 bits");
+      if (reach < 0)
+        ThrowValueError(plan_.fusion + ": '" + value.name + "' has elements before its first: stride " +
+                        std::to_string(layout.strides[dim]));
       if (size > 0 && __builtin_mul_overflow(dense, size, &dense)) ThrowValueError("a size exceeds 64 bits");
     }
     layout.storage = empty ? 0 : last + 1;
     return layout;
+  }
+
+  // Bytes from the first element of `value` to the end of its last. Strides that only the caller knows are
+  // checked with its tensor, and count here as if there were no gaps.
+  int64_t StorageBytes(const Value& value) const {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(LayoutOf(value).storage, int64_t{Info(value.dtype).bytes}, &bytes))
+      ThrowValueError("a size exceeds 64 bits");
+    return bytes;
+  }
+
+  int64_t SlotBytes(const Slot& slot) const {
+    const int64_t bytes = slot.bytes.Evaluate(environment_);
+    const int64_t needed = slot.value < 0 ? 0 : StorageBytes(plan_.values[slot.value]);
+    if (bytes >= needed && bytes <= kMaxSlotBytes) return bytes;
+    ThrowValueError(plan_.fusion + ": workspace slot " + std::to_string(slot.id) + " has " +
+                    std::to_string(bytes) + " bytes, expected " + std::to_string(needed) + " to " +
+                    std::to_string(kMaxSlotBytes));
+  }
+
+  void CheckView(const Value& value) const {
+    const Value& root = plan_.values[value.root];
+    if (&root == &value || !value.is_tensor || !root.is_tensor) return;
+    if (std::find(root.strides.begin(), root.strides.end(), std::nullopt) != root.strides.end()) return;
+    const int64_t bytes = StorageBytes(value), room = StorageBytes(root);
+    if (bytes <= room) return;
+    ThrowValueError(plan_.fusion + ": '" + value.name + "' takes " + std::to_string(bytes) +
+                    " bytes, and is a view of '" + root.name + "', which has " + std::to_string(room));
+  }
+
+  // Whether some tensor has no elements, so that a kernel may have nothing to do or no scratch to need.
+  bool SomethingIsEmpty() const {
+    return std::any_of(plan_.values.begin(), plan_.values.end(), [&](const Value& value) {
+      return std::any_of(value.shape.begin(), value.shape.end(),
+                         [&](const Formula& size) { return size.Evaluate(environment_) == 0; });
+    });
+  }
+
+  void CheckNothingToDo(const Segment& segment, const Variant& variant) const {
+    if (SomethingIsEmpty()) return;
+    ThrowValueError(plan_.fusion + ": segment " + std::to_string(segment.id) + ": variant '" + variant.name +
+                    "' launches nothing, and no tensor is empty");
+  }
+
+  void CheckSlotOf(const Launch& launch, const Arg& arg) const {
+    const int slot = arg.index - plan_.SlotAddress(0);
+    if (arg.kind != Arg::Kind::kAddress || slot < 0) return;
+    if (plan_.slots[slot].bytes.Evaluate(environment_) > 0 || SomethingIsEmpty()) return;
+    ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": workspace slot " +
+                    std::to_string(plan_.slots[slot].id) + " has no bytes");
   }
 
   void CheckAliases() const {
@@ -154,7 +215,10 @@ class Resolver {
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
                       ShowList(result.grid, 3) + " exceeds CUDA's limits " + ShowList(kMaxGrid, 3));
     }
-    for (const Arg& arg : launch.args) AddArg(arg);
+    for (const Arg& arg : launch.args) {
+      CheckSlotOf(launch, arg);
+      AddArg(arg);
+    }
     resolved_->launches.push_back(result);
     return true;
   }
@@ -267,6 +331,7 @@ int64_t PackSlots(const std::vector<Slot>& slots, const std::vector<int64_t>& by
     (*offsets)[slot] = offset;
     auto after = [&](int64_t value, size_t other) { return value < (*offsets)[other]; };
     placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, after), slot);
+    if (offset > kMaxSlotBytes) ThrowValueError("the workspace exceeds 64 bits");
     total = std::max(total, offset + size);
   }
   return total;

@@ -88,6 +88,26 @@ T read_argument(const void* address) {
   return value;
 }
 
+// A parameter's kind and bytes: "p8" for a pointer, "i8", "i4" and "i1" for integers, "f8", "f4" and "f2" for
+// floating types, of which those of two bytes are classes.
+template <typename T>
+constexpr char kind_of = std::is_pointer_v<T>    ? 'p'
+                         : std::is_integral_v<T> ? 'i'
+                                                 : 'f';
+
+template <typename... Parameters>
+struct Signature {
+  char text[2 * sizeof...(Parameters) + 1];
+};
+
+template <typename... Parameters>
+constexpr Signature<Parameters...> signature_of(void (*)(Parameters...)) {
+  Signature<Parameters...> signature{};
+  int end = 0;
+  ((signature.text[end++] = kind_of<Parameters>, signature.text[end++] = '0' + sizeof(Parameters)), ...);
+  return signature;
+}
+
 template <typename... Parameters, size_t... kIndices>
 void call(void (*function)(Parameters...), [[maybe_unused]] void** args, std::index_sequence<kIndices...>) {
   function(read_argument<Parameters>(args[kIndices])...);

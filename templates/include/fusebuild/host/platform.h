@@ -32,11 +32,16 @@
 #define FUSEBUILD_ENTRY(name) FUSEBUILD_CLUSTER_ENTRY(name, 1)
 
 // The same for kernels whose blocks run in clusters of so many, neighbours along x.
-#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                                       \
-  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host2_##name(                  \
-      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,                  \
-      const ::fusebuild::host::Stacks* stacks) {                                                     \
-    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args, stacks); \
+//
+// fusebuild_host2_NAME_parameters describes the kernel's parameters, as signature_of spells them: the
+// executor compares it with what a plan would pass.
+#define FUSEBUILD_CLUSTER_ENTRY(name, cluster)                                                           \
+  extern "C" __attribute__((visibility("default"))) constexpr auto fusebuild_host2_##name##_parameters = \
+      ::fusebuild::host::signature_of(name);                                                             \
+  extern "C" __attribute__((visibility("default"))) int32_t fusebuild_host2_##name(                      \
+      const int64_t* grid, const int32_t* block, int64_t shared_bytes, void** args,                      \
+      const ::fusebuild::host::Stacks* stacks) {                                                         \
+    return ::fusebuild::host::launch<cluster>(#name, name, grid, block, shared_bytes, args, stacks);     \
   }
 
 namespace fusebuild {

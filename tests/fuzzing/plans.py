@@ -1,0 +1,293 @@
+"""Plans of host artifacts that contradict themselves, run with all their memory between pages that nobody may touch.
+
+``PYTHONPATH=tests python -m fuzzing.plans FOLDER COUNT [FIRST]`` changes the plans of the artifacts in FOLDER, seals and
+opens them, and calls what opens in a forked child. A call ends in a typed error, in the same results, in other results,
+or it is a crash or takes more than five seconds. It prints how many did which, and the number of each crash, which
+``describe`` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi`` lets any caller
+bring, so the executor has no switch for this.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from fuzzing import artifacts
+
+from fusebuild.artifact import PLAN, Artifact, decode_artifact
+from fusebuild.errors import ArtifactError
+from fusebuild.plan import Plan
+from fusebuild.runtime.loader import load_artifact
+
+SIZES = (5, 6, 7, 9)
+SECONDS = 5
+REFUSED, SAME, OTHER, CRASHED, HUNG, UNTYPED = "refused", "same", "other", "crashed", "hung", "untyped"
+BUGS = (CRASHED, HUNG, UNTYPED)
+_CODES = (REFUSED, SAME, OTHER)
+_UNTYPED_CODE, _PAGE, _MOST = 77, mmap.PAGESIZE, 1 << 28
+_NUMBERS = (0, 1, -1, 2, 7, 2**31, 2**62, 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """An artifact to start from, and what its plan computes."""
+
+    artifact: Artifact
+    members: dict[str, bytes]
+    expected: list[bytes]
+
+
+class _Dlpack(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Dlpack),
+    ]  # fmt: skip
+
+
+_SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+_Allocator = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(_Dlpack), ctypes.POINTER(ctypes.POINTER(_Managed)), ctypes.c_void_p, _SetError
+)
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_kept: list[Any] = []
+
+
+def guarded(size: int, alignment: int) -> int:
+    """The address of ``size`` zero bytes that end at a page that nobody may touch, but for what ``alignment`` takes.
+    They are never freed: a child that has called ends."""
+    room = -(-max(size, 1) // _PAGE) * _PAGE
+    start = _libc.mmap(None, room + 2 * _PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if _libc.mprotect(start + _PAGE, room, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
+        raise MemoryError(f"{size} bytes")
+    return int(start) + _PAGE + (room - size) // alignment * alignment
+
+
+@_Allocator
+def _allocate(like: Any, made: Any, context: Any, set_error: Any) -> int:
+    tensor = like.contents
+    count = 1
+    for dim in range(tensor.ndim):
+        count *= tensor.shape[dim]
+    size = count * tensor.bits // 8
+    if not 0 <= size <= _MOST:
+        set_error(context, b"MemoryError", b"out of memory")
+        return -1
+    strides, step = (ctypes.c_int64 * max(tensor.ndim, 1))(), 1
+    for dim in reversed(range(tensor.ndim)):
+        strides[dim], step = step, step * tensor.shape[dim]
+    shape = (ctypes.c_int64 * max(tensor.ndim, 1))(*(tensor.shape[dim] for dim in range(tensor.ndim)))
+    # The workspace is bytes, whose start the executor rounds up: so its end is the page's.
+    address = guarded(size, 1 if tensor.bits == 8 else 16)
+    own = _Managed(1, 1, None, None, 0, tensor)
+    own.tensor.data, own.tensor.byte_offset = address, 0
+    own.tensor.shape, own.tensor.strides = shape, strides
+    _kept.extend((own, shape, strides))
+    made[0] = ctypes.pointer(own)
+    return 0
+
+
+def use_guarded_memory() -> None:
+    """Have the executor allocate between pages that nobody may touch."""
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    import tvm_ffi
+
+    library = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
+    library.TVMFFIEnvSetDLPackManagedTensorAllocator(_allocate, 1, None)
+
+
+def arguments(plan: Plan) -> list[Any]:
+    """One argument for each input of ``plan``, the same ones each time."""
+    import numpy
+
+    dtypes = {"float": "f4", "double": "f8", "half": "f2", "int64": "i8", "int32": "i4", "bool": "?"}
+    symbols = sorted({extent.extent for extent in plan.extents if isinstance(extent.extent, str)})
+    sizes = dict(zip(symbols, SIZES, strict=False))
+    given: list[Any] = []
+    for value in map(plan.value, plan.inputs):
+        dtype = numpy.dtype(dtypes[value.dtype])
+        if value.kind == "scalar":
+            given.append(2 if dtype.kind in "ib" else 1.5)
+            continue
+        shape = [sizes[extent] if isinstance(extent, str) else extent for extent in value.shape]
+        size = int(numpy.prod(shape, dtype=int)) * dtype.itemsize
+        memory = (ctypes.c_char * size).from_address(guarded(size, 16))
+        array = numpy.frombuffer(memory, dtype).reshape(shape)
+        array[...] = (numpy.arange(array.size) % 13 - 3).reshape(shape)
+        given.append(array)
+    return given
+
+
+def results(artifact: Artifact, given: list[Any]) -> list[bytes]:
+    """The bytes of what the plan computes; raises what loading or the call does."""
+    import numpy
+    import tvm_ffi
+
+    plan = load_artifact(artifact, target="host")
+    made = plan(*(tvm_ffi.from_dlpack(item) if isinstance(item, numpy.ndarray) else item for item in given))
+    return [numpy.from_dlpack(item).tobytes() for item in (made if isinstance(made, tuple) else (made,))]
+
+
+def seed(path: Path) -> Seed:
+    """The artifact at ``path``."""
+    data = path.read_bytes()
+    artifact = decode_artifact(data, path)
+    return Seed(
+        artifact=artifact,
+        members=dict(artifact.members),
+        expected=results(artifact, arguments(artifact.plan)),
+    )
+
+
+def changed(members: dict[str, bytes], chance: random.Random) -> bytes:
+    """A sealed artifact whose plan is another than that of ``members``."""
+    tree = json.loads(members[PLAN])
+    first = chance.choice((_any, _number, _number, _argument, _argument, _formula))
+    first(tree, chance)
+    if chance.random() < 0.25 and tree:
+        _any(tree, chance)
+    text = msgspec.json.encode(tree) if _fits(tree) else json.dumps(tree).encode()
+    return artifacts.sealed(artifacts.with_kernels(members | {PLAN: text}))
+
+
+def _fits(tree: Any) -> bool:
+    return all(-(2**63) <= holder[key] < 2**64 for holder, key in _places(tree) if isinstance(holder[key], int))
+
+
+def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
+    for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
+        yield tree, key
+        if isinstance(tree[key], dict | list):
+            yield from _places(tree[key])
+
+
+def _any(tree: dict[str, Any], chance: random.Random) -> None:
+    artifacts._change_tree(tree, chance)
+
+
+def _number(tree: dict[str, Any], chance: random.Random) -> None:
+    """One number is 0, negative, huge, half or double."""
+    places = [(holder, key) for holder, key in _places(tree["targets"]) if type(holder[key]) is int]
+    holder, key = chance.choice(places)
+    value = holder[key]
+    holder[key] = chance.choice((*_NUMBERS, value // 2, value * 2, value + 1, value - 1))
+
+
+def _argument(tree: dict[str, Any], chance: random.Random) -> None:
+    """The arguments of one launch are fewer, more, in another order or of another kind."""
+    lists = [holder[key] for holder, key in _places(tree["targets"]) if key == "args" and holder[key]]
+    if not lists:
+        return _number(tree, chance)
+    args = chance.choice(lists)
+    place, other = chance.randrange(len(args)), chance.randrange(len(args))
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: args.pop(place),
+        args.clear,
+        lambda: args.insert(other, copy.deepcopy(args[place])),
+        lambda: args.__setitem__(slice(None), args[::-1]),
+        lambda: args.__setitem__(place, copy.deepcopy(args[other])),
+        lambda: args.__setitem__(place, ["formula", chance.choice((*_NUMBERS, "M", "N"))]),
+    )
+    chance.choice(changes)()
+    return None
+
+
+def _formula(tree: dict[str, Any], chance: random.Random) -> None:
+    """A formula or a shape is another one of the plan."""
+    keys = ("bytes", "shape", "strides", "grid", "views", "guard", "shared_bytes", "block", "fid", "inputs")
+    key = chance.choice(keys)
+    places = [(holder, found) for holder, found in _places(tree) if found == key]
+    if not places:
+        return _number(tree, chance)
+    holder, found = chance.choice(places)
+    other, same = chance.choice(places)
+    holder[found] = copy.deepcopy(other[same])
+    return None
+
+
+def run(start: Seed, data: bytes) -> str:
+    """How opening, loading and calling the artifact ``data`` ends."""
+    try:
+        artifact = decode_artifact(data, Path("fuzzed.fuse"))
+    except ArtifactError:
+        return REFUSED
+    child = os.fork()
+    if child == 0:
+        os._exit(_call(start, artifact))
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return HUNG if os.WTERMSIG(status) == signal.SIGALRM else CRASHED
+    code = os.WEXITSTATUS(status)
+    return _CODES[code] if code < len(_CODES) else UNTYPED
+
+
+def _call(start: Seed, artifact: Artifact) -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    signal.alarm(SECONDS)
+    try:
+        found = results(artifact, arguments(start.artifact.plan))
+    except (ArtifactError, ValueError, TypeError, MemoryError):
+        return _CODES.index(REFUSED)
+    except BaseException:
+        return _UNTYPED_CODE
+    return _CODES.index(SAME if found == start.expected else OTHER)
+
+
+def described(start: Seed, data: bytes) -> list[str]:
+    """What is different in the plan of the artifact ``data``, line by line."""
+    import difflib
+
+    before = start.members[PLAN].decode().splitlines()
+    after = decode_artifact(data, Path("fuzzed.fuse")).members[PLAN].decode().splitlines()
+    return [
+        line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:2] not in ("--", "++", "@@")
+    ]
+
+
+def campaign(folder: Path, count: int, first: int = 0) -> tuple[Counter[str], list[tuple[str, int]]]:
+    """How the plans ``first`` to ``first + count`` end, and those that are bugs or other results."""
+    use_guarded_memory()
+    seeds = [seed(path) for path in sorted(folder.glob("*.fuse"))]
+    ends: Counter[str] = Counter()
+    kept: list[tuple[str, int]] = []
+    for number in range(first, first + count):
+        start = seeds[number % len(seeds)]
+        end = run(start, changed(start.members, random.Random(number)))
+        ends[end] += 1
+        if end in (*BUGS, OTHER):
+            kept.append((end, number))
+    return ends, kept
+
+
+def main() -> None:
+    folder, count, *first = sys.argv[1:]
+    ends, kept = campaign(Path(folder), int(count), int(first[0]) if first else 0)
+    print(json.dumps({"ends": dict(ends), "bugs": [item for item in kept if item[0] in BUGS],
+                      "other": [number for end, number in kept if end == OTHER]}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
