@@ -84,7 +84,10 @@ def test_a_slot_smaller_than_its_tensor(folder: Path, size: Any) -> None:
         plan(torch.ones(3, 5))
 
 
-@pytest.mark.parametrize("change", [lambda args: args[1:], lambda args: (*args, args[0]),                                     lambda args: (FormulaArg(1), *args[1:])])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [lambda args: args[1:], lambda args: (*args, args[0]), lambda args: (FormulaArg(1), *args[1:])],
+)
 def test_arguments_that_the_kernel_does_not_take(folder: Path, change: Any) -> None:
     artifact = opened(folder / "tiny.fuse")
     args = artifact.plan.targets[0].segments[0].variants[-1].launches[0].args
