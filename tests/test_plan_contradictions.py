@@ -48,6 +48,7 @@ def with_slot(plan: Plan, size: Any) -> Plan:
         (with_launch(scale_add_plan(), grid=(1, 1, 65536)), "a grid of 65536 blocks"),
         (with_launch(scale_add_plan(), args=()), "it has no arguments"),
         (with_launch(scale_add_plan(), shared_bytes=-1), "-1 bytes of shared memory"),
+        (with_launch(scale_add_plan(), shared_bytes=2**31), f"{2**31} bytes of shared memory"),
         (with_slot(scale_add_plan(), -1), "slot 0 has -1 bytes"),
         (with_slot(scale_add_plan(), INT64_MAX), f"slot 0 has {INT64_MAX} bytes"),
     ],
