@@ -28,6 +28,7 @@ _DIVISIONS = frozenset({"floor_div", "ceil_div", "mod"})
 _MAX_DEPTH = 64
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_SHARED = 2**31 - 1
 _MAX_SLOT = 2**56
 """Bytes of a workspace slot, more than any machine has: sums of so many do not overflow."""
 
@@ -322,7 +323,7 @@ class _TargetCheck:
         for size, most in zip(launch.grid, _MAX_GRID, strict=True):
             if isinstance(size, int) and not 1 <= size <= most:
                 raise _WrongError(f"{where}: a grid of {size} blocks, expected 1 to {most}")
-        if isinstance(launch.shared_bytes, int) and launch.shared_bytes < 0:
+        if isinstance(launch.shared_bytes, int) and not 0 <= launch.shared_bytes <= _MAX_SHARED:
             raise _WrongError(f"{where}: {launch.shared_bytes} bytes of shared memory")
         if not launch.args:
             raise _WrongError(f"{where}: it has no arguments, so that it can write nothing")

@@ -48,6 +48,7 @@ def with_slot(plan: Plan, size: Any) -> Plan:
         (with_launch(scale_add_plan(), grid=(1, 1, 65536)), "a grid of 65536 blocks"),
         (with_launch(scale_add_plan(), args=()), "it has no arguments"),
         (with_launch(scale_add_plan(), shared_bytes=-1), "-1 bytes of shared memory"),
+        (with_launch(scale_add_plan(), shared_bytes=2**31), f"{2**31} bytes of shared memory"),
         (with_slot(scale_add_plan(), -1), "slot 0 has -1 bytes"),
         (with_slot(scale_add_plan(), INT64_MAX), f"slot 0 has {INT64_MAX} bytes"),
     ],
@@ -84,7 +85,10 @@ def test_a_slot_smaller_than_its_tensor(folder: Path, size: Any) -> None:
         plan(torch.ones(3, 5))
 
 
-@pytest.mark.parametrize("change", [lambda args: args[1:], lambda args: (*args, args[0]),                                     lambda args: (FormulaArg(1), *args[1:])])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [lambda args: args[1:], lambda args: (*args, args[0]), lambda args: (FormulaArg(1), *args[1:])],
+)
 def test_arguments_that_the_kernel_does_not_take(folder: Path, change: Any) -> None:
     artifact = opened(folder / "tiny.fuse")
     args = artifact.plan.targets[0].segments[0].variants[-1].launches[0].args

@@ -1,10 +1,10 @@
 """Plans of host artifacts that contradict themselves, run with all their memory between pages that nobody may touch.
 
-``PYTHONPATH=tests python -m fuzzing.plans FOLDER COUNT [FIRST]`` changes the plans of the artifacts in FOLDER, seals and
+``PYTHONPATH=tests python -m fuzzing.plans FOLDER COUNT [FIRST]`` changes plans of the artifacts in FOLDER, seals and
 opens them, and calls what opens in a forked child. A call ends in a typed error, in the same results, in other results,
 or it is a crash or takes more than five seconds. It prints how many did which, and the number of each crash, which
-``describe`` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi`` lets any caller
-bring, so the executor has no switch for this.
+:func:`described` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi`` lets any
+caller bring, so the executor has no switch for this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from fuzzing import artifacts
 
 from fusebuild.artifact import PLAN, Artifact, decode_artifact
@@ -169,12 +168,8 @@ def changed(members: dict[str, bytes], chance: random.Random) -> bytes:
     first(tree, chance)
     if chance.random() < 0.25 and tree:
         _any(tree, chance)
-    text = msgspec.json.encode(tree) if _fits(tree) else json.dumps(tree).encode()
+    text = artifacts._spelled(tree)
     return artifacts.sealed(artifacts.with_kernels(members | {PLAN: text}))
-
-
-def _fits(tree: Any) -> bool:
-    return all(-(2**63) <= holder[key] < 2**64 for holder, key in _places(tree) if isinstance(holder[key], int))
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
