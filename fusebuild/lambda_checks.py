@@ -19,7 +19,7 @@ from fusebuild.ir import DType, Expr, Fusion, Literal
 from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import OPS, Kind, op_of
 from fusebuild.passes.scalar_math import convert
-from fusebuild.passes.scalar_probe import evaluate
+from fusebuild.passes.scalar_probe import evaluate, has_scalar_meaning
 
 State: TypeAlias = "tuple[Literal, ...]"
 Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
@@ -49,6 +49,10 @@ def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: 
         count = len(body.outputs)
         if any(not fusion.value(fid).is_constant for fid in expr.inputs[count:]):
             report(expr.location, f"{expr.op}: init must be known now", "it is the identity of the lambda, not a start")
+            reported.add(expr.combine)
+        elif unknown := [each.op for each in body.exprs if not has_scalar_meaning(each.op)]:
+            message = f"lambda '{expr.combine}' calls {unknown[0]}, which has no meaning for single numbers"
+            report(places[expr.combine], message, "a lambda is tried on numbers: give the op a reference of arithmetic")
             reported.add(expr.combine)
         elif problem := _Probe(fusion, expr, body, steps).problem():
             report(places[expr.combine], f"lambda '{expr.combine}' {problem[0]}", problem[1])

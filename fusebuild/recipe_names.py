@@ -28,7 +28,7 @@ _CPP = _words(
     static static_assert static_cast struct switch template this thread_local throw true typedef typeid typename union
     unsigned using virtual void volatile wchar_t xor xor_eq NULL NAN INFINITY EOF assert errno"""
 )
-_CUDA = _words("threadIdx blockIdx blockDim gridDim warpSize dim3 half2 float2 float4 fb")
+_CUDA = _words("threadIdx blockIdx blockDim gridDim warpSize dim3 half2 float2 float4")
 _DTYPES = frozenset(dtype.value for dtype in DType)
 
 
@@ -40,6 +40,8 @@ def reserved_by(name: str) -> str:
         return "Python"
     if name in _CPP:
         return "C++"
+    if name == "fb":
+        return "kernels, which call their own functions by it"
     return "CUDA" if name in _CUDA else ""
 
 

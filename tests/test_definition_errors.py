@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from fusebuild.definition import DataType, FusionDefinition
+from fusebuild.definition.ops import _bind
 from fusebuild.definition.recorder import shape_problem
 from fusebuild.errors import RecipeError, UsageError
+from fusebuild.ops import OPS
+from fusebuild.type_rules import TypeRuleError
 
 torch = pytest.importorskip("torch")
 
@@ -138,3 +141,9 @@ def test_an_exception_in_the_block_is_not_hidden() -> None:
 def test_a_name_that_no_recipe_can_have_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"'{name}' is "):
         FusionDefinition(name=name)
+
+
+def test_one_argument_is_not_plural() -> None:
+    with pytest.raises(TypeRuleError) as caught:
+        _bind(OPS["sqrt"], (1, 2), {})
+    assert caught.value.message == "sqrt takes 1 argument, not 2"

@@ -7,7 +7,7 @@ import ctypes
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +22,11 @@ from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError, SourceLoc
 from fusebuild.ir import DType, Fusion, TensorType, Value, print_expr, print_fusion, tensor_type, verify
 from fusebuild.lambda_checks import apply, check_lambdas
 from fusebuild.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
-from fusebuild.ops import OPS, Kind
+from fusebuild.ops import OPS, Kind, OpDef
 from fusebuild.passes import run_passes
 from fusebuild.passes.built_in_lambdas import BUILT_IN
 from fusebuild.passes.dead_code import dead_code
-from fusebuild.passes.scalar_probe import evaluate
+from fusebuild.passes.scalar_probe import evaluate, has_scalar_meaning
 from fusebuild.recipe import load_recipe
 from fusebuild.reference import torch_dtype
 from fusebuild.type_rules import TypeRuleError
@@ -451,3 +451,37 @@ def test_scalar_ops_are_pointwise_and_each_has_a_value_for_a_probe() -> None:
     }
     assert not is_scalar_op("erfinv")
     assert is_scalar_op("where")
+
+
+def cubed(reference: Callable[..., object]) -> OpDef:
+    """The op that the README adds."""
+    return replace(OPS["sqrt"], name="cubed", cuda="{0} * {0} * {0}", reference=reference)
+
+
+def cubed_text() -> str:
+    """A recipe that finds the largest number by its cube."""
+    line = "r = where(cubed(a) > cubed(b), a, b)"
+    return recipe_with("largest", "a: float", "b: float", [line], "r", init="-1000.0", ordered="false")
+
+
+def test_ops_that_are_added_are_tried_by_their_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, "cubed", cubed(lambda torch, x: x**3))
+    assert evaluate("cubed", [-2.0], [DType.FLOAT], DType.FLOAT) == -8.0
+    assert has_scalar_meaning("cubed")
+    assert "largest" in recipe_of(cubed_text()).fusion.lambdas
+
+
+def test_ops_that_need_torch_have_no_meaning_for_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, "cubed", cubed(lambda torch, x: torch.pow(x, 3)))
+    assert not has_scalar_meaning("cubed")
+    assert "calls cubed, which has no meaning for single numbers" in problem(cubed_text())
+
+
+@pytest.mark.parametrize("op", ["erfinv", "erfcinv"])
+def test_what_no_probe_can_compute_may_stand_above_a_lambda(op: str) -> None:
+    assert math.isnan(evaluate(op, [0.5], [DType.FLOAT], DType.FLOAT)) or has_scalar_meaning(op)
+
+
+@pytest.mark.parametrize("op", [op for op in SCALAR_OPS if any(takes(op, dtype) for dtype in STATE_DTYPES)])
+def test_every_op_of_a_lambda_has_a_meaning_for_numbers(op: str) -> None:
+    assert has_scalar_meaning(op)

@@ -19,6 +19,7 @@ from fusebuild.ir import DType, ExtentFact, Fusion, print_fusion
 from fusebuild.planning import fusion_digest
 from fusebuild.recipe import Recipe, load_recipe, parse_recipe
 from fusebuild.recipe_files import MAX_BYTES
+from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
 
 TESTS = Path(__file__).parent
@@ -415,3 +416,9 @@ def test_adaln_backward_computes_what_the_seed_computes(case: dict[str, int]) ->
     for place, (got, want) in enumerate(zip(reference.evaluate_fp64(fusion, inputs), wanted, strict=True)):
         tolerance = 2**-8 if place < 2 else 1e-6
         torch.testing.assert_close(got, want, rtol=tolerance, atol=1e-6)
+
+
+def test_the_name_of_device_functions_is_no_word_of_cuda() -> None:
+    message, hint = name_problem("fb")
+    assert message == "'fb' is a reserved word of kernels, which call their own functions by it"
+    assert hint.startswith("call it 'fb_'")

@@ -99,7 +99,8 @@ def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> 
     order = list(_ORDER.get(op.name, [parameter.name for parameter in op.parameters]))
     order += ["dtype"] if op.name in _NULL_ONLY else []
     if len(args) > len(order):
-        raise TypeRuleError(f"{op.name} takes {len(order)} arguments, not {len(args)}", _signature(op))
+        count = f"{len(order)} argument" if len(order) == 1 else f"{len(order)} arguments"
+        raise TypeRuleError(f"{op.name} takes {count}, not {len(args)}", _signature(op))
     bound = dict(zip(order, args, strict=False))
     for keyword, argument in keywords.items():
         name = _own_name(op, keyword, order)

@@ -30,6 +30,11 @@ def fold(op: str, operands: Sequence[Literal], operand_dtypes: Sequence[DType], 
         return None  # the device says what it is: an infinity or NaN that Python refuses to name
 
 
+def folds(op: str) -> bool:
+    """Whether ``op`` is computed here, in some dtype."""
+    return any(op in table for table in (_FLOATING, _INTEGRAL, _EITHER))
+
+
 def convert(literal: Literal, dtype: DType) -> Literal | None:
     """``literal`` as a ``dtype``; None for a float that fits no integer, where devices differ."""
     if dtype is DType.BOOL:

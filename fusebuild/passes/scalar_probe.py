@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fusebuild.ir import DType, Literal
-from fusebuild.passes.scalar_math import convert, fold
+from fusebuild.ops import OPS
+from fusebuild.passes.scalar_math import convert, fold, folds
 
 
 def evaluate(op: str, operands: Sequence[Literal], dtypes: Sequence[DType], result: DType) -> Literal:
@@ -25,6 +27,8 @@ def evaluate(op: str, operands: Sequence[Literal], dtypes: Sequence[DType], resu
     function = (_FLOATING if is_floating else _INTEGRAL).get(op) or _EITHER.get(op)
     if op in _SIZED:
         function = _SIZED[op](dtypes[0])
+    if function is None and not _is_listed(op) and _has_plain_reference(op):
+        function = partial(OPS[op].reference, None)
     if function is None:
         return _known(None, result)
     try:
@@ -33,6 +37,23 @@ def evaluate(op: str, operands: Sequence[Literal], dtypes: Sequence[DType], resu
         return _known(convert(math.inf, result), result)
     except (ValueError, ZeroDivisionError):
         return _known(convert(math.nan, result), result)
+
+
+def has_scalar_meaning(op: str) -> bool:
+    """Whether ``op`` can be computed on Python's numbers."""
+    return _is_listed(op) or _has_plain_reference(op)
+
+
+def _is_listed(op: str) -> bool:
+    return folds(op) or any(op in table for table in (_FLOATING, _INTEGRAL, _EITHER, _SIZED))
+
+
+def _has_plain_reference(op: str) -> bool:
+    """Whether the reference of ``op`` is arithmetic, which takes Python's numbers and asks nothing of torch."""
+    try:
+        return isinstance(OPS[op].reference(None, *(1 for _ in OPS[op].operands)), int | float)
+    except (AttributeError, TypeError):
+        return False
 
 
 def _known(literal: Literal | None, dtype: DType) -> Literal:

@@ -95,11 +95,12 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     domain, outputs = body.domain, body.task.outputs
     every, inner = tuple(range(len(domain.axes))), len(domain.axes) - 1
     exprs, reads = body.closure(outputs), body.reads(outputs)
-    flat = [fid for fid in reads if fid in flat_fids(domain)]
+    dense = {*flat_fids(domain)}
+    flat = [fid for fid in reads if fid in dense]
     rings = [fid for fid in reads if domain.accesses[fid].axes == (inner,) and is_vector(body, fid) and inner > 0]
     steady = [fid for fid in reads if not domain.accesses[fid].axes]
     single = [fid for fid in reads if fid not in (*flat, *rings, *steady)]
-    wide = [fid for fid in outputs if fid in flat_fids(domain)]
+    wide = [fid for fid in outputs if fid in dense]
     strided = [fid for fid in outputs if fid not in wide]
     element = Group(name="at", axes=group.axes) if group.axes == (inner,) else group
     read = body.coordinate_axes(exprs)
