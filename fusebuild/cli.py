@@ -10,15 +10,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fusebuild import __version__
 from fusebuild.errors import FusebuildError, LocatedError, StaleError, UsageError, VerificationError
-from fusebuild.failure import failure_report
 from fusebuild.streams import Output, open_outputs, printable
 from fusebuild.target import TARGETS, Target, find_target
+from fusebuild.verb import PrintableFormatter, Verbs, loudness
 
 if TYPE_CHECKING:
     from fusebuild import reports
@@ -52,55 +52,7 @@ def _targets(context: click.Context, parameter: click.Parameter, value: str | No
         raise click.BadParameter(str(error)) from error
 
 
-class PrintableFormatter(logging.Formatter):
-    """Log lines that no terminal obeys."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
-def _set_loudness(context: click.Context, parameter: click.Parameter, value: bool | int) -> None:
-    """``-q`` and ``-v`` count before the verb and after it alike."""
-    loudness = context.find_root().ensure_object(dict)
-    name = parameter.name or ""
-    loudness[name] = loudness.get(name, 0) + value
-    verbose = loudness.get("verbose", 0)
-    level = logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING
-    logging.getLogger().setLevel(logging.ERROR if loudness.get("quiet") else level)
-
-
-def _loudness() -> list[click.Parameter]:
-    return [
-        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_loudness,
-                     help="Say only what went wrong."),
-        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=_set_loudness,
-                     help="Say more about what is done; twice for everything."),
-    ]  # fmt: skip
-
-
-class Verb(click.Command):
-    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.params += _loudness()
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except FusebuildError as error:
-            if ctx.params.get("as_json"):
-                _print_json(failure_report(error))
-            raise
-
-
-class Verbs(click.Group):
-    """The verbs of the command line."""
-
-    command_class = Verb
-
-
-@click.group(cls=Verbs, params=_loudness(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fusebuild")
 def cli() -> None:
     """Build, check and run GPU fusion artifacts, ahead of time."""

@@ -36,8 +36,10 @@ LAYERS = (
     {"check", "incremental", "inspection", "verification", "doctor", "argument_manager", "cached", "device_target"},
     {"bench", "demo", "definition", "inspection_html"},
     {"tuning"},
-    {"api", "schemas"},
+    {"api", "schemas", "streams", "failure"},
+    {"verb"},
     {"cli"},
+    {"__main__"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""
 
