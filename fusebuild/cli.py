@@ -280,17 +280,19 @@ def _fusion_in(artifact: Artifact) -> Fusion:
               help="The recipe to write, or a folder for one recipe of each definition (default: stdout).")  # fmt: skip
 @click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
               help="Seconds the script may take.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite recipes that are there and say something else.")
 @JSON
-def import_command(script: Path, out: Path | None, timeout: float, as_json: bool) -> None:
+def import_command(script: Path, out: Path | None, timeout: float, force: bool, as_json: bool) -> None:
     """Turn the fusion definitions in SCRIPT, written for nvFuser's Python frontend, into recipes.
 
     SCRIPT IS RUN, with your rights: import no script that you do not trust. It runs in a process of its own, where
     nvfuser and nvfuser_direct only record, and tensors of torch have no elements. Neither torch nor a GPU is needed.
     """
-    from fusebuild.definition.script import import_script, written
+    from fusebuild.definition.script import WriteMode, import_script, written
 
     definitions = import_script(script, timeout=timeout)
-    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out)
+    mode: WriteMode = "w" if force else "x"
+    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out, mode=mode)
     if as_json:
         imported: list[reports.ImportedRecipe] = [
             {

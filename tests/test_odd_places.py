@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import fusebuild
-from fusebuild.errors import ArtifactError, UsageError
+from fusebuild.definition.script import ImportedDefinition, written
+from fusebuild.errors import ArtifactError, SourceLocation, UsageError
 from fusebuild.recipe import load_recipe
 from fusebuild.resources import cache_dir
 
@@ -37,3 +38,16 @@ def test_loading_a_recipe_says_to_compile_it() -> None:
         ArtifactError, match=r"it is a recipe, not an artifact: compile it\n  hint: fusebuild compile x"
     ):
         fusebuild.load("x.yaml")
+
+
+def test_importing_overwrites_only_when_told(tmp_path: Path) -> None:
+    place = SourceLocation(path="s.py", line=1, column=1)
+    recipe = ImportedDefinition(name="f", text="fusion: f\n", location=place)
+    path = tmp_path / "f.yaml"
+    path.write_text("mine\n")
+    with pytest.raises(UsageError, match="would be overwritten"):
+        written([recipe], Path("s.py"), path)
+    assert path.read_text() == "mine\n"
+    written([recipe], Path("s.py"), path, mode="w")
+    assert path.read_text() == recipe.text
+    written([recipe], Path("s.py"), path)
