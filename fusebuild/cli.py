@@ -518,6 +518,7 @@ def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(done - bar.pos)
 
         yield advance
+        bar.update((bar.length or 0) - bar.pos)  # also where nothing had to be done
 
 
 def _is_quiet() -> bool:
