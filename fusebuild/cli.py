@@ -24,7 +24,9 @@ from fusebuild.errors import (
     UsageError,
     VerificationError,
 )
+from fusebuild.streams import Output, open_outputs, printable
 from fusebuild.target import TARGETS, Target, find_target
+from fusebuild.verb import PrintableFormatter, Verbs, loudness
 
 if TYPE_CHECKING:
     from fusebuild import reports
@@ -43,6 +45,8 @@ NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: se
 SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
                             help="How cuts are found; exact is for small fusions (default: heuristic).")  # fmt: skip
 SCHEMAS = ("recipe", "bench", "cache", "check", "compile", "diff", "doctor", "import", "inspect", "tune", "verify")
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
+                    help="Seed of the random inputs.")  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 
@@ -51,20 +55,16 @@ def _targets(context: click.Context, parameter: click.Parameter, value: str | No
     if value is None:
         return None
     try:
-        return tuple(dict.fromkeys(find_target(name.strip()) for name in value.split(",")))
+        named = {find_target(name.strip()).name for name in value.split(",")}
+        return tuple(target for name, target in TARGETS.items() if name in named)
     except UsageError as error:
         raise click.BadParameter(str(error)) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fusebuild")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what went wrong.")
-@click.option("-v", "--verbose", count=True, help="Say more about what is done; twice for everything.")
-def cli(quiet: bool, verbose: int) -> None:
+def cli() -> None:
     """Build, check and run GPU fusion artifacts, ahead of time."""
-    level = logging.ERROR if quiet else [logging.WARNING, logging.INFO][verbose] if verbose < 2 else logging.DEBUG
-    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
-    click.get_current_context().obj = {"quiet": quiet}
 
 
 @cli.command("compile")
@@ -142,6 +142,7 @@ def _compile_json(done: Compilation) -> reports.CompileReport:
         "compiled": done.compiled,
         "total": done.total,
         "seconds": done.seconds,
+        "diagnostics": [],
         "spills": [
             {"target": target, "kernel": kernel, "bytes": spilled}
             for (target, kernel), spilled in sorted(done.spills.items())
@@ -207,9 +208,9 @@ def _report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out:
         _print_json([*(verdict.as_json() for verdict in verdicts), *orphans_json(orphaned)])
     for verdict in verdicts:
         for difference in verdict.differences:
-            click.echo(f"{verdict.recipe}: stale: {difference}", err=True)
+            click.echo(printable(f"{verdict.recipe}: stale: {difference}"), err=True)
     for path in orphaned:
-        click.echo(f"orphaned: {path}: no recipe of that name", err=True)
+        click.echo(printable(f"orphaned: {path}: no recipe of that name"), err=True)
     if not as_json:
         _say(summary(verdicts))
     if any(verdict.differences for verdict in verdicts):
@@ -261,7 +262,7 @@ def inspect(
         shown = [inspection.as_json() for inspection in inspections]
         _print_json(shown[0] if len(shown) == 1 else shown)
         return
-    click.echo("\n".join(inspection.as_text() for inspection in inspections), nl=False)
+    _print("\n".join(inspection.as_text() for inspection in inspections))
 
 
 def _inspections(
@@ -320,7 +321,7 @@ def diff_command(old: Path, new: Path, as_json: bool) -> None:
     if as_json:
         _print_json(diff.as_json())
     else:
-        click.echo(diff.as_text(), nl=False)
+        _print(diff.as_text())
 
 
 def _fusion_in(artifact: Artifact) -> Fusion:
@@ -336,17 +337,19 @@ def _fusion_in(artifact: Artifact) -> Fusion:
               help="The recipe to write, or a folder for one recipe of each definition (default: stdout).")  # fmt: skip
 @click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
               help="Seconds the script may take.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite recipes that are there and say something else.")
 @JSON
-def import_command(script: Path, out: Path | None, timeout: float, as_json: bool) -> None:
+def import_command(script: Path, out: Path | None, timeout: float, force: bool, as_json: bool) -> None:
     """Turn the fusion definitions in SCRIPT, written for nvFuser's Python frontend, into recipes.
 
     SCRIPT IS RUN, with your rights: import no script that you do not trust. It runs in a process of its own, where
     nvfuser and nvfuser_direct only record, and tensors of torch have no elements. Neither torch nor a GPU is needed.
     """
-    from fusebuild.definition.script import import_script, written
+    from fusebuild.definition.script import WriteMode, import_script, written
 
     definitions = import_script(script, timeout=timeout)
-    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out)
+    mode: WriteMode = "w" if force else "x"
+    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out, mode=mode)
     if as_json:
         imported: list[reports.ImportedRecipe] = [
             {
@@ -370,7 +373,7 @@ def import_command(script: Path, out: Path | None, timeout: float, as_json: bool
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@SEED
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(min=1),
               help="Run everything so many times; all have to give the same bits.")  # fmt: skip
 @JSON
@@ -386,8 +389,8 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
             for found in verify_or_skip(artifact, target=target, limits=limits, seed=seed, runs=runs):
                 row, line = _skipped(found) if isinstance(found, Skipped) else _judged(found)
                 rows.append(row)
-                if not as_json and (not row["ok"] or not click.get_current_context().obj["quiet"]):
-                    click.echo(line)
+                if not as_json and (not row["ok"] or not _is_quiet()):
+                    _print(f"{line}\n")
         except NothingVerifiedError as error:
             unverified.append(error)
     states = Counter(row["state"] for row in rows)
@@ -473,7 +476,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, values: Sequence[
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here too.")
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path, dir_okay=False),
               help="Draw the rates as bars here, as .png or .svg; needs matplotlib.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@SEED
 def bench(
     paths: Sequence[Path],
     cases: tuple[dict[str, int], ...],
@@ -499,7 +502,7 @@ def bench(
         write_report(report, json_file)
     if plot_file is not None:
         write_plot(report, plot_file)
-    click.echo(markdown_table(report), nl=False)
+    _print(markdown_table(report))
     if report.wrong:
         raise VerificationError("\n".join(report.wrong))
 
@@ -515,7 +518,7 @@ def bench(
 @click.option("--budget", default=16, show_default=True, type=click.IntRange(1, 16),
               help="Neighbours to try for each kernel.")  # fmt: skip
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@SEED
 @NVCC
 @JSON
 def tune(
@@ -544,7 +547,7 @@ def tune(
     if as_json:
         _print_json(report.as_json())
         return
-    click.echo(report.as_text(), nl=False)
+    _print(report.as_text())
     for path in report.written:
         _say(f"{path}  {'written' if path.exists() else 'removed: the heuristics are the best'}")
 
@@ -566,9 +569,9 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
         colors = {"ok": "green", "warn": "yellow", "error": "red"}
         for finding in findings:
             status = click.style(f"{finding.status:5}", fg=colors[finding.status])
-            click.echo(f"{status} {finding.name:16} {finding.found}")
+            click.echo(f"{status} {finding.name:16} {printable(finding.found)}")
             if finding.advice:
-                click.echo(f"      {'':16} {finding.advice}")
+                click.echo(f"      {'':16} {printable(finding.advice)}")
     if any(finding.status == "error" for finding in findings):
         sys.exit(5)
 
@@ -588,7 +591,7 @@ def schema(name: str) -> None:
 @contextmanager
 def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on stderr when a person watches; nothing in a pipe."""
-    if not sys.stderr.isatty() or click.get_current_context().obj["quiet"]:
+    if not sys.stderr.isatty() or _is_quiet():
         yield None
         return
     with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=False) as bar:
@@ -598,33 +601,64 @@ def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(done - bar.pos)
 
         yield advance
+        bar.update((bar.length or 0) - bar.pos)  # also where nothing had to be done
+
+
+def _is_quiet() -> bool:
+    return bool(click.get_current_context().find_root().obj.get("quiet"))
 
 
 def _print_json(report: object) -> None:
     click.echo(json.dumps(report, indent=2, allow_nan=False))
 
 
+def _print(text: str) -> None:
+    """Print lines for people; each ends with a line break."""
+    click.echo(printable(text), nl=False)
+
+
 def _say(text: str) -> None:
-    if not click.get_current_context().obj["quiet"]:
-        click.echo(text)
+    if not _is_quiet():
+        _print(f"{text}\n")
 
 
 def main() -> None:
     """Run the command line; errors of fusebuild end it with their message and exit code."""
+    stdout, stderr = open_outputs()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
+    code = _run(stderr)
+    if stdout.problem:
+        _complain(f"error: stdout cannot be written to: {stdout.problem}", stderr)
+    sys.exit(code or int(bool(stdout.problem)))
+
+
+def _run(stderr: Output) -> int:
+    """Run the verb; its exit code."""
     color = False if os.environ.get("NO_COLOR") else None
     try:
-        cli.main(standalone_mode=False, color=color)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        done = cli.main(standalone_mode=False, color=color)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        click.echo("aborted", err=True)
-        sys.exit(130)
+        usage = error.ctx.get_usage() + "\n" if isinstance(error, click.UsageError) and error.ctx else ""
+        _complain(f"{usage}Error: {error.format_message()}", stderr)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _complain("aborted", stderr)
+        return 130
     except FusebuildError as error:
-        click.echo(str(error) if isinstance(error, LocatedError) else f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+        _complain(str(error) if isinstance(error, LocatedError) else f"error: {error}", stderr)
+        return error.exit_code
+    return done if isinstance(done, int) else 0
+
+
+def _complain(text: str, stderr: Output) -> None:
+    """Say on stderr what went wrong; on stdout where stderr cannot be written to."""
+    click.echo(printable(text), err=True)
+    if stderr.problem:
+        click.echo(printable(text))
 
 
 if __name__ == "__main__":

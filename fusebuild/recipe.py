@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,8 @@ def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
         relative = Path(os.path.relpath(path, root))
         shown = path if ".." in relative.parts else relative
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"cannot read {shown.as_posix()}: it is no file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:

@@ -16,6 +16,26 @@ Sizes = Annotated[dict[str, int], Meta(description="a size for each symbol")]
 Milliseconds = Annotated[float, Meta(description="milliseconds on the device, the median")]
 
 
+class ReportedDiagnostic(TypedDict):
+    """Something that is wrong, and where; null for what no place in a file is known of."""
+
+    file: str | None
+    line: Annotated[int | None, Meta(description="from 1")]
+    column: Annotated[int | None, Meta(description="from 1, in characters")]
+    end_column: Annotated[int | None, Meta(description="the column behind the last one, on the same line")]
+    message: str
+    hint: Annotated[str, Meta(description="what to do; empty where that is not known")]
+    severity: Literal["error"]
+
+
+class FailureReport(TypedDict):
+    """What any verb prints with ``--json`` when it ends with an error, instead of its own report."""
+
+    error: Annotated[str, Meta(description="the class of the error, such as RecipeError")]
+    exit_code: int
+    diagnostics: list[ReportedDiagnostic]
+
+
 class CompiledArtifact(TypedDict):
     """An artifact; ``written`` says that its bytes are others than before."""
 
@@ -41,6 +61,7 @@ class CompileReport(TypedDict):
     total: Annotated[int, Meta(description="objects that the artifacts have in all, equal ones counted once")]
     seconds: float
     spills: list[Spill]
+    diagnostics: Annotated[list[ReportedDiagnostic], Meta(description="of recipes that --keep-going passed over")]
 
 
 class CheckedRecipe(TypedDict):

@@ -7,6 +7,8 @@ tree under ``fusebuild/data``. Everything that reads them asks here.
 from __future__ import annotations
 
 import os
+import pwd
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,8 +46,21 @@ def ninja_template() -> str:
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
     """The folder for what only makes the next run faster: ``FUSEBUILD_CACHE_DIR``, else ``fusebuild`` under the user's
-    cache folder."""
+    cache folder. A ``HOME`` or ``XDG_CACHE_HOME`` that is empty or relative counts as none: nothing is written into
+    the folder at hand."""
     if environ.get("FUSEBUILD_CACHE_DIR"):
         return Path(environ["FUSEBUILD_CACHE_DIR"])
-    base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
-    return Path(base, "fusebuild")
+    homes = (environ.get("HOME"), _account_home(), os.path.join(tempfile.gettempdir(), f"fusebuild-{os.getuid()}"))
+    home = next(
+        home for home in homes if home and os.path.isabs(home) and (os.path.isdir(home) or not os.path.exists(home))
+    )
+    base = environ.get("XDG_CACHE_HOME", "")
+    return Path(base if os.path.isabs(base) else os.path.join(home, ".cache"), "fusebuild")
+
+
+def _account_home() -> str:
+    """The home that the system knows of this user, whatever ``HOME`` is; empty for a user without an account."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""

@@ -212,3 +212,7 @@ def test_inspecting_an_artifact_equals_inspecting_its_recipe(built: Path) -> Non
     recipe = fusebuild("inspect", "doubled.yaml", "--arch", "host", "--json", cwd=built)
     assert json.loads(artifact.stdout) == json.loads(recipe.stdout)
     assert open_artifact(built / "build" / "doubled.fuse").targets == ("host",)
+
+
+def test_progress_with_nothing_to_do_is_done(built: Path) -> None:
+    assert "100%" in on_a_terminal("compile", "doubled.yaml", "--arch", "host", cwd=built)

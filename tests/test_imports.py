@@ -37,8 +37,10 @@ LAYERS = (
      "device_target", "cache_report"},
     {"bench", "demo", "definition", "inspection_html"},
     {"tuning"},
-    {"api", "schemas"},
+    {"api", "schemas", "streams", "failure"},
+    {"verb"},
     {"cli"},
+    {"__main__"},
 )  # fmt: skip
 """Each layer may import those before it, and its own."""
 

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fusebuild.errors import Diagnostic, RecipeError, SourceLocation, UsageError
 from fusebuild.recipe import parse_recipe
@@ -55,12 +55,19 @@ def import_script(path: Path, *, timeout: float = 60.0) -> tuple[ImportedDefinit
     return definitions
 
 
-def written(definitions: Sequence[ImportedDefinition], script: Path, out: Path | None) -> tuple[Path | None, ...]:
+WriteMode = Literal["x", "w"]
+"""How a recipe's file is opened: ``x`` refuses one that is there, ``w`` overwrites it."""
+
+
+def written(
+    definitions: Sequence[ImportedDefinition], script: Path, out: Path | None, *, mode: WriteMode = "x"
+) -> tuple[Path | None, ...]:
     """Write the recipes of ``definitions``: the only one to the file ``out``, or each to ``NAME.yaml`` in the folder
     ``out``, which is made where it is not there (a name that ends in ``.yaml`` or ``.yml`` is a file's).
 
     Gives the path of each; without ``out`` there are none, and there may be only one definition. Raises
-    :class:`UsageError` for several definitions without a folder, and when a file cannot be written.
+    :class:`UsageError` for several definitions without a folder, for a file that is there with other text unless
+    ``mode`` overwrites it, and when a file cannot be written.
     """
     is_folder = out is not None and (out.is_dir() or out.suffix not in (".yaml", ".yml"))
     if len(definitions) > 1 and not is_folder:
@@ -71,11 +78,24 @@ def written(definitions: Sequence[ImportedDefinition], script: Path, out: Path |
     paths = tuple(out / f"{each.name}.yaml" if is_folder else out for each in definitions)
     try:
         paths[0].parent.mkdir(parents=True, exist_ok=True)
+        if mode == "x":
+            _refuse_others(definitions, paths)
         for each, path in zip(definitions, paths, strict=True):
             path.write_text(each.text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
     return paths
+
+
+def _refuse_others(definitions: Sequence[ImportedDefinition], paths: Sequence[Path]) -> None:
+    """Raise for files that hold something else, before any is written."""
+    others = [
+        str(path)
+        for each, path in zip(definitions, paths, strict=True)
+        if path.exists() and path.read_bytes() != each.text.encode()
+    ]
+    if others:
+        raise UsageError(f"{', '.join(others)} would be overwritten\n  hint: --force overwrites")
 
 
 def _run(path: Path, timeout: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -120,6 +121,9 @@ def load(path: str | os.PathLike[str], *, target: str | None = None) -> LoadedPl
     asked for by name, since opening it executes it. Raises :class:`ArtifactError` when the file is not whole or
     holds nothing that fits, and :class:`ForkError` in a process that was forked after CUDA was initialized.
     """
+    if Path(path).suffix in (".yaml", ".yml"):
+        command = f"fusebuild compile {shlex.quote(str(path))}"
+        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     return load_artifact(open_artifact(path), target=target)
 
 

@@ -1,10 +1,10 @@
 """Plans of host artifacts that contradict themselves, run with all their memory between pages that nobody may touch.
 
 ``PYTHONPATH=tests python -m fuzzing.plans FOLDER COUNT [FIRST]`` changes plans of the artifacts in FOLDER, seals and
-opens them, and calls what opens in a forked child. A call ends in a typed error, in the same results, in other results,
-or it is a crash or takes more than five seconds. It prints how many did which, and the number of each crash, which
-:func:`described` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi`` lets any
-caller bring, so the executor has no switch for this.
+opens them, and calls what opens in a forked child. A call ends in a typed error, in the same results, in other
+results, or it is a crash or takes more than five seconds. It prints how many did which, and the number of each crash,
+which :func:`described` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi``
+lets any caller bring, so the executor has no switch for this.
 """
 
 from __future__ import annotations

@@ -1,0 +1,62 @@
+"""What all verbs have in common: how much they say, and how ``--json`` says errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import click
+
+from fusebuild.errors import FusebuildError
+from fusebuild.failure import failure_report
+from fusebuild.streams import printable
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines that no terminal obeys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def _set_loudness(context: click.Context, parameter: click.Parameter, value: bool | int) -> None:
+    """``-q`` and ``-v`` count before the verb and after it alike."""
+    state = context.find_root().ensure_object(dict)
+    name = parameter.name or ""
+    state[name] = state.get(name, 0) + value
+    verbose = state.get("verbose", 0)
+    level = logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING
+    logging.getLogger().setLevel(logging.ERROR if state.get("quiet") else level)
+
+
+def loudness() -> list[click.Parameter]:
+    """The options ``-q`` and ``-v``."""
+    return [
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_loudness,
+                     help="Say only what went wrong."),
+        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=_set_loudness,
+                     help="Say more about what is done; twice for everything."),
+    ]  # fmt: skip
+
+
+class Verb(click.Command):
+    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.params += loudness()
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except FusebuildError as error:
+            if ctx.params.get("as_json"):
+                click.echo(json.dumps(failure_report(error), indent=2))
+            raise
+
+
+class Verbs(click.Group):
+    """The verbs of the command line."""
+
+    command_class = Verb

@@ -1,0 +1,158 @@
+"""What the command line says, and how it ends, whatever its streams are and whatever names it is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fusebuild.cli import cli
+from fusebuild.schemas import schema_of
+from fusebuild.streams import printable
+
+GOOD = "fusion: doubled\ninputs:\n  x: float[M]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\ncases:\n  - {M: 3}\n"
+STREAMS = ("", "2>&-", ">&-", ">&- 2>&-", "<&-", "> /dev/full", "2> /dev/full", "| head -1", "| true")
+CALLS = {
+    "--help": 0,
+    "--version": 0,
+    "nonsense": 2,
+    "compile": 2,
+    "compile bad.yaml": 2,
+    "compile bad.yaml --json": 2,
+    "compile missing.yaml": 2,
+    "compile good.yaml --arch host --dry-run": 0,
+    "check good.yaml": 3,
+    "check good.yaml --json": 3,
+    "inspect good.yaml": 0,
+    "inspect good.yaml --json": 0,
+    "inspect bad.yaml": 2,
+    "inspect bad.yaml --json": 2,
+    "inspect bad.fuse": 4,
+    "inspect bad.fuse --json": 4,
+    "diff bad.fuse bad.fuse": 4,
+    "verify bad.fuse": 4,
+    "verify bad.fuse --json": 4,
+    "import bad.py": 2,
+    "import bad.py --json": 2,
+    "tune good.yaml --arch host,sm_90": 2,
+    "schema compile": 0,
+    "schema nothing": 2,
+    "compile good.yaml --nvcc missing/nvcc": 5,
+}
+"""Command lines and their exit codes."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "good.yaml").write_text(GOOD)
+    (folder / "bad.yaml").write_text(GOOD.replace("x * 2.0", "x * z"))
+    (folder / "bad.fuse").write_bytes(b"PK")
+    (folder / "bad.py").write_text("1 / 0\n")
+    return folder
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """``fusebuild LINE`` in bash; the exit code is fusebuild's own, not that of what it is piped into."""
+    command = f'"{sys.executable}" -m fusebuild {line}\nexit ${{PIPESTATUS[0]}}'
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("FUSEBUILD_")}
+    return subprocess.run(["bash", "-c", command], cwd=cwd, env=environ, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize("call", CALLS)
+def test_every_verb_ends_as_it_should_whatever_its_streams_are(call: str, streams: str, folder: Path) -> None:
+    done = shell(f"{call} {streams}", folder)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    loses_output = streams in (">&-", "> /dev/full", ">&- 2>&-")
+    code = CALLS[call]
+    assert done.returncode in ({code, 1} if loses_output and code == 0 else {code}), said
+    if streams not in (">&- 2>&-", "| true", "2> /dev/full"):
+        assert said.strip()
+    if loses_output and code == 0 and streams != ">&- 2>&-":
+        assert done.returncode == 1
+        assert "error: stdout cannot be written to: " in said
+
+
+def test_errors_go_to_stdout_where_stderr_is_closed(folder: Path) -> None:
+    done = shell("inspect bad.yaml 2>&-", folder)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "undefined name 'z'" in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["compile", "check", "inspect"])
+def test_a_recipe_error_is_a_report(verb: str, folder: Path) -> None:
+    done = shell(f"{verb} bad.yaml --json", folder)
+    assert done.returncode == 2
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, schema_of(verb))
+    assert report == {
+        "error": "RecipeError",
+        "exit_code": 2,
+        "diagnostics": [{"file": "bad.yaml", "line": 5, "column": 11, "end_column": 12,
+                         "message": "undefined name 'z'", "hint": "", "severity": "error"}],
+    }  # fmt: skip
+    assert "bad.yaml:5:11: error: undefined name 'z'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "verify bad.fuse",
+        "inspect bad.fuse",
+        "diff bad.fuse bad.fuse",
+        "import bad.py",
+        "compile good.yaml --nvcc missing/nvcc",
+        "tune good.yaml --arch host,sm_90",
+    ],
+)
+def test_every_error_is_a_report(call: str, folder: Path) -> None:
+    done = shell(f"{call} --json", folder)
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, schema_of(call.split()[0]))
+    assert report["exit_code"] == done.returncode
+    assert report["diagnostics"][0]["message"]
+
+
+@pytest.mark.parametrize("verb", sorted(cli.commands))
+def test_loudness_is_said_after_the_verb_too(verb: str, folder: Path) -> None:
+    done = shell(f"{verb} --help -q -v", folder)
+    assert done.returncode == 0
+    assert "--quiet" in done.stdout
+    assert "--verbose" in done.stdout
+
+
+def test_quiet_after_the_verb(folder: Path) -> None:
+    done = shell("compile good.yaml --arch host --dry-run -q", folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_names_are_shown_and_not_obeyed(folder: Path) -> None:
+    name = "\x1b[31mred\u202e.fuse"
+    (folder / name).write_bytes(b"PK")
+    done = shell(f"inspect '{name}'", folder)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: \\x1b[31mred\\u202e.fuse: ")
+
+
+def test_printable() -> None:
+    assert printable("a\tb\nβ\x07\x9b\ud800") == "a\tb\nβ\\x07\\x9b\\ud800"
+
+
+def test_a_seed_of_many_digits_is_a_usage_error(folder: Path) -> None:
+    done = shell(f"verify bad.fuse --seed {'9' * 23}", folder)
+    assert done.returncode == 2
+    assert "--seed" in done.stderr
+
+
+def test_targets_are_taken_in_one_order(folder: Path) -> None:
+    ways = [shell(f"inspect good.yaml --arch {arch} --json", folder).stdout for arch in ("host,sm_90", "sm_90,host")]
+    assert ways[0]
+    assert ways[0] == ways[1]
