@@ -14,12 +14,13 @@ from click.testing import CliRunner
 from small_recipes import PAIR, recipe_of
 
 from fusebuild.artifact import Artifact, open_artifact, write_artifact
-from fusebuild.build import BuildDir, BuildResult, KernelSource, build
+from fusebuild.build import BuildDir, BuildResult, KernelSource, build, object_name
 from fusebuild.check import check_recipes
 from fusebuild.cli import cli
 from fusebuild.eased import eased_in
 from fusebuild.errors import KnobError, SpillError
 from fusebuild.kernel_resources import KernelResources, resources_of
+from fusebuild.object_store import ObjectStore
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import PlannedRecipe, compile_recipes, plan_recipe, replanned
 from fusebuild.recipe import load_recipe
@@ -291,44 +292,36 @@ class TestNotKnown:
         assert build([(SM_90, kernel)], BuildDir(root=tmp_path), wrapper).compiled == 0
 
     def test_words_that_the_object_contradicts_are_not_believed(self, toolchain: Toolchain, tmp_path: Path) -> None:
-        built = build([(SM_90, KernelSource(name="k", text=MANY))], BuildDir(root=tmp_path), toolchain)
-        path = built.objects["sm_90", "k"]
-        log = path.with_name(f"{path.name}.log").read_text()
-        found = resources_of(log, path.read_bytes())
+        kernel, store = KernelSource(name="k", text=MANY), ObjectStore(root=tmp_path / "store")
+        built = build([(SM_90, kernel)], BuildDir(root=tmp_path), toolchain, store=store)
+        compiled = store.get(f"sm_90/{object_name(kernel, SM_90, toolchain)}")
+        assert compiled is not None
+        found = resources_of(compiled.log, compiled.data)
         assert found == built.resources["sm_90", "k"]
-        assert found is not None
         assert found.spills > 0
         number = f"{found.stack} bytes stack frame, {found.spill_stores} bytes spill stores, {found.spill_loads}"
-        assert number in log
-        assert (
-            resources_of(log.replace(number, "0 bytes stack frame, 0 bytes spill stores, 0"), path.read_bytes()) is None
-        )
+        assert number in compiled.log
+        doubtful = compiled.log.replace(number, "0 bytes stack frame, 0 bytes spill stores, 0")
+        assert resources_of(doubtful, compiled.data) is None
 
-    def test_is_an_error_where_it_has_to_be_known(self, toolchain: Toolchain, tmp_path: Path) -> None:
-        recipe = tmp_path / "turned.yaml"
-        recipe.write_text(TURNED)
-        built = compile_recipes([recipe], [SM_90], tmp_path / "build").artifacts[0].path
-        require_known_spills([built])
-        artifact = open_artifact(built)
-        kernels = [own.kernel for one in artifact.plan.targets[0].segments[0].variants for own in one.launches]
-        write_artifact(
-            built,
-            plan=artifact.plan,
-            recipe=artifact.member("recipe.yaml"),
-            kernels={kernel: artifact.kernel_text(kernel) for kernel in kernels},
-            objects={("sm_90", kernel): artifact.object_bytes("sm_90", kernel) for kernel in kernels},
-            toolchain=artifact.toolchain,
-            sources=artifact.manifest.sources,
-        )
+    def test_is_an_error_where_it_has_to_be_known(
+        self, compilers: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        recipe, out = tmp_path / "pair.yaml", tmp_path / "build"
+        recipe.write_text(PAIR)
+        require_known_spills([compile_recipes([recipe], [SM_90], out).artifacts[0].path])
+        monkeypatch.setattr("fusebuild.build.resources_of", lambda log, cubin: None)
+        built = compile_recipes([recipe], [SM_90], out).artifacts[0]
         with pytest.raises(SpillError) as caught:
-            require_known_spills([built])
-        first = (
-            f"turned: kernel {min(kernels)} for sm_90: whether it spills registers is not known: ptxas did not say so"
+            require_known_spills([built.path])
+        first = f"pair: kernel {min(built.planned.kernels['sm_90'])} for sm_90"
+        assert str(caught.value).splitlines()[0] == (
+            f"{first}: whether it spills registers is not known: ptxas did not say so"
         )
-        assert str(caught.value).splitlines()[0] == first
-        result = CliRunner().invoke(cli, ["compile", "--frozen", str(recipe), "-o", str(tmp_path / "build")])
-        assert isinstance(result.exception, SpillError)
+        result = CliRunner().invoke(cli, ["compile", "--frozen", str(recipe), "-o", str(out)])
         assert caught.value.exit_code == 1
+        assert isinstance(result.exception, SpillError)
+        assert first in str(result.exception)
 
 
 def test_one_that_spills_does_not_stop_the_others(compilers: None, tmp_path: Path) -> None:
