@@ -70,6 +70,8 @@ class _Scope:
         self.values: Mapping[int, p.PlanValue] = {value.fid: value for value in plan.values}
         self.extents = frozenset(extent.fid for extent in plan.extents)
         self.symbols = frozenset(extent.extent for extent in plan.extents if isinstance(extent.extent, str))
+        self.has_empty_tensor = any(size == 0 for value in plan.values for size in value.shape)
+        """Whether some tensor has no elements whatever the sizes of a call: then a kernel may have nothing to do."""
 
     def check_formula(self, formula: Any, where: str, *, guard: bool = False, depth: int = 0) -> None:
         """Raise unless ``formula`` is well formed; only a ``guard`` may ask for alignment."""
@@ -320,9 +322,10 @@ class _TargetCheck:
             raise _WrongError(f"'{launch.kernel}' is no kernel name")
         for formula in (*launch.grid, launch.shared_bytes):
             self.scope.check_formula(formula, where)
+        least = 0 if self.scope.has_empty_tensor else 1
         for size, most in zip(launch.grid, _MAX_GRID, strict=True):
-            if isinstance(size, int) and not 1 <= size <= most:
-                raise _WrongError(f"{where}: a grid of {size} blocks, expected 1 to {most}")
+            if isinstance(size, int) and not least <= size <= most:
+                raise _WrongError(f"{where}: a grid of {size} blocks, expected {least} to {most}")
         if isinstance(launch.shared_bytes, int) and not 0 <= launch.shared_bytes <= _MAX_SHARED:
             raise _WrongError(f"{where}: {launch.shared_bytes} bytes of shared memory")
         if not launch.args:

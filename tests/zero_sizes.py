@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from test_variants_run import Kind, holds, kind_of
 
+from fusebuild.bounds import bound_for, compare
 from fusebuild.formula import evaluate
 from fusebuild.ir import Fusion
 from fusebuild.plan import Variant, as_formula
 from fusebuild.recipe import Recipe
-from fusebuild.reference import bound_for, compare, evaluate_fp64, torch_dtype
+from fusebuild.reference import evaluate_fp64, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.verification import bits_of, largest_tensor, read_recipe, recipe_inputs
 
