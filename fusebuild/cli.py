@@ -30,11 +30,7 @@ from fusebuild.verb import PrintableFormatter, Verbs, loudness
 
 if TYPE_CHECKING:
     from fusebuild import reports
-    from fusebuild.artifact import Artifact
     from fusebuild.check import Freshness
-    from fusebuild.incremental import Compilation
-    from fusebuild.inspection import Inspection
-    from fusebuild.ir import Fusion
     from fusebuild.segmentation import Search
     from fusebuild.verification import Skipped, Verdict
 
@@ -118,7 +114,7 @@ def compile_command(
     for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:
-        _print_json(_compile_json(done))
+        _print_json(done.as_json())
         return
     verb = "would compile" if dry_run else "compiled"
     for each in done.recipes:
@@ -126,28 +122,6 @@ def compile_command(
         state = "" if dry_run else "written" if each.written else "unchanged"
         _say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
     _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
-
-
-def _compile_json(done: Compilation) -> reports.CompileReport:
-    return {
-        "artifacts": [
-            {
-                "fusion": each.fusion,
-                "recipe": each.recipe,
-                "path": str(each.artifact),
-                "written": each.written,
-            }
-            for each in done.recipes
-        ],
-        "compiled": done.compiled,
-        "total": done.total,
-        "seconds": done.seconds,
-        "diagnostics": [],
-        "spills": [
-            {"target": target, "kernel": kernel, "bytes": spilled}
-            for (target, kernel), spilled in sorted(done.spills.items())
-        ],
-    }
 
 
 @cli.command()
@@ -251,7 +225,9 @@ def inspect(
 
     Needs no GPU. With --json and one target the report is one object, with several it is a list.
     """
-    inspections, fusion = _inspections(path, targets, search)
+    from fusebuild.inspected import inspections_of
+
+    inspections, fusion = inspections_of(path, targets, search)
     if page is not None:
         from fusebuild.inspection_html import write_page
 
@@ -265,44 +241,6 @@ def inspect(
     _print("\n".join(inspection.as_text() for inspection in inspections))
 
 
-def _inspections(
-    path: Path, targets: tuple[Target, ...] | None, search: Search | None
-) -> tuple[list[Inspection], Fusion]:
-    """What there is to see, a target each, and the Fusion as the recipe says it."""
-    from fusebuild.inspection import Inspection, composites_in, composites_of, resources_in
-
-    if path.suffix == ".fuse":
-        if search is not None:
-            raise UsageError(f"{path} is cut already; --segmentation is for recipes")
-        from fusebuild.artifact import open_artifact
-
-        artifact = open_artifact(path)
-        names = [target.name for target in targets] if targets else list(artifact.targets)
-        plan = artifact.plan
-        fusion = _fusion_in(artifact)
-        for name in names:
-            artifact.require_target(name)
-        composites = {name: composites_in(artifact, fusion, name) for name in names}
-        resources = {name: resources_in(artifact, name) for name in names}
-    else:
-        from fusebuild.pipeline import plan_recipe, tuned_beside
-        from fusebuild.recipe import load_recipe
-
-        recipe = load_recipe(path)
-        chosen = targets or (find_target("sm_90"),)
-        names = [target.name for target in chosen]
-        planned = plan_recipe(recipe, chosen, search=search or "heuristic", tuned=tuned_beside(recipe))
-        plan, fusion = planned.plan, recipe.fusion
-        composites = {name: composites_of(planned.segmented[name]) for name in names}
-        resources = {name: {} for name in names}
-    sizes = fusion.cases[0] if fusion.cases else None
-    inspections = [
-        Inspection(plan=plan, target=name, sizes=sizes, composites=composites[name], resources=resources[name])
-        for name in names
-    ]
-    return inspections, fusion
-
-
 @cli.command("diff")
 @click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
@@ -314,21 +252,15 @@ def diff_command(old: Path, new: Path, as_json: bool) -> None:
     """
     from fusebuild.artifact import open_artifact
     from fusebuild.artifact_diff import compare
+    from fusebuild.inspected import fusion_in
 
     before, after = open_artifact(old), open_artifact(new)
-    fusion = _fusion_in(after)
+    fusion = fusion_in(after)
     diff = compare(before, after, fusion.cases[0] if fusion.cases else {})
     if as_json:
         _print_json(diff.as_json())
     else:
         _print(diff.as_text())
-
-
-def _fusion_in(artifact: Artifact) -> Fusion:
-    """The Fusion as the recipe in ``artifact`` says it."""
-    from fusebuild.recipe import parse_recipe
-
-    return parse_recipe(artifact.member("recipe.yaml").decode(), f"{artifact.path.name}/recipe.yaml").fusion
 
 
 @cli.command("import")

@@ -17,6 +17,7 @@ from fusebuild.toolchain import find_toolchain
 
 if TYPE_CHECKING:
     from fusebuild.pipeline import BuiltArtifact, Progress
+    from fusebuild.reports import CompileReport, ReportedDiagnostic
     from fusebuild.segmentation import Search
 
 
@@ -40,6 +41,23 @@ class Compilation:
     recipes: tuple[CompiledRecipe, ...]
     compiled: int
     seconds: float
+
+    def as_json(self, passed_over: Sequence[ReportedDiagnostic] = ()) -> CompileReport:
+        """The same as JSON has it, with what is wrong with recipes that were ``passed_over``."""
+        return {
+            "artifacts": [
+                {"fusion": each.fusion, "recipe": each.recipe, "path": str(each.artifact), "written": each.written}
+                for each in self.recipes
+            ],
+            "compiled": self.compiled,
+            "total": self.total,
+            "seconds": self.seconds,
+            "diagnostics": list(passed_over),
+            "spills": [
+                {"target": target, "kernel": kernel, "bytes": spilled}
+                for (target, kernel), spilled in sorted(self.spills.items())
+            ],
+        }
 
     @property
     def total(self) -> int:

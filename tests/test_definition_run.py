@@ -22,22 +22,22 @@ def tripled_sum() -> FusionDefinition:
 
 
 @pytest.fixture
-def cache(compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
     return tmp_path
 
 
-def artifacts(cache: Path) -> list[Path]:
-    return sorted(cache.glob("definitions/*/*/*.fuse"))
+def artifacts(own_cache: Path) -> list[Path]:
+    return sorted(own_cache.glob("definitions/*/*/*.fuse"))
 
 
-def test_executing_compiles_once_for_equal_definitions(cache: Path) -> None:
+def test_executing_compiles_once_for_equal_definitions(own_cache: Path) -> None:
     inputs = [torch.randn(2, 4, 8), torch.randn(2, 4, 8)]
     want = ((inputs[0] + inputs[1]) * 3.0).sum(-1)
     for _ in range(2):
         (got,) = tripled_sum().execute(inputs)
         assert torch.allclose(got, want, atol=1e-5)
-        (artifact,) = artifacts(cache)
+        (artifact,) = artifacts(own_cache)
         assert artifact.parent.name == "host"
     times = artifact.stat().st_mtime_ns
     run.definitions.clear()  # as another process begins
@@ -45,7 +45,7 @@ def test_executing_compiles_once_for_equal_definitions(cache: Path) -> None:
     assert artifact.stat().st_mtime_ns == times
 
 
-def test_executing_takes_arguments_in_the_order_of_the_definition(cache: Path) -> None:
+def test_executing_takes_arguments_in_the_order_of_the_definition(own_cache: Path) -> None:
     with FusionDefinition() as fd:
         scale = fd.define_scalar(None, DataType.Double)
         x = fd.define_tensor([-1, -1], True)
@@ -66,16 +66,16 @@ def test_executing_takes_arguments_in_the_order_of_the_definition(cache: Path) -
         fd.execute([2.5, x, 4, torch.randn(4, 1)])
 
 
-def test_a_damaged_artifact_is_made_again(cache: Path) -> None:
+def test_a_damaged_artifact_is_made_again(own_cache: Path) -> None:
     inputs = [torch.randn(2, 4, 8), torch.randn(2, 4, 8)]
     (want,) = tripled_sum().execute(inputs)
-    (artifact,) = artifacts(cache)
+    (artifact,) = artifacts(own_cache)
     artifact.write_bytes(artifact.read_bytes()[:-100])
     run.definitions.clear()
     assert torch.equal(tripled_sum().execute(inputs)[0], want)
 
 
-def test_what_is_compiled_for_a_gpu_is_for_its_architecture(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_compiled_for_a_gpu_is_for_its_architecture(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device: Any = torch.device("cuda", 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda given: (9, 0) if given == device else (0, 0))
     assert run.target_for(device) is TARGETS["sm_90"]

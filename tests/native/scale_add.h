@@ -31,15 +31,16 @@ struct Artifact {
   /// `arguments` are a target, plan.json, then a name and a file for each kernel.
   explicit Artifact(int count, char** arguments) : target(arguments[0]), plan(Contents(arguments[1])) {
     for (int i = 2; i + 1 < count; i += 2)
-      kernels.push_back({arguments[i], Contents(arguments[i + 1]), false});
+      kernels.push_back({arguments[i], Contents(arguments[i + 1]), "", false});
   }
 
   std::shared_ptr<Executor> Load() const {
     fusebuild::Plan read = fusebuild::ReadPlan(plan, target);
     std::vector<fusebuild::KernelObject> own;
-    for (const std::string& name : read.kernels) {
+    for (size_t i = 0; i < read.kernels.size(); ++i) {
       for (const fusebuild::KernelObject& kernel : kernels) {
-        if (kernel.name == name) own.push_back(kernel);
+        if (kernel.name == read.kernels[i])
+          own.push_back({kernel.name, kernel.bytes, read.kernel_parameters[i], kernel.uses_shared});
       }
     }
     auto backend = target == "host" ? fusebuild::MakeHostBackend(read.fusion, own)
