@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from fusebuild.errors import (
     UsageError,
     VerificationError,
 )
+from fusebuild.failure import reported
+from fusebuild.recipe_files import artifact_files
 from fusebuild.streams import Output, open_outputs, printable
 from fusebuild.target import TARGETS, Target, find_target
 from fusebuild.verb import PrintableFormatter, Verbs, loudness
@@ -73,6 +76,8 @@ def cli() -> None:
 @SEGMENTATION
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write every intermediate here.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be compiled and write nothing.")
+@click.option("-k", "--keep-going", is_flag=True,
+              help="Compile the recipes that can be, and say what is wrong with the others.")  # fmt: skip
 @click.option("--frozen", is_flag=True,
               help="Write nothing; compile into scratch and exit 3 when an artifact has another byte.")  # fmt: skip
 @NVCC
@@ -85,36 +90,39 @@ def compile_command(
     search: Search | None,
     dump: Path | None,
     dry_run: bool,
+    keep_going: bool,
     frozen: bool,
     nvcc: str | None,
     as_json: bool,
 ) -> None:
     """Compile the recipes in PATHS (files or folders) into artifacts. What is up to date is left alone."""
     if frozen:
-        if dump or dry_run:
-            raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
+        if dump or dry_run or keep_going:
+            raise UsageError("--frozen writes nothing: --dump, --dry-run and --keep-going do not go with it")
         from fusebuild.spills import require_known_spills
 
         require_known_spills(_rebuild(paths, out, targets, search or "heuristic", nvcc, jobs, as_json))
         return
     from fusebuild.incremental import compile_changed
+    from fusebuild.keep_going import PartialCompilation, compile_what_can_be
 
     with _progress("compiling") as on_progress:
-        done = compile_changed(
-            paths,
-            targets,
-            out,
-            nvcc=nvcc,
-            jobs=jobs,
-            dump=dump,
-            on_progress=on_progress,
-            dry_run=dry_run,
-            search=search or "heuristic",
+        compile_files = partial(compile_changed, targets=targets, out=out, nvcc=nvcc, jobs=jobs, dump=dump,
+                                on_progress=on_progress, dry_run=dry_run, search=search or "heuristic")  # fmt: skip
+        found = (
+            compile_what_can_be(paths, compile_files)
+            if keep_going
+            else PartialCompilation(done=compile_files(paths), errors=())
         )
+    done = found.done
+    for error in found.errors:
+        click.echo(printable(str(error) if isinstance(error, LocatedError) else f"error: {error}"), err=True)
     for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:
-        _print_json(done.as_json())
+        _print_json(done.as_json(reported(found.errors)))
+        if found.errors:
+            sys.exit(found.exit_code)
         return
     verb = "would compile" if dry_run else "compiled"
     for each in done.recipes:
@@ -122,6 +130,8 @@ def compile_command(
         state = "" if dry_run else "written" if each.written else "unchanged"
         _say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
     _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
+    if found.errors:
+        sys.exit(found.exit_code)
 
 
 @cli.command()
@@ -315,7 +325,7 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
 
     rows: list[reports.VerifiedCase] = []
     unverified: list[NothingVerifiedError] = []
-    for artifact in _artifacts(paths):
+    for artifact in artifact_files(paths):
         limits = Limits(max_elements=max_elements)
         try:
             for found in verify_or_skip(artifact, target=target, limits=limits, seed=seed, runs=runs):
@@ -335,14 +345,6 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         click.echo(f"error: {each}", err=True)
     if states["failed"] or unverified:
         sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
-
-
-def _artifacts(paths: Sequence[Path]) -> list[Path]:
-    """The artifacts that ``paths`` name: files, or folders whose ``*.fuse`` are taken."""
-    artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
-    if not artifacts:
-        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
-    return artifacts
 
 
 def _judged(verdict: Verdict) -> tuple[reports.VerifiedCase, str]:
@@ -429,7 +431,7 @@ def bench(
 
     if plot_file is not None:
         require_plot(plot_file)
-    report = bench_artifacts(_artifacts(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
+    report = bench_artifacts(artifact_files(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
     if json_file is not None:
         write_report(report, json_file)
     if plot_file is not None:

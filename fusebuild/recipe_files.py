@@ -1,4 +1,4 @@
-"""The files that hold recipes, as paths name them."""
+"""The files that hold recipes and artifacts, as paths name them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def recipe_files(paths: Sequence[Path]) -> tuple[Path, ...]:
         for file in found:
             files.setdefault(os.path.realpath(file), file)
     return tuple(files.values())
+
+
+def artifact_files(paths: Sequence[Path]) -> list[Path]:
+    """The artifacts that ``paths`` name: files, or folders whose ``*.fuse`` are taken in the order of names.
+
+    Raises :class:`UsageError` where there is none.
+    """
+    artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
+    if not artifacts:
+        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
+    return artifacts
 
 
 def _recipes_in(folder: Path) -> list[Path]:

@@ -35,7 +35,7 @@ LAYERS = (
     {"inspection_layout", "differences", "artifact_diff"},
     {"check", "rebuild", "incremental", "inspection", "verification", "doctor", "argument_manager", "cached",
      "device_target", "cache_report"},
-    {"bench", "demo", "definition", "inspection_html", "inspected"},
+    {"bench", "demo", "definition", "inspection_html", "inspected", "keep_going"},
     {"tuning"},
     {"api", "schemas", "streams", "failure"},
     {"verb"},
