@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import threading
 from collections.abc import Mapping
@@ -27,12 +28,13 @@ from pathlib import Path
 import msgspec
 
 from fusebuild import elf, plan_check, stored_zip
-from fusebuild.errors import ArtifactError, ArtifactWriteError
+from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
 
 MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
 
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, OverflowError, ValueError)
 """What msgspec raises for JSON that is malformed, too deep, out of range, or not UTF-8."""
 
@@ -192,12 +194,16 @@ def store_artifact(path: Path, data: bytes) -> bool:
         raise ArtifactWriteError(str(path), f"it cannot be written: {error.strerror}") from error
 
 
-def open_artifact(path: str | os.PathLike[str]) -> Artifact:
-    """Read and validate the artifact at ``path``.
+def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) -> Artifact:
+    """Read and validate the artifact at ``path``, whose bytes have to have the digest ``sha256`` where one is given (64
+    hexadecimal digits). The file is read once: what has that digest is what is used.
 
-    Raises :class:`ArtifactError`, and nothing else, naming the file, the member at fault and the reason.
+    Raises :class:`ArtifactError` naming the file, the member at fault and the reason, and :class:`UsageError` for a
+    ``sha256`` that is none.
     """
     path = Path(path)
+    if sha256 is not None and not _SHA256.fullmatch(sha256):
+        raise UsageError(f"{sha256!r} is no sha256: expected 64 hexadecimal digits")
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ArtifactError(str(path), "it is not a file")
@@ -208,6 +214,8 @@ def open_artifact(path: str | os.PathLike[str]) -> Artifact:
         raise ArtifactError(str(path), f"it cannot be read: {error.strerror}") from error
     except ValueError as error:  # a path with a NUL in it
         raise ArtifactError(str(path), f"it cannot be read: {error}") from error
+    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256.lower():
+        raise ArtifactError(str(path), f"its sha256 is {found}, expected {sha256.lower()}")
     return decode_artifact(data, path)
 
 

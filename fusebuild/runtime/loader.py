@@ -113,8 +113,9 @@ class LoadedPlan(partial[Any]):
         return f"<fusebuild plan {self.plan.fusion}({inputs}) -> {outputs} on {self.target}>"
 
 
-def load(path: str | os.PathLike[str], *, target: str | None = None) -> LoadedPlan:
-    """Open the artifact at ``path`` and make it ready to run.
+def load(path: str | os.PathLike[str], *, target: str | None = None, sha256: str | None = None) -> LoadedPlan:
+    """Open the artifact at ``path`` and make it ready to run. With ``sha256``, the digest of the whole file in hex,
+    nothing of a file that has another one is used.
 
     ``target=None`` takes the kernels for the current CUDA device: those of its own architecture, else of the greatest
     that it can run (same major version, lower minor version). Code for the CPU (``host``, ``host-asan``) runs only when
@@ -124,7 +125,7 @@ def load(path: str | os.PathLike[str], *, target: str | None = None) -> LoadedPl
     if Path(path).suffix in (".yaml", ".yml"):
         command = f"fusebuild compile {shlex.quote(str(path))}"
         raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
-    return load_artifact(open_artifact(path), target=target)
+    return load_artifact(open_artifact(path, sha256=sha256), target=target)
 
 
 def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
