@@ -185,11 +185,12 @@ def assemble(
         for segment in each.segments:
             named |= {*segment.inputs, *segment.outputs, *segment.rematerialized}
     aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+    output_names = {output.fid: output.name for output in fusion.outputs}
     return Plan(
         format=FORMAT_VERSION,
         fusion=fusion.name,
         digest=fusion_digest(fusion),
-        values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid)) for fid in sorted(named)),
+        values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid), output_names) for fid in sorted(named)),
         extents=tuple(
             PlanExtent(fid=binding.fid, input=binding.input, dim=binding.dim, extent=binding.extent)
             for binding in fusion.extents
@@ -241,15 +242,14 @@ def fusion_digest(fusion: Fusion) -> str:
     return hashlib.sha256(print_fusion(fusion).encode()).hexdigest()
 
 
-def _plan_value(fusion: Fusion, fid: int, layout_fid: int) -> PlanValue:
+def _plan_value(fusion: Fusion, fid: int, layout_fid: int, output_names: Mapping[int, str]) -> PlanValue:
     value = fusion.value(fid)
     if not isinstance(value.type, TensorType):
         return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
     layout = fusion.value(layout_fid).tensor
-    names = {output.fid: output.name for output in fusion.outputs}
     return PlanValue(
         fid=fid,
-        name=names.get(fid, value.name),
+        name=output_names.get(fid, value.name),
         kind="tensor",
         dtype=value.dtype.value,
         shape=value.type.shape,

@@ -167,36 +167,71 @@ def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
     return ((dim, dim) for dim in range(rank))
 
 
+_Key: TypeAlias = tuple[int, int]
+
+
 def _join_parallel_loops(task: Task, fids: Sequence[int], loops: _Loops) -> None:
     """Join loops of equal extent that follow the same loops and never meet in one tensor.
 
     A row statistic of ``x[M, N]`` applied to ``y[M, N]`` walks two loops of extent N; nothing ties them but their
     place. One loop nest can run both, which is what makes such a pair one kernel.
     """
-    changed = True
-    while changed:
-        changed = False
-        before: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        together: set[tuple[tuple[int, int], tuple[int, int]]] = set()
-        extents: dict[tuple[int, int], Formula] = {}
+    while not _ParallelLoops(task, fids, loops).join_all():
+        pass
+
+
+class _ParallelLoops:
+    """The loops of a task in order, what each follows, and which meet in one tensor."""
+
+    def __init__(self, task: Task, fids: Sequence[int], loops: _Loops) -> None:
+        self._loops = loops
+        self._extents: dict[_Key, Formula] = {}
+        self._before: dict[_Key, set[_Key]] = {}
+        self._after: dict[_Key, set[_Key]] = {}
+        self._together: dict[_Key, set[_Key]] = {}
         for fid in fids:
-            chain = [(loops.find((fid, dim)), extent) for dim, extent in enumerate(task.fusion.value(fid).tensor.shape)
-                     if extent != 1]  # fmt: skip
-            for index, (loop, extent) in enumerate(chain):
-                extents.setdefault(loop, extent)
-                before.setdefault(loop, set()).update(other for other, _ in chain[:index])
-                together.update((loop, other) for other, _ in chain)
-        places: dict[tuple[Formula, frozenset[tuple[int, int]]], tuple[int, int]] = {}
-        for loop, extent in extents.items():
-            place = (extent, frozenset(before[loop]))
+            shape = task.fusion.value(fid).tensor.shape
+            self._add([(loops.find((fid, dim)), extent) for dim, extent in enumerate(shape) if extent != 1])
+
+    def _add(self, chain: Sequence[tuple[_Key, Formula]]) -> None:
+        keys = [loop for loop, _ in chain]
+        for index, (loop, extent) in enumerate(chain):
+            self._extents.setdefault(loop, extent)
+            self._before.setdefault(loop, set()).update(keys[:index])
+            self._together.setdefault(loop, set()).update(keys)
+            for other in keys[:index]:
+                self._after.setdefault(other, set()).add(loop)
+
+    def join_all(self) -> bool:
+        """Join each loop with the first in its place. False where a join changed what an earlier loop follows: then
+        all has to be looked at again."""
+        position = {loop: index for index, loop in enumerate(self._extents)}
+        places: dict[tuple[Formula, frozenset[_Key]], _Key] = {}
+        for loop, extent in self._extents.items():
+            place = (extent, frozenset(self._before[loop]))
             first = places.setdefault(place, loop)
-            if first != loop and (first, loop) not in together:
-                loops.join(first, loop)
-                changed = True
-                break
+            if first == loop or loop in self._together[first]:
+                continue
+            kept, gone = min(first, loop), max(first, loop)
+            followers = self._after.get(gone, set())
+            self._loops.join(first, loop)
+            if kept == loop or any(position[follower] <= position[loop] for follower in followers):
+                return False
+            self._rename(gone, kept)
+        return True
 
-
-_Key: TypeAlias = tuple[int, int]
+    def _rename(self, gone: _Key, kept: _Key) -> None:
+        """The loop ``gone`` is ``kept`` now, in whose place it was."""
+        for leader in self._before[gone]:
+            self._after[leader].discard(gone)
+        for follower in self._after.pop(gone, ()):
+            self._before[follower].discard(gone)
+            self._before[follower].add(kept)
+            self._after.setdefault(kept, set()).add(follower)
+        for other in self._together.pop(gone) - {gone}:
+            self._together[other].discard(gone)
+            self._together[other].add(kept)
+            self._together[kept].add(other)
 
 
 def _common_order(
