@@ -97,8 +97,10 @@ def compile_command(
 ) -> None:
     """Compile the recipes in PATHS (files or folders) into artifacts. What is up to date is left alone."""
     if frozen:
-        if dump or dry_run or keep_going:
-            raise UsageError("--frozen writes nothing: --dump, --dry-run and --keep-going do not go with it")
+        if dump or dry_run:
+            raise UsageError("--frozen writes nothing: --dump and --dry-run do not go with it")
+        if keep_going:
+            raise UsageError("--frozen proves all or nothing: --keep-going does not go with it")
         from fusebuild.spills import require_known_spills
 
         require_known_spills(_rebuild(paths, out, targets, search or "heuristic", nvcc, jobs, as_json))
@@ -121,9 +123,7 @@ def compile_command(
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:
         _print_json(done.as_json(reported(found.errors)))
-        if found.errors:
-            sys.exit(found.exit_code)
-        return
+        sys.exit(found.exit_code)
     verb = "would compile" if dry_run else "compiled"
     for each in done.recipes:
         kernels = {name for names in each.kernels.values() for name in names}

@@ -69,4 +69,4 @@ def test_a_kernel_that_does_not_compile_stops_its_own_recipe_alone(recipes: Path
 
 
 def test_frozen_does_not_go_with_it(recipes: Path) -> None:
-    assert "--keep-going do not go with it" in str(compiled(recipes, "-k", "--frozen").exception)
+    assert "--keep-going does not go with it" in str(compiled(recipes, "-k", "--frozen").exception)
