@@ -17,6 +17,10 @@ from fusebuild.formula import INT64_MAX, OPERATORS, Formula, product, show
 
 DTYPES = frozenset({"double", "float", "half", "bfloat16", "int64", "int32", "bool"})
 FLOATING = frozenset({"double", "float", "half", "bfloat16"})
+_SCALAR_BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
+_WORD_BYTES = 8
+"""Of an address and of an integer that is computed from sizes, as kernels take them."""
+
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """What names become file names: nothing that a shell, a path or a zip reads as more than a name."""
 
@@ -418,11 +422,23 @@ def _show_memory(memory: Memory) -> str:
 
 def kernels_of(target: p.TargetPlan) -> Sequence[str]:
     """The names of the kernels that ``target`` launches, sorted, each once."""
-    return sorted(set(_launched(target)))
+    return sorted({launch.kernel for launch in _launches(target)})
 
 
-def _launched(target: p.TargetPlan) -> Iterator[str]:
+def _launches(target: p.TargetPlan) -> Iterator[p.Launch]:
     for segment in target.segments:
         for variant in segment.variants:
-            for launch in variant.launches:
-                yield launch.kernel
+            yield from variant.launches
+
+
+def argument_sizes(plan: p.Plan, target: p.TargetPlan) -> Mapping[str, Sequence[tuple[int, ...]]]:
+    """For each kernel that ``target`` launches the bytes of each argument, once for every list of them that differs."""
+    dtypes = {value.fid: value.dtype for value in plan.values}
+    found: dict[str, dict[tuple[int, ...], None]] = {}
+    for launch in _launches(target):
+        found.setdefault(launch.kernel, {})[tuple(_argument_size(arg, dtypes) for arg in launch.args)] = None
+    return {kernel: tuple(sizes) for kernel, sizes in found.items()}
+
+
+def _argument_size(arg: p.Arg, dtypes: Mapping[int, str]) -> int:
+    return _SCALAR_BYTES[dtypes[arg.fid]] if isinstance(arg, p.ScalarArg) else _WORD_BYTES
