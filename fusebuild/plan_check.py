@@ -320,6 +320,13 @@ class _TargetCheck:
                 self._check_launch(launch, segment, where)
                 if number == 0 and not self.follows_launch and launch.overlaps is True:
                     raise _WrongError(f"{where}: it overlaps the launch before it, and there is none")
+            self._check_writes(variant, segment)
+
+    def _check_writes(self, variant: p.Variant, segment: p.PlanSegment) -> None:
+        """Raise unless every output that is no view is given to some kernel: nothing else could write it."""
+        given = {arg.fid for launch in variant.launches for arg in launch.args if isinstance(arg, p.TensorArg)}
+        if unwritten := [fid for fid in segment.outputs if fid not in segment.views and fid not in given]:
+            raise _WrongError(f"variant {variant.name}: no kernel is given fid {unwritten[0]}, which it has to write")
 
     def _check_launch(self, launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
         if not _KERNEL_NAME.fullmatch(launch.kernel):

@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch")
 from torch._dynamo.testing import CompileCounter  # noqa: E402
 
 LAST = """
-KERNEL(last) {
+KERNEL(last, "p8p8i8") {
   const int64_t n = arg<int64_t>(args, 2);
   *arg<int64_t*>(args, 0) = n + arg<const unsigned char*>(args, 1)[n - 1];
   return grid[0] == (n + 1023) / 1024 ? 0 : 1;

@@ -81,7 +81,8 @@ class LoadedObject {
                       : "the shared object has no symbol " + symbol;
     }
     const auto* own = static_cast<const char*>(dlsym(library_, (symbol + "_parameters").c_str()));
-    if (own == nullptr || own == kernel.parameters) return "";
+    if (own == nullptr) return "the shared object has no symbol " + symbol + "_parameters";
+    if (own == kernel.parameters) return "";
     return "it takes " + std::string(own) + ", and the plan gives it " + kernel.parameters;
   }
 
