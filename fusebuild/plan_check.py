@@ -3,6 +3,13 @@
 :func:`validate_plan` returns the first problem as a sentence. A plan that passes names only values, extents, slots and
 kernels that exist, defines before it reads, keeps every intermediate's slot alive until its last reader, and holds only
 formulas that can be evaluated from the extents of its inputs.
+
+It cannot know whether a plan fits its kernels any further than their parameters tell. A kernel takes numbers and
+addresses: one extent in the place of another, one tensor in the place of another, a guard that admits sizes which the
+kernel is not for, a shape that the kernel was not made for and a count of steps that takes years are as well formed as
+what stood there. Nor can a kernel tell: it is named by its text and shared by recipes that launch it with different
+formulas, so nothing of a launch can be written into it. Whoever changes a plan and seals it again has changed the
+program. Digests find what was changed by accident; ``load(path, sha256=...)`` takes one file and no other.
 """
 
 from __future__ import annotations

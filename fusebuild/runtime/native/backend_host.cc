@@ -161,6 +161,12 @@ class HostBackend : public Backend {
         ThrowMemoryError(fusion_ + ": kernel " + names_[request.kernel] +
                          ": there is no memory for its threads' stacks and shared memory");
       }
+      if (code == host::kMisused) {
+        ThrowRuntimeError(
+            fusion_ + ": kernel " + names_[request.kernel] +
+            ": a thread did what no GPU allows, such as an access that is not aligned; the message "
+            "on stderr says what");
+      }
       if (code != 0) {
         ThrowRuntimeError(fusion_ + ": kernel " + names_[request.kernel] + ": failed with code " +
                           std::to_string(code));
