@@ -30,7 +30,7 @@ LAYERS = (
     {"views", "wrapping"},
     {"render"},
     {"planning", "build", "eased", "tuned"},
-    {"dump", "build_record"},
+    {"dump", "build_record", "checksums"},
     {"pipeline", "spills"},
     {"inspection_layout", "differences", "artifact_diff"},
     {"check", "rebuild", "incremental", "inspection", "verification", "doctor", "argument_manager", "cached",
