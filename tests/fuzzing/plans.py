@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuzzing import artifacts
 
@@ -228,15 +228,27 @@ def _formula(tree: dict[str, Any], chance: random.Random) -> None:
     return None
 
 
-def run(seeds: Sequence[Seed], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """How each of the plans ``numbers`` ends, in order. One child takes as many as it can, up to ``BATCH``: one that
-    dies is followed by another, from the plan after."""
+class Ended(NamedTuple):
+    """How plan ``number`` ends in a child of its own; one that is ``harmed`` died only of what an earlier plan, of the
+    same child, had written over."""
+
+    number: int
+    end: str
+    harmed: bool = False
+
+
+def run(seeds: Sequence[Seed], numbers: Sequence[int]) -> Iterator[Ended]:
+    """How each of the plans ``numbers`` ends, in order. One child takes as many as it can, up to ``BATCH``. Where one
+    dies, its last plan is run again alone, and another child goes on with the plan after."""
     done = 0
     while done < len(numbers):
         batch = numbers[done : done + BATCH]
-        ends = _batch(seeds, batch)
-        yield from zip(batch, ends, strict=False)
-        done += len(ends)
+        *ends, last = _batch(seeds, batch)
+        yield from map(Ended, batch, ends)
+        number = batch[len(ends)]
+        (alone,) = _batch(seeds, [number]) if last == CRASHED else (last,)
+        yield Ended(number, alone, alone != last)
+        done += len(ends) + 1
 
 
 def _batch(seeds: Sequence[Seed], batch: Sequence[int]) -> list[str]:
@@ -311,11 +323,13 @@ def described(start: Seed, data: bytes) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
     """How many plans ended how, the numbers of those that are bugs, and what was changed in each that was not refused
-    and did not give the same."""
+    and did not give the same. Before each plan that was ``harmed`` there is one that wrote where it must not, and that
+    no page stopped."""
 
     ends: Counter[str]
     bugs: list[tuple[str, int]]
     places: Counter[str]
+    harmed: list[int]
 
 
 def campaign(folder: Path, count: int, first: int = 0) -> Campaign:
@@ -324,9 +338,11 @@ def campaign(folder: Path, count: int, first: int = 0) -> Campaign:
     seeds = [seed(path) for path in sorted(folder.glob("*.fuse"))]
     if not seeds:
         raise SystemExit(f"{folder}: there are no artifacts")
-    found = Campaign(ends=Counter(), bugs=[], places=Counter())
-    for number, end in run(seeds, range(first, first + count)):
+    found = Campaign(ends=Counter(), bugs=[], places=Counter(), harmed=[])
+    for number, end, harmed in run(seeds, range(first, first + count)):
         found.ends[end] += 1
+        if harmed:
+            found.harmed.append(number)
         if end in BUGS:
             found.bugs.append((end, number))
         if end not in (REFUSED, SAME):
@@ -337,7 +353,8 @@ def campaign(folder: Path, count: int, first: int = 0) -> Campaign:
 def main() -> None:
     folder, count, *first = sys.argv[1:]
     found = campaign(Path(folder), int(count), int(first[0]) if first else 0)
-    print(json.dumps({"ends": found.ends, "places": dict(found.places.most_common()), "bugs": found.bugs}))
+    print(json.dumps({"ends": found.ends, "places": dict(found.places.most_common()), "bugs": found.bugs,
+                      "harmed": found.harmed}))  # fmt: skip
 
 
 if __name__ == "__main__":
