@@ -322,7 +322,7 @@ INDEXING = (
             _pad),
     _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad),
     _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat),
-    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}"),
+    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}", scalar=lambda dtype, x: x),
     _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape),
     _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take),
     _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select),
