@@ -92,7 +92,7 @@ def as_elements(row: Sequence[Literal], types: Sequence[TensorType]) -> tuple[Li
 
 def is_sure(op: str, row: tuple[Literal, ...]) -> bool:
     """False where torch is wrong. Its gcd of the most negative integer may be negative; the fmod of its vectors is NaN
-    for quotients beyond the integers of a double; for the inverse of erfc it has only 1 - x, which is 1 for a small x."""
+    for quotients beyond the integers of a double; for the inverse of erfc it has only 1 - x."""
     if op in ("fmod", "mod", "remainder"):
         a, b = (abs(float(number)) for number in row)
         return not (b > 0 and math.isfinite(a) and a / 2.0**50 > b)
