@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, nearest
 from fusebuild.ir import Value
-from fusebuild.recipe_calls import Calls, KnownComposite, KnownLambda, NamedNumbers, signature
+from fusebuild.recipe_calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, NamedNumbers, signature
 from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import Problems, Scalar, Source
 
@@ -257,7 +257,8 @@ class BodyReader:
 
     def _report_undefined(self, name: str, place: SourceLocation) -> None:
         known = [*self._scope.values, *self._assignments]
-        hint = nearest(name, known)
+        number = {"infinity": "inf"}.get(name.lower(), name.lower())
+        hint = f"did you mean '{number}'?" if number in NAMED_NUMBERS else nearest(name, known)
         if match := re.search(r"'(.*)'", hint):
             self._scope.suggested.add(match[1])
         self._problems.add(place, f"undefined name '{name}'", hint)

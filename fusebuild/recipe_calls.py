@@ -54,10 +54,10 @@ _REFUSED = {
     ast.NotIn: ("'not in'", ""),
     ast.Lambda: ("a lambda", "write its expression out"),
     ast.Attribute: ("attribute access", "ops are called by their bare names"),
-    ast.Subscript: ("indexing", ""),
+    ast.Subscript: ("indexing", "use slice(x, start_indices, end_indices), or take(x, index, dim)"),
     ast.IfExp: ("'if … else'", "use where(condition, x, y)"),
     ast.JoinedStr: ("a string", ""),
-    ast.ListComp: ("a comprehension", ""),
+    ast.ListComp: ("a comprehension", "ops work on whole tensors"),
     ast.NamedExpr: ("':='", "write an assignment of its own"),
     ast.List: ("a list", "only dims, shapes and masks are lists"),
     ast.Tuple: ("a tuple", "only dims, shapes and masks are lists"),
@@ -216,7 +216,8 @@ class Calls:
 
     def _call(self, node: ast.Call, names: Sequence[str]) -> tuple[Value, ...] | None:
         if not isinstance(node.func, ast.Name):
-            self._error(node.func, "only ops can be called, by their bare names")
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            self._error(node.func, "only ops can be called, by their bare names", self._called_bare(name))
             return None
         if node.func.id in self._composites:
             return self._composite(node, self._composites[node.func.id], names)
@@ -245,8 +246,14 @@ class Calls:
         results = self._record(op.name, operands, named, node, names, complete=complete)
         return results if complete else None
 
+    def _called_bare(self, name: str) -> str:
+        """How ``x.name(…)`` is written."""
+        return f"write {name}(…)" if name in OPS or name in self._composites else self._callable_like(name)
+
     def _callable_like(self, name: str) -> str:
-        """What an unknown op may have been meant to be; lambdas are not called, but many try."""
+        """What an unknown op may have been meant to be; dtypes and lambdas are not called, but many try."""
+        if dtype_named(name) is not None:
+            return f"write cast(x, {name})"
         if name in self._lambdas:
             return f"'{name}' is a lambda: write combine={name} in a reduce or scan"
         return nearest(name, [*OPS, *self._composites, *self._lambdas])
@@ -289,7 +296,7 @@ class Calls:
         for keyword in node.keywords:
             assert keyword.arg is not None
             if keyword.arg not in known:
-                near = nearest(keyword.arg, known)
+                near = nearest("dims" if keyword.arg == "axis" else keyword.arg, known)
                 self._error(keyword, f"{op.name} has no argument '{keyword.arg}'", near or hint)
             elif keyword.arg in bound:
                 self._error(keyword, f"the argument '{keyword.arg}' is given twice", hint)
@@ -463,7 +470,7 @@ class Calls:
     def _flag(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
         literal = _literal(node)
         if not isinstance(literal, bool):
-            self._wanted(op, parameter, node, "True or False")
+            self._wanted(op, parameter, node, "True or False", _title_of(node))
             return None
         return literal
 
@@ -498,6 +505,13 @@ def _is_number(node: ast.expr) -> bool:
         node = node.operand
         return isinstance(node, ast.Constant) and type(node.value) in (int, float)
     return isinstance(node, ast.Constant)
+
+
+def _title_of(node: ast.expr) -> str:
+    """A hint for ``true`` and ``false``, as YAML writes them."""
+    if not isinstance(node, ast.Name) or node.id not in ("true", "false"):
+        return ""
+    return f"did you mean '{node.id.title()}'?"
 
 
 def _is_named(node: ast.expr) -> bool:

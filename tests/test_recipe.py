@@ -476,3 +476,24 @@ def test_a_mistyped_call_is_compared_with_everything_that_the_recipe_has() -> No
         with pytest.raises(RecipeError) as caught:
             recipe(f"y = {call}", more=composite)
         assert hint in [each.hint for each in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("x.sum()", "write sum(…)"),
+        ("torch.exp(x)", "write exp(…)"),
+        ("x.sqr()", "did you mean 'sqrt'?"),
+        ("x[0]", "use slice(x, start_indices, end_indices), or take(x, index, dim)"),
+        ("[v for v in x]", "ops work on whole tensors"),
+        ("sum(x, axis=1)", "did you mean 'dims'?"),
+        ("mean(x, [1], true)", "did you mean 'True'?"),
+        ("x + Infinity", "did you mean 'inf'?"),
+        ("x + NaN", "did you mean 'nan'?"),
+        ("float(x)", "write cast(x, float)"),
+    ],
+)
+def test_habits_from_elsewhere_get_a_hint(expression: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe(f"y = {expression}")
+    assert hint in [each.hint for each in caught.value.diagnostics]
