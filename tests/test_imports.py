@@ -17,7 +17,7 @@ LAYERS = (
     {"errors", "reports"},
     {"formula"},
     {"ir"},
-    {"type_rules", "composites"},
+    {"type_rules", "composites", "scalars"},
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
      "kernel_resources", "recipe_files", "disk_space", "processes", "folder_lock"},
