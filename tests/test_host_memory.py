@@ -4,6 +4,7 @@ no memory a call is an error."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,7 +89,9 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(code: str, *arguments: object) -> list[object]:
     pytest.importorskip("numpy")
     command = [sys.executable, "-c", COMMON + code, *map(str, arguments)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    # glibc gives threads 64 MiB each to allocate from, or shares what it gave before, as it happens
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1"}
+    child = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert child.returncode == 0, child.stderr
     result = json.loads(child.stdout)
     assert isinstance(result, list)
