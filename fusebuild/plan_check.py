@@ -6,10 +6,11 @@ formulas that can be evaluated from the extents of its inputs.
 
 It cannot know whether a plan fits its kernels any further than their parameters tell. A kernel takes numbers and
 addresses: one extent in the place of another, one tensor in the place of another, a guard that admits sizes which the
-kernel is not for, a shape that the kernel was not made for and a count of steps that takes years are as well formed as
-what stood there. Nor can a kernel tell: it is named by its text and shared by recipes that launch it with different
-formulas, so nothing of a launch can be written into it. Whoever changes a plan and seals it again has changed the
-program. Digests find what was changed by accident; ``load(path, sha256=...)`` takes one file and no other.
+kernel is not for and a count of steps that takes years are as well formed as what stood there. Nor can a kernel tell:
+it is named by its text and shared by recipes that launch it with different formulas, so nothing of a launch can be
+written into it. Shapes and strides are not held to what the kernels were made for either; that more could be known
+there is open. Whoever changes a plan and seals it again has changed the program. Digests find what was changed by
+accident; ``load(path, sha256=...)`` takes one file and no other.
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@
 
 #pragma once
 
-#include <cstdarg>
-#include <new>
 #include <utility>
 
 #include "fusebuild/access.cuh"
+#include "fusebuild/host/array.h"
 #include "fusebuild/host/fiber.h"
 
 namespace fusebuild::host {
@@ -64,25 +63,6 @@ class Cluster;
 
 // Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
 constexpr int kPoison = 0xff;
-
-// As many values as it is made with, for as long as it is there; or none, where there is no memory for them.
-// Nothing throws in a kernel's library: no exception may leave a fiber, or reach the executor's C++ runtime.
-template <typename T>
-class Array {
- public:
-  explicit Array(int64_t count) : values_(new (std::nothrow) T[static_cast<size_t>(count)]) {}
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() { delete[] values_; }
-
-  bool has_memory() const { return values_ != nullptr; }
-  T& operator[](int index) { return values_[index]; }
-  const T& operator[](int index) const { return values_[index]; }
-  T* data() { return values_; }
-
- private:
-  T* const values_;
-};
 
 // What a thread copies to shared memory without waiting for it, in groups that it ends.
 class Copies {
