@@ -20,7 +20,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -338,6 +338,32 @@ def _object_problem(data: bytes, target: str, kernel: str) -> str:
     return f"it is compiled for sm_{found}, expected {target}"
 
 
+def _parameter_problem(data: bytes, kernel: str, given: Sequence[tuple[int, ...]]) -> str:
+    """Why the cubin ``data`` of ``kernel`` cannot be launched with arguments of so many bytes each, the lists of
+    ``given``; empty where it can, and where it does not say what it takes."""
+    taken = elf.parameter_sizes(data, kernel)
+    wrong = next((sizes for sizes in given if taken is not None and sizes != taken), None)
+    if taken is None or wrong is None:
+        return ""
+    return f"it takes parameters of {_show_sizes(taken)} bytes, and the plan gives it {_show_sizes(wrong)}"
+
+
+def _show_sizes(sizes: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def _check_parameters(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
+    """Cubins that take what the plan gives them: the driver reads as many arguments as a kernel has parameters. A host
+    object is asked when it is loaded."""
+    for target in plan.targets:
+        if target.target.startswith("host"):
+            continue
+        for kernel, given in plan_check.argument_sizes(plan, target).items():
+            member = object_member(target.target, kernel)
+            if problem := _parameter_problem(members[member], kernel, given):
+                raise ArtifactError(str(path), problem, member)
+
+
 def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
     """Exactly the members that the plan needs, and objects that are whole."""
     kernels = {target.target: plan_check.kernels_of(target) for target in plan.targets}
@@ -354,6 +380,7 @@ def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> Non
             reason = _object_problem(members[member], target, kernel)
             if reason:
                 raise ArtifactError(str(path), reason, member)
+    _check_parameters(path, members, plan)
     for name in (RECIPE, *(kernel_member(kernel) for names in kernels.values() for kernel in names)):
         try:
             members[name].decode("utf-8")

@@ -36,15 +36,16 @@ _LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
 
 
 class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One recipe's artifact, by its digest. ``made_from`` has a digest for each thing that decided its bytes but the
-    recipe; ``kernels`` are names by target, ``objects`` the sha256 of each member that is machine code, ``spills`` the
-    bytes that some of the kernels spill."""
+    """One recipe's artifact, by its digest, and by the ``sha256`` that others check. ``made_from`` has a digest for
+    each thing that decided its bytes but the recipe; ``kernels`` are names by target, ``objects`` the sha256 of each
+    member that is machine code, ``spills`` the bytes that some of the kernels spill."""
 
     fusion: str
     targets: tuple[str, ...]
     search: str
     made_from: dict[str, str]
     artifact: str
+    sha256: str
     kernels: dict[str, list[str]]
     objects: dict[str, str]
     spills: dict[str, dict[str, int]]

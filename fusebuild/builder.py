@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusebuild.composites import with_composites
-from fusebuild.errors import NOWHERE, SourceLocation
+from fusebuild.errors import NOWHERE, SourceLocation, counted
 from fusebuild.formula import Formula
 from fusebuild.ir import (
     Attribute,
@@ -93,7 +93,7 @@ class FusionBuilder:
         rank = len(shape)
         if contiguity is not None:
             if len(contiguity) != rank:
-                raise TypeRuleError(f"contiguity has {len(contiguity)} entries for {rank} dims")
+                raise TypeRuleError(f"contiguity has {counted(len(contiguity), 'flag')} for {counted(rank, 'dim')}")
             flags = tuple(None if extent == 1 else flag for flag, extent in zip(contiguity, shape, strict=True))
             type_ = replace(type_, contiguity=flags)
         if stride_order is not None:

@@ -1,12 +1,13 @@
 """Freshness: does each artifact hold what its recipe, templates, flags and toolchain would give now?
 
 Nothing is compiled, and nothing is planned of what the directory's record shows to be as it was built. Machine code is
-compared with what that record says of it; where it says nothing, neither does a verdict. What compiling would give is
-for :mod:`fusebuild.rebuild` to say.
+compared with what that record says of it; where it says nothing, neither does a verdict. Where there is a SHA256SUMS it
+has to have the digest of each artifact that it names. What compiling would give is for :mod:`fusebuild.rebuild` to say.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from fusebuild.artifact import open_artifact
 from fusebuild.build import BuildDir
 from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
+from fusebuild.checksums import read_checksums
 from fusebuild.errors import ToolchainError
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.target import Target, find_target
@@ -90,6 +92,11 @@ def check_recipes(
             else _compared_with_record(verdict, current[file])
             for file, verdict in zip(doubtful, compared, strict=True)
         }
+    checksums = read_checksums(build_dir)
+    if checksums is not None:
+        verdicts |= {
+            file: _compared_with_checksums(verdict, whole.get(file), checksums) for file, verdict in verdicts.items()
+        }
     return tuple(
         replace(verdicts[file], machine_code="as recorded") if file in whole and not verdicts[file].differences
         else verdicts[file] for file in files
@@ -137,6 +144,16 @@ def _compared_with_record(verdict: Freshness, built: BuiltRecipe) -> Freshness:
         if name not in members or members[name].sha256 != digest
     ]
     return replace(verdict, differences=tuple(changed or ["it is not the artifact that was built here"]))
+
+
+def _compared_with_checksums(verdict: Freshness, built: BuiltRecipe | None, checksums: Mapping[str, str]) -> Freshness:
+    """``verdict``, once the digest of its artifact, which is as ``built`` where that is known, is compared with the one
+    that it is listed with."""
+    listed = checksums.get(verdict.artifact.name)
+    if listed is None or verdict.differences:
+        return verdict
+    found = built.sha256 if built else hashlib.sha256(verdict.artifact.read_bytes()).hexdigest()
+    return verdict if listed == found else replace(verdict, differences=("SHA256SUMS has another digest",))
 
 
 def _as_built(known: Mapping[Path, BuiltRecipe], toolchains: _Toolchains) -> dict[Path, BuiltRecipe]:

@@ -26,6 +26,8 @@ _PROGRAM, _LOADED = 1, 2  # SHT_PROGBITS, SHF_ALLOC
 _WITH_SIZE = 4  # EIFMT_SVAL: an attribute whose value is so many bytes, and not the two in the place of their number
 _FUNCTION_AND_NUMBER = struct.Struct("<II")
 _REGISTER_COUNT, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
+_PARAMETER = struct.Struct("<IHHI")  # EIATTR_KPARAM_INFO: an index, which parameter, its offset, its size and more
+_PARAMETER_INFO, _PARAMETER_SIZE_SHIFT = 0x17, 18
 _RESERVES_SHARED, _RESERVED_SHARED = 90, 1024  # from which compute capability on sections of shared memory have more
 
 
@@ -99,8 +101,9 @@ def cubin_resources(data: bytes) -> CubinResources | None:
     for section in table:
         name = _section_name(data, names, section)
         if name == ".nv.info":
-            for attribute, value in _attributes(data[section[4] : section[4] + section[5]]):
-                found.setdefault(attribute, []).append(value)
+            for attribute, value in _attributes(_contents(data, section)):
+                if len(value) == _FUNCTION_AND_NUMBER.size:
+                    found.setdefault(attribute, []).append(_FUNCTION_AND_NUMBER.unpack(value)[1])
         elif name.startswith(".nv.shared.") and not name.startswith(".nv.shared.reserved."):
             reserved = _RESERVED_SHARED if capability >= _RESERVES_SHARED else 0
             shared += max(0, section[5] - reserved)
@@ -109,20 +112,43 @@ def cubin_resources(data: bytes) -> CubinResources | None:
     return CubinResources(registers=max(found[_REGISTER_COUNT]), shared=shared, local=max(found[_FRAME_SIZE]))
 
 
+def parameter_sizes(data: bytes, kernel: str) -> tuple[int, ...] | None:
+    """The bytes of each parameter of ``kernel``, in order; None where the cubin ``data`` does not say so in a way that
+    is known. ``data`` must be whole."""
+    if compute_capability(data) is None:
+        return None
+    header = _HEADER.unpack_from(data)
+    table = list(_entries(data, _SECTION, header[10], header[16]))
+    wanted = f".nv.info.{kernel}"
+    for section in table:
+        if _section_name(data, table[header[17]], section) == wanted:
+            return _parameter_sizes(_contents(data, section))
+    return None
+
+
+def _parameter_sizes(info: bytes) -> tuple[int, ...]:
+    values = [value for attribute, value in _attributes(info) if attribute == _PARAMETER_INFO]
+    parameters = [_PARAMETER.unpack(value) for value in values if len(value) == _PARAMETER.size]
+    return tuple(sizes >> _PARAMETER_SIZE_SHIFT for _, _, _, sizes in sorted(parameters, key=lambda each: each[1]))
+
+
+def _contents(data: bytes, section: tuple[int, ...]) -> bytes:
+    return data[section[4] : section[4] + section[5]]
+
+
 def _section_name(data: bytes, names: tuple[int, ...], section: tuple[int, ...]) -> str:
     start = names[4] + section[0]
     return data[start : max(start, data.find(b"\0", start))].decode("utf-8", "replace")
 
 
-def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
-    """The attributes of ``.nv.info`` that are a number for a function, by kind."""
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and value of the attributes of a section ``.nv.info`` that have a value of so many bytes."""
     offset = 0
     while offset + 4 <= len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, offset)
         offset += 4
         if form == _WITH_SIZE:
-            if size == _FUNCTION_AND_NUMBER.size and offset + size <= len(info):
-                yield attribute, _FUNCTION_AND_NUMBER.unpack_from(info, offset)[1]
+            yield attribute, info[offset : offset + size]
             offset += size
 
 

@@ -79,6 +79,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     return f"did you mean '{matches[0]}'?" if matches else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """``number`` and ``noun``, which gets an s where there is not one of them: ``1 input``, ``2 inputs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class FusebuildError(Exception):
     """Root of everything fusebuild raises on purpose."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.build import BuildDir, Key
 from fusebuild.build_record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
+from fusebuild.checksums import write_checksums
 from fusebuild.recipe_files import recipe_files
 from fusebuild.target import Target
 from fusebuild.toolchain import find_toolchain
@@ -93,6 +94,8 @@ def compile_changed(
         fresh = {} if dump else _fresh(files, targets, build_dir, nvcc, search)
         stale = [file for file in files if file not in fresh]
         if not stale:
+            if not dry_run:
+                write_checksums(build_dir)
             return Compilation(recipes=tuple(fresh[file] for file in files), compiled=0, seconds=0.0)
 
         from fusebuild.pipeline import compile_recipes

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from fusebuild.errors import counted
 from fusebuild.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
 from fusebuild.ir import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.op_def import Attributes, Kind, OpDef, Parameter
@@ -197,21 +198,23 @@ def _take(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
 def _index_select(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     _, index, _ = _index("index_select", types, _dim(attributes))
     if index.rank != 1:
-        raise TypeRuleError(f"index_select: the index has {index.rank} dims, not 1", hint="take allows any", operand=1)
+        raise TypeRuleError(
+            f"index_select: the index has {counted(index.rank, 'dim')}, not 1", hint="take allows any", operand=1
+        )
     return _take(types, attributes)
 
 
 def _embedding(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     table, ids, _ = _index("embedding", types)
     if table.rank != 2:
-        raise TypeRuleError(f"embedding: the table has {table.rank} dims, not 2", operand=0)
+        raise TypeRuleError(f"embedding: the table has {counted(table.rank, 'dim')}, not 2", operand=0)
     return tensor_type(table.dtype, (*ids.shape, table.shape[1]))
 
 
 def _take_along_axis(name: str, types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     tensor, index, dim = _index(name, types, _dim(attributes))
     if index.rank != tensor.rank:
-        raise TypeRuleError(f"{name}: the index has {index.rank} dims, not {tensor.rank}", operand=1)
+        raise TypeRuleError(f"{name}: the index has {counted(index.rank, 'dim')}, not {tensor.rank}", operand=1)
     for other, (own, wanted) in enumerate(zip(tensor.shape, index.shape, strict=True)):
         if other != dim and own not in (1, wanted) and wanted != 1:
             raise TypeRuleError(
@@ -322,7 +325,7 @@ INDEXING = (
             _pad),
     _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad),
     _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat),
-    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}"),
+    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}", scalar=lambda dtype, x: x),
     _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape),
     _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take),
     _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select),

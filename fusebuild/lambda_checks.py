@@ -17,9 +17,8 @@ from typing import TypeAlias
 from fusebuild.errors import SourceLocation
 from fusebuild.ir import DType, Expr, Fusion, Literal
 from fusebuild.lambdas import state_dtypes
-from fusebuild.ops import OPS, Kind, op_of
-from fusebuild.passes.scalar_math import convert
-from fusebuild.passes.scalar_probe import evaluate, has_scalar_meaning
+from fusebuild.ops import Kind, op_of
+from fusebuild.passes.scalar_math import compute, convert, has_scalar_meaning
 
 State: TypeAlias = "tuple[Literal, ...]"
 Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
@@ -50,13 +49,45 @@ def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: 
         if any(not fusion.value(fid).is_constant for fid in expr.inputs[count:]):
             report(expr.location, f"{expr.op}: init must be known now", "it is the identity of the lambda, not a start")
             reported.add(expr.combine)
-        elif unknown := [each.op for each in body.exprs if not has_scalar_meaning(each.op)]:
-            message = f"lambda '{expr.combine}' calls {unknown[0]}, which has no meaning for single numbers"
-            report(places[expr.combine], message, "a lambda is tried on numbers: give the op a reference of arithmetic")
+        elif unknown := _without_meaning(body, body.exprs):
+            message = f"lambda '{expr.combine}' calls {unknown}, which has no meaning for single numbers"
+            report(places[expr.combine], message, _GIVE_MEANING)
+            reported.add(expr.combine)
+        elif unknown := _without_meaning(fusion, _exprs_above(fusion, expr.inputs[:count])):
+            message = f"lambda '{expr.combine}' cannot be tried here: {unknown}, which makes what it combines,"
+            report(expr.location, f"{message} has no meaning for single numbers", _GIVE_MEANING)
             reported.add(expr.combine)
         elif problem := _Probe(fusion, expr, body, steps).problem():
             report(places[expr.combine], f"lambda '{expr.combine}' {problem[0]}", problem[1])
             reported.add(expr.combine)
+
+
+_GIVE_MEANING = "a lambda is tried on numbers: give the op a reference of plain arithmetic, or its own 'scalar'"
+
+
+def _without_meaning(fusion: Fusion, exprs: Sequence[Expr]) -> str:
+    """The first op among ``exprs`` that cannot be computed on numbers of its dtypes, or an empty string."""
+    computed = (expr for expr in exprs if _is_computed(expr))
+    return next((expr.op for expr in computed if not has_scalar_meaning(expr.op, _operand_dtypes(fusion, expr))), "")
+
+
+def _is_computed(expr: Expr) -> bool:
+    """Whether the result follows from the operands: not from where an element stands, nor from chance."""
+    return op_of(expr).kind is Kind.POINTWISE and not op_of(expr).is_random
+
+
+def _operand_dtypes(fusion: Fusion, expr: Expr) -> tuple[DType, ...]:
+    return op_of(expr).operand_dtypes([fusion.value(fid).type for fid in expr.inputs], dict(expr.attributes))
+
+
+def _exprs_above(fusion: Fusion, fids: Sequence[int]) -> tuple[Expr, ...]:
+    """The exprs that compute one element of ``fids`` from elements, in order."""
+    wanted, exprs = set(fids), []
+    for expr in reversed(fusion.exprs):
+        if expr.outputs[0] in wanted and op_of(expr).kind in (Kind.POINTWISE, Kind.VIEW, Kind.CREATION):
+            exprs.append(expr)
+            wanted.update(expr.inputs)
+    return tuple(reversed(exprs))
 
 
 def apply(body: Fusion, left: State, right: State) -> State:
@@ -70,13 +101,15 @@ class _Computation:
     __slots__ = ("_dtypes", "_op", "_result", "inputs", "output")
 
     def __init__(self, fusion: Fusion, expr: Expr) -> None:
-        types = [fusion.value(fid).type for fid in expr.inputs]
-        self._op, self._dtypes = expr.op, OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
+        self._op, self._dtypes = expr.op, _operand_dtypes(fusion, expr)
         self._result = fusion.value(expr.outputs[0]).dtype
         self.inputs, self.output = expr.inputs, expr.outputs[0]
 
     def __call__(self, operands: Sequence[Literal]) -> Literal:
-        return evaluate(self._op, operands, self._dtypes, self._result)
+        literal = compute(self._op, operands, self._dtypes, self._result)
+        if literal is not None:
+            return literal
+        return math.nan if self._result.is_floating else 0  # devices differ, so any integer will do
 
 
 class _Body:
@@ -94,8 +127,8 @@ class _Body:
     def __call__(self, left: State, right: State) -> State:
         known: dict[int, Literal] = dict(zip(self._inputs, (*left, *right), strict=True))
         known |= self._literals
-        for compute in self.computations:
-            known[compute.output] = compute([known[fid] for fid in compute.inputs])
+        for computation in self.computations:
+            known[computation.output] = computation([known[fid] for fid in computation.inputs])
         return tuple(known[fid] for fid in self._outputs)
 
 
@@ -107,10 +140,8 @@ class _Probe:
         self._apply, self._steps_left = _Body(body), steps
         self._components = expr.inputs[: len(body.outputs)]
         self._random = random.Random(20190622)
-        self._cone = self._exprs_above(self._components)
-        self._computed = {
-            each.outputs[0]: _Computation(fusion, each) for each in self._cone if op_of(each).kind is Kind.POINTWISE
-        }
+        self._cone = _exprs_above(fusion, self._components)
+        self._computed = {each.outputs[0]: _Computation(fusion, each) for each in self._cone if _is_computed(each)}
         state = state_dtypes(body)
         identity = [fusion.value(fid).literal for fid in expr.inputs[len(state) :]]
         self._dtypes = state
@@ -200,22 +231,17 @@ class _Probe:
             for fid, dtype in zip(self._components, self._dtypes, strict=True)
         )
 
-    def _exprs_above(self, fids: Sequence[int]) -> tuple[Expr, ...]:
-        """The exprs that compute one element of ``fids`` from elements, in order."""
-        wanted, exprs = set(fids), []
-        for expr in reversed(self._fusion.exprs):
-            if expr.outputs[0] in wanted and op_of(expr).kind in (Kind.POINTWISE, Kind.VIEW, Kind.CREATION):
-                exprs.append(expr)
-                wanted.update(expr.inputs)
-        return tuple(reversed(exprs))
-
     def _element_of(self, expr: Expr, known: dict[int, Literal]) -> Literal:
         operands = [self._read(fid, known) for fid in expr.inputs]
         result = self._fusion.value(expr.outputs[0])
         if expr.outputs[0] in self._computed:
             return self._computed[expr.outputs[0]](operands)
+        if op_of(expr).is_random:
+            return self._random.random()
         if expr.op == "iota":
             return _as_literal(operands[0] + operands[1] * self._random.randrange(8), result.dtype)
+        if expr.op == "linear_index":
+            return self._random.randrange(64)
         return self._random.randrange(1, 64) if expr.op == "size" else _as_literal(operands[0], result.dtype)
 
     def _read(self, fid: int, known: dict[int, Literal]) -> Literal:

@@ -30,8 +30,9 @@ STATE_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
 MAX_STATE_BYTES = 64
 """What a thread keeps of one state in registers, and a block of 256 threads in 16 KiB of shared memory."""
 
-_NOT_SCALAR = frozenset({"contiguous", "segment_set", "imag", "erfinv", "erfcinv"})
-"""Pointwise ops without a meaning on a scalar, or that no check can evaluate."""
+_NOT_SCALAR = frozenset({"contiguous", "segment_set", "imag"})
+"""Pointwise ops that mean nothing for a single element: how a tensor lies, a cut between kernels, and a part that no
+dtype here has."""
 
 
 _COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"})
@@ -41,7 +42,7 @@ _TURNED = {"gt": "lt", "ge": "le"}
 
 def is_scalar_op(name: str) -> bool:
     """Whether the body of a lambda may call the op ``name``."""
-    return OPS[name].kind is Kind.POINTWISE and name not in _NOT_SCALAR
+    return OPS[name].kind is Kind.POINTWISE and not OPS[name].is_random and name not in _NOT_SCALAR
 
 
 class LambdaBuilder(FusionBuilder):

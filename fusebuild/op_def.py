@@ -48,7 +48,8 @@ class OpDef:
     of a reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it
     reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are.
     ``is_random`` marks what draws numbers. ``check`` sees the operands that are known now, None for the others, and
-    raises like ``infer``."""
+    raises like ``infer``. ``scalar`` is what a pointwise op means for numbers: it takes the dtype in which the op
+    computes, then its operands; None where it means nothing for them, and then no lambda may need it."""
 
     name: str
     kind: Kind
@@ -62,6 +63,7 @@ class OpDef:
     running: str = ""
     results: int = 1
     is_random: bool = False
+    scalar: Callable[..., Any] | None = None
     check: Callable[[Sequence[Literal | tuple[int, ...] | None]], None] | None = None
 
     @property

@@ -2,7 +2,9 @@
 
 Adding a pointwise op means adding one line to :data:`OPS`. The CUDA text is a format string over operand texts; plain C
 operators where they say it all, else a function of the device header (``templates/include/fusebuild/math.cuh``). The
-reference takes the torch module as its first argument, so that importing this file does not import torch.
+reference takes the torch module as its first argument, so that importing this file does not import torch. What the op
+means for numbers, which constants and lambdas need, is a function of ``scalars.py``, or ``scalar=``, or what the
+reference gives for numbers where that is plain arithmetic.
 
 Names and semantics are nvFuser's direct frontend's.
 """
@@ -13,6 +15,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fusebuild import scalars
 from fusebuild.formula import Formula
 from fusebuild.generalized_ops import GENERALIZED
 from fusebuild.index_ops import INDEXING
@@ -82,8 +85,18 @@ def _compute_dtype(rule: Rule, name: str, types: Sequence[ValueType]) -> DType:
 
 
 def _pointwise(
-    name: str, operands: str, rule: Rule, cuda: str, reference: Callable[..., Any], *, integer: str = ""
+    name: str,
+    operands: str,
+    rule: Rule,
+    cuda: str,
+    reference: Callable[..., Any],
+    *,
+    integer: str = "",
+    scalar: Callable[..., Any] | None = None,
 ) -> OpDef:
+    """``scalar`` may be left out where ``scalars.py`` has a function of that name, or where the reference is plain
+    arithmetic."""
+
     def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
         dtype = _compute_dtype(rule, name, types)
         return tuple(DType.BOOL if rule is Rule.SELECT and index == 0 else dtype for index in range(len(types)))
@@ -102,6 +115,7 @@ def _pointwise(
         reference=reference,
         cuda=cuda,
         cuda_integer=integer,
+        scalar=scalar or scalars.named(name) or scalars.of_reference(reference, len(operands.split())),
     )
 
 
@@ -119,22 +133,29 @@ def _imag_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[Val
     raise TypeRuleError("imag takes complex numbers, and fusebuild has no complex dtypes", operand=0)
 
 
+def _trapless(torch: Any, divisor: Any) -> Any:
+    """``divisor``, and one in the place of 0 and -1: a CPU traps where it divides by zero, and where the most negative
+    integer is divided by -1. The remainder is zero for all three."""
+    return torch.where((divisor == 0) | (divisor == -1), 1, divisor)
+
+
 def _trunc_divide(torch: Any, a: Any, b: Any) -> Any:
     if a.is_floating_point():
         return torch.true_divide(a, b)
-    return torch.where(b == 0, torch.zeros_like(a), torch.div(a, torch.where(b == 0, 1, b), rounding_mode="trunc"))
+    quotient = torch.div(a, _trapless(torch, b), rounding_mode="trunc")
+    return torch.where(b == 0, torch.zeros_like(a), torch.where(b == -1, -a, quotient))
 
 
 def _trunc_modulo(torch: Any, a: Any, b: Any) -> Any:
     if a.is_floating_point():
         return torch.fmod(a, b)
-    return torch.where(b == 0, torch.zeros_like(a), torch.fmod(a, torch.where(b == 0, 1, b)))
+    return torch.fmod(a, _trapless(torch, b))
 
 
 def _floor_modulo(torch: Any, a: Any, b: Any) -> Any:
     if a.is_floating_point():
         return torch.remainder(a, b)
-    return torch.where(b == 0, torch.zeros_like(a), torch.remainder(a, torch.where(b == 0, 1, b)))
+    return torch.remainder(a, _trapless(torch, b))
 
 
 def _logical_right_shift(torch: Any, a: Any, b: Any) -> Any:
@@ -272,6 +293,7 @@ def _cast(name: str = "cast") -> OpDef:
         infer=_cast_infer,
         operand_dtypes=_same_dtypes,
         reference=lambda torch, x: x,
+        scalar=lambda dtype, x: x,
     )
 
 

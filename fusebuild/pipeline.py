@@ -26,6 +26,7 @@ from fusebuild.build_record import (
     made_from,
     source_digest,
 )
+from fusebuild.checksums import write_checksums
 from fusebuild.dump import Dump
 from fusebuild.eased import NOT_EASED, Eased
 from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, file_name
@@ -63,13 +64,14 @@ class PlannedRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltArtifact:
-    """One artifact of a compile. ``written`` is False when the file was up to date, ``digest`` is that of its bytes
-    (empty where nothing was built)."""
+    """One artifact of a compile. ``written`` is False when the file was up to date, ``digest`` and ``sha256`` are those
+    of its bytes (empty where nothing was built)."""
 
     planned: PlannedRecipe
     path: Path
     written: bool
     digest: str = ""
+    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ def compile_recipes(
             tell_unknown(planned, objects)
             artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
             extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
+            write_checksums(build_dir, {each.path.name: each.sha256 for each in artifacts})
     return CompileReport(artifacts=tuple(artifacts), build=objects)
 
 
@@ -278,7 +281,11 @@ def pack(
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )
     return BuiltArtifact(
-        planned=planned, path=path, written=_store(path, data, build_dir), digest=artifact_digest(data)
+        planned=planned,
+        path=path,
+        written=_store(path, data, build_dir),
+        digest=artifact_digest(data),
+        sha256=hashlib.sha256(data).hexdigest(),
     )
 
 
@@ -308,6 +315,7 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
         search=planned.search,
         made_from=dict(origins),
         artifact=built.digest,
+        sha256=built.sha256,
         kernels=kernels,
         objects={
             object_member(target, name): hashlib.sha256(objects.objects[target, name]).hexdigest()

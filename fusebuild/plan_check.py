@@ -3,6 +3,14 @@
 :func:`validate_plan` returns the first problem as a sentence. A plan that passes names only values, extents, slots and
 kernels that exist, defines before it reads, keeps every intermediate's slot alive until its last reader, and holds only
 formulas that can be evaluated from the extents of its inputs.
+
+It cannot know whether a plan fits its kernels any further than their parameters tell. A kernel takes numbers and
+addresses: one extent in the place of another, one tensor in the place of another, a guard that admits sizes which the
+kernel is not for and a count of steps that takes years are as well formed as what stood there. Nor can a kernel tell:
+it is named by its text and shared by recipes that launch it with different formulas, so nothing of a launch can be
+written into it. Shapes and strides are not held to what the kernels were made for either; that more could be known
+there is open. Whoever changes a plan and seals it again has changed the program. Digests find what was changed by
+accident; ``load(path, sha256=...)`` takes one file and no other.
 """
 
 from __future__ import annotations
@@ -17,6 +25,10 @@ from fusebuild.formula import INT64_MAX, OPERATORS, Formula, product, show
 
 DTYPES = frozenset({"double", "float", "half", "bfloat16", "int64", "int32", "bool"})
 FLOATING = frozenset({"double", "float", "half", "bfloat16"})
+_SCALAR_BYTES = {"double": 8, "float": 4, "half": 2, "bfloat16": 2, "int64": 8, "int32": 4, "bool": 1}
+_WORD_BYTES = 8
+"""Of an address and of an integer that is computed from sizes, as kernels take them."""
+
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """What names become file names: nothing that a shell, a path or a zip reads as more than a name."""
 
@@ -316,6 +328,13 @@ class _TargetCheck:
                 self._check_launch(launch, segment, where)
                 if number == 0 and not self.follows_launch and launch.overlaps is True:
                     raise _WrongError(f"{where}: it overlaps the launch before it, and there is none")
+            self._check_writes(variant, segment)
+
+    def _check_writes(self, variant: p.Variant, segment: p.PlanSegment) -> None:
+        """Raise unless every output that is no view is given to some kernel: nothing else could write it."""
+        given = {arg.fid for launch in variant.launches for arg in launch.args if isinstance(arg, p.TensorArg)}
+        if unwritten := [fid for fid in segment.outputs if fid not in segment.views and fid not in given]:
+            raise _WrongError(f"variant {variant.name}: no kernel is given fid {unwritten[0]}, which it has to write")
 
     def _check_launch(self, launch: p.Launch, segment: p.PlanSegment, where: str) -> None:
         if not _KERNEL_NAME.fullmatch(launch.kernel):
@@ -418,11 +437,23 @@ def _show_memory(memory: Memory) -> str:
 
 def kernels_of(target: p.TargetPlan) -> Sequence[str]:
     """The names of the kernels that ``target`` launches, sorted, each once."""
-    return sorted(set(_launched(target)))
+    return sorted({launch.kernel for launch in _launches(target)})
 
 
-def _launched(target: p.TargetPlan) -> Iterator[str]:
+def _launches(target: p.TargetPlan) -> Iterator[p.Launch]:
     for segment in target.segments:
         for variant in segment.variants:
-            for launch in variant.launches:
-                yield launch.kernel
+            yield from variant.launches
+
+
+def argument_sizes(plan: p.Plan, target: p.TargetPlan) -> Mapping[str, Sequence[tuple[int, ...]]]:
+    """For each kernel that ``target`` launches the bytes of each argument, once for every list of them that differs."""
+    dtypes = {value.fid: value.dtype for value in plan.values}
+    found: dict[str, dict[tuple[int, ...], None]] = {}
+    for launch in _launches(target):
+        found.setdefault(launch.kernel, {})[tuple(_argument_size(arg, dtypes) for arg in launch.args)] = None
+    return {kernel: tuple(sizes) for kernel, sizes in found.items()}
+
+
+def _argument_size(arg: p.Arg, dtypes: Mapping[int, str]) -> int:
+    return _SCALAR_BYTES[dtypes[arg.fid]] if isinstance(arg, p.ScalarArg) else _WORD_BYTES

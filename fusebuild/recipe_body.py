@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, nearest
 from fusebuild.ir import Value
-from fusebuild.recipe_calls import Calls, KnownComposite, KnownLambda, signature
+from fusebuild.recipe_calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, NamedNumbers, signature
 from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import Problems, Scalar, Source
 
@@ -146,13 +146,20 @@ class BodyReader:
         """Record every statement; afterwards ``scope.values`` holds every name."""
         for statement in statements:
             self._foresee(statement)
-        for statement in statements:
+        named_numbers = NamedNumbers(self._own_names())
+        for statement in map(named_numbers.visit, statements):
             if isinstance(statement, ast.Assign):
                 self._assign(statement)
             else:
                 what, hint = _STATEMENTS.get(type(statement), ("this statement", "a body holds assignments only"))
                 self._problems.add(self._text.place(statement), f"{what} has no place in a body", hint)
                 self._poison(statement)
+
+    def _own_names(self) -> set[str]:
+        """Every name that means something in this body."""
+        scope = self._scope
+        kinds: tuple[Iterable[str], ...] = (scope.values, scope.owners, scope.symbols, scope.lambdas, scope.composites)
+        return set().union(*kinds, scope.outside, self._assignments)
 
     def _foresee(self, statement: ast.stmt) -> None:
         """Note what ``statement`` reads and assigns, so that a use above its assignment can be told from a typo."""
@@ -250,7 +257,8 @@ class BodyReader:
 
     def _report_undefined(self, name: str, place: SourceLocation) -> None:
         known = [*self._scope.values, *self._assignments]
-        hint = nearest(name, known)
+        number = {"infinity": "inf"}.get(name.lower(), name.lower())
+        hint = f"did you mean '{number}'?" if number in NAMED_NUMBERS else nearest(name, known)
         if match := re.search(r"'(.*)'", hint):
             self._scope.suggested.add(match[1])
         self._problems.add(place, f"undefined name '{name}'", hint)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from fusebuild.builder import FusionBuilder
-from fusebuild.errors import SourceLocation, nearest
+from fusebuild.errors import SourceLocation, counted, nearest
 from fusebuild.formula import Formula, constants, depth, difference, product, total
 from fusebuild.ir import Attribute, Fusion, Literal, Value
 from fusebuild.lambdas import state_dtypes
@@ -28,6 +28,9 @@ MAX_EXTENT_DEPTH = 16
 MAX_OPS = 100_000
 """The most ops that a fusion may have because of calls of composites: a short text can say many."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+NAMED_NUMBERS = {"inf": math.inf, "nan": math.nan}
+"""The numbers that a body has names for."""
 
 Lookup: TypeAlias = "Callable[[ast.Name], Value | None]"
 Arguments: TypeAlias = "dict[str, ast.expr]"
@@ -51,14 +54,31 @@ _REFUSED = {
     ast.NotIn: ("'not in'", ""),
     ast.Lambda: ("a lambda", "write its expression out"),
     ast.Attribute: ("attribute access", "ops are called by their bare names"),
-    ast.Subscript: ("indexing", ""),
+    ast.Subscript: ("indexing", "use slice(x, start_indices, end_indices), or take(x, index, dim)"),
     ast.IfExp: ("'if … else'", "use where(condition, x, y)"),
     ast.JoinedStr: ("a string", ""),
-    ast.ListComp: ("a comprehension", ""),
+    ast.ListComp: ("a comprehension", "ops work on whole tensors"),
     ast.NamedExpr: ("':='", "write an assignment of its own"),
     ast.List: ("a list", "only dims, shapes and masks are lists"),
     ast.Tuple: ("a tuple", "only dims, shapes and masks are lists"),
 }
+
+
+class NamedNumbers(ast.NodeTransformer):
+    """Makes ``inf`` and ``nan`` the numbers that they name, but where the recipe has given them to something else."""
+
+    def __init__(self, own: Collection[str]) -> None:
+        self._numbers = {name: number for name, number in NAMED_NUMBERS.items() if name not in own}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self._numbers or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(ast.Constant(value=self._numbers[node.id], kind=node.id), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        node.args = [self.visit(argument) for argument in node.args]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
+        return node
 
 
 def signature(op: OpDef | KnownComposite) -> str:
@@ -120,12 +140,14 @@ class Calls:
             value = self._value(node, names[0])
             return None if value is None else (value,)
         if not isinstance(node, ast.Call):
-            self._error(node, f"one value cannot be given to {len(names)} names", "write one assignment a line")
+            self._error(
+                node, f"one value cannot be given to {counted(len(names), 'name')}", "write one assignment a line"
+            )
             return None
         results = self._call(node, names)
         if results is not None and len(results) != len(names):
             op = node.func.id if isinstance(node.func, ast.Name) else ""
-            self._error(node, f"{op} gives {_count(len(results), 'result')}, not {len(names)}")
+            self._error(node, f"{op} gives {counted(len(results), 'result')}, not {len(names)}")
             return None
         return results
 
@@ -182,25 +204,26 @@ class Calls:
         literal = _literal(node)
         if not isinstance(literal, bool | int | float):
             what = "None" if literal is None else "a string" if isinstance(literal, str) else "this constant"
-            self._error(node, f"{what} has no place in a body", "constants are numbers, True and False")
+            self._error(node, f"{what} has no place in a body", "constants are numbers, inf, nan, True and False")
             return None
         if not isinstance(literal, bool) and isinstance(literal, int) and not _INT64_MIN <= literal <= _INT64_MAX:
             self._error(node, "the integer does not fit 64 bits")
             return None
-        if isinstance(literal, float) and math.isinf(literal):
-            self._error(node, "the number is too large for a double")
+        if isinstance(literal, float) and math.isinf(literal) and not _is_named(node):
+            self._error(node, "the number is too large for a double", "infinity is inf")
             return None
         return self._builder.constant(literal, name=name, location=self._place(node))
 
     def _call(self, node: ast.Call, names: Sequence[str]) -> tuple[Value, ...] | None:
         if not isinstance(node.func, ast.Name):
-            self._error(node.func, "only ops can be called, by their bare names")
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            self._error(node.func, "only ops can be called, by their bare names", self._called_bare(name))
             return None
         if node.func.id in self._composites:
             return self._composite(node, self._composites[node.func.id], names)
         op = OPS.get(node.func.id)
         if op is None:
-            hint = nearest(node.func.id, [*OPS, *self._composites])
+            hint = self._callable_like(node.func.id)
             self._error(node.func, f"unknown op '{node.func.id}'", hint)
             return None
         arguments = self._bind(op, node)
@@ -223,6 +246,18 @@ class Calls:
         results = self._record(op.name, operands, named, node, names, complete=complete)
         return results if complete else None
 
+    def _called_bare(self, name: str) -> str:
+        """How ``x.name(…)`` is written."""
+        return f"write {name}(…)" if name in OPS or name in self._composites else self._callable_like(name)
+
+    def _callable_like(self, name: str) -> str:
+        """What an unknown op may have been meant to be; dtypes and lambdas are not called, but many try."""
+        if dtype_named(name) is not None:
+            return f"write cast(x, {name})"
+        if name in self._lambdas:
+            return f"'{name}' is a lambda: write combine={name} in a reduce or scan"
+        return nearest(name, [*OPS, *self._composites, *self._lambdas])
+
     def _composite(
         self, node: ast.Call, known: KnownComposite | None, names: Sequence[str]
     ) -> tuple[Value, ...] | None:
@@ -235,7 +270,7 @@ class Calls:
         if len(names) == 1 < known.results:
             self._several(node, known.results)
         elif len(names) != known.results:
-            self._error(node, f"{known.name} gives {_count(known.results, 'result')}, not {len(names)}")
+            self._error(node, f"{known.name} gives {counted(known.results, 'result')}, not {len(names)}")
         if len(operands) < len(values) or len(names) != known.results:
             return None
         if len(self._builder.exprs) + known.ops > MAX_OPS:
@@ -247,7 +282,7 @@ class Calls:
         """Arguments by parameter name, once they fit the signature."""
         hint = f"the signature is {signature(op)}"
         if len(node.args) > len(op.parameters):
-            given = f"{op.name} takes {_count(len(op.parameters), 'argument')}, not {len(node.args)}"
+            given = f"{op.name} takes {counted(len(op.parameters), 'argument')}, not {len(node.args)}"
             self._error(node.args[len(op.parameters)], given, hint)
             return None
         spread: list[ast.expr] = [argument for argument in node.args if isinstance(argument, ast.Starred)]
@@ -261,7 +296,7 @@ class Calls:
         for keyword in node.keywords:
             assert keyword.arg is not None
             if keyword.arg not in known:
-                near = nearest(keyword.arg, known)
+                near = nearest("dims" if keyword.arg == "axis" else keyword.arg, known)
                 self._error(keyword, f"{op.name} has no argument '{keyword.arg}'", near or hint)
             elif keyword.arg in bound:
                 self._error(keyword, f"the argument '{keyword.arg}' is given twice", hint)
@@ -328,7 +363,7 @@ class Calls:
         for parameter in ("inputs", "init"):
             items = _items(arguments[parameter])
             if len(items) != len(state):
-                message = f"{op.name}: {parameter} has {_count(len(items), 'part')}, but the state of '{node.id}' has"
+                message = f"{op.name}: {parameter} has {counted(len(items), 'part')}, but the state of '{node.id}' has"
                 self._error(arguments[parameter], f"{message} {len(state)}")
                 return False
         named |= {"combine": node.id, "state": state, "ordered": found.ordered or op.name == "scan"}
@@ -435,7 +470,7 @@ class Calls:
     def _flag(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
         literal = _literal(node)
         if not isinstance(literal, bool):
-            self._wanted(op, parameter, node, "True or False")
+            self._wanted(op, parameter, node, "True or False", _title_of(node))
             return None
         return literal
 
@@ -472,6 +507,19 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
+def _title_of(node: ast.expr) -> str:
+    """A hint for ``true`` and ``false``, as YAML writes them."""
+    if not isinstance(node, ast.Name) or node.id not in ("true", "false"):
+        return ""
+    return f"did you mean '{node.id.title()}'?"
+
+
+def _is_named(node: ast.expr) -> bool:
+    """Whether the constant ``node`` was written as a name, perhaps with a minus sign."""
+    constant = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(constant, ast.Constant) and constant.kind in NAMED_NUMBERS
+
+
 def _literal(node: ast.expr) -> object:
     """The constant that ``node`` is, its sign included; an object of no number type when it is none."""
     if isinstance(node, ast.Constant):
@@ -489,7 +537,3 @@ def _items(node: ast.expr) -> list[ast.expr]:
 
 def _is_none(argument: ast.expr) -> bool:
     return isinstance(argument, ast.Constant) and argument.value is None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

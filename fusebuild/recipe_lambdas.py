@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusebuild.errors import SourceLocation, nearest
+from fusebuild.errors import SourceLocation, counted, nearest
 from fusebuild.ir import DType, Value
 from fusebuild.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, state_bytes
 from fusebuild.recipe_body import BodyReader, Scope, body_text, parse_body
@@ -95,7 +95,7 @@ def _fits(problems: Problems, section: LambdaSection) -> bool:
     elif twice is not None:
         problems.add(twice.place, f"'{twice.name}' is already an input of the lambda", "one name means one thing")
     elif len(section.results) != len(left):
-        results = f"{len(section.results)} result{'s' * (len(section.results) != 1)}"
+        results = counted(len(section.results), "result")
         problems.add(place, f"lambda '{name}' gives {results} for a state of {len(left)}")
     elif state_bytes(left) > MAX_STATE_BYTES:
         problems.add(place, f"the state of '{name}' has {state_bytes(left)} bytes; {MAX_STATE_BYTES} are the limit")

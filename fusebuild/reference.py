@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, counted
 from fusebuild.formula import Formula, show
 from fusebuild.formula import evaluate as evaluate_formula
 from fusebuild.index_reference import REFERENCES as INDEX_REFERENCES
@@ -77,7 +77,7 @@ def bind_extents(fusion: Fusion, inputs: Sequence[Argument], given: Mapping[str,
     Raises :class:`UsageError` naming the input when a rank, a constant extent or a repeated symbol does not agree.
     """
     if len(inputs) != len(fusion.inputs):
-        raise UsageError(f"fusion {fusion.name} takes {len(fusion.inputs)} inputs, not {len(inputs)}")
+        raise UsageError(f"fusion {fusion.name} takes {counted(len(fusion.inputs), 'input')}, not {len(inputs)}")
     extents = dict(given or {})
     sized: list[tuple[Value, int, Formula, int]] = []
     for fid, argument in zip(fusion.inputs, inputs, strict=True):
@@ -86,7 +86,7 @@ def bind_extents(fusion: Fusion, inputs: Sequence[Argument], given: Mapping[str,
             continue
         shape = tuple(getattr(argument, "shape", ()))
         if len(shape) != value.tensor.rank:
-            raise UsageError(f"input {value.name} has {value.tensor.rank} dims, got {len(shape)}")
+            raise UsageError(f"input {value.name} has {counted(value.tensor.rank, 'dim')}, got {len(shape)}")
         for dim, (extent, size) in enumerate(zip(value.tensor.shape, shape, strict=True)):
             sized.append((value, dim, extent, size))
             if isinstance(extent, str):

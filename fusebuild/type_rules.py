@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fusebuild.errors import counted
 from fusebuild.formula import Formula, show
 from fusebuild.ir import DType, ScalarType, TensorType, ValueType, VectorType, tensor_type
 
@@ -151,7 +152,7 @@ def broadcast_type(tensor: TensorType, mask: Sequence[bool]) -> TensorType:
     """``broadcast(x, is_broadcast_dim=mask)``: size-1 dims where ``mask`` is True, the dims of ``x`` elsewhere."""
     if list(mask).count(False) != tensor.rank:
         raise TypeRuleError(
-            f"broadcast: the mask keeps {list(mask).count(False)} dims but the tensor has {tensor.rank}",
+            f"broadcast: the mask keeps {counted(list(mask).count(False), 'dim')} but the tensor has {tensor.rank}",
             hint="give one False for each dim of the tensor and True for each new dim",
         )
     own = iter(range(tensor.rank))
@@ -168,7 +169,7 @@ def broadcast_type(tensor: TensorType, mask: Sequence[bool]) -> TensorType:
 def expand_type(tensor: TensorType, shape: Sequence[Formula]) -> TensorType:
     """``expand(x, shape)``: size-1 dims take the new extent; -1 keeps a dim; other dims must agree."""
     if len(shape) != tensor.rank:
-        raise TypeRuleError(f"expand: the shape has {len(shape)} dims but the tensor has {tensor.rank}")
+        raise TypeRuleError(f"expand: the shape has {counted(len(shape), 'dim')} but the tensor has {tensor.rank}")
     extents: list[Formula] = []
     expanded: list[int] = []
     for dim, (old, new) in enumerate(zip(tensor.shape, shape, strict=True)):
@@ -186,7 +187,9 @@ def expand_type(tensor: TensorType, shape: Sequence[Formula]) -> TensorType:
 def broadcast_in_dim_type(tensor: TensorType, shape: Sequence[Formula], dims: Sequence[int]) -> TensorType:
     """``broadcast_in_dim(x, shape, dims)``: dim i of ``x`` becomes dim ``dims[i]`` of the result."""
     if len(dims) != tensor.rank:
-        raise TypeRuleError(f"broadcast_in_dim: {len(dims)} dims are named but the tensor has {tensor.rank}")
+        raise TypeRuleError(
+            f"broadcast_in_dim: broadcast_dims names {counted(len(dims), 'dim')} but the tensor has {tensor.rank}"
+        )
     if any(not 0 <= dim < len(shape) for dim in dims) or list(dims) != sorted(set(dims)):
         raise TypeRuleError(f"broadcast_in_dim: dims {list(dims)} must rise and lie in 0 to {len(shape) - 1}")
     mask = [position not in dims for position in range(len(shape))]
@@ -211,12 +214,14 @@ def linear_type(x: ValueType, weight: ValueType, bias: ValueType | None = None) 
     if left.rank == 0:
         raise TypeRuleError("linear: x has no dims", hint="x is [..., K]", operand=0)
     if right.rank != 2:
-        raise TypeRuleError(f"linear: weight has {right.rank} dims, not 2", hint="weight is [N, K]", operand=1)
+        raise TypeRuleError(
+            f"linear: weight has {counted(right.rank, 'dim')}, not 2", hint="weight is [N, K]", operand=1
+        )
     _require_same_extent("linear", "x", left.shape[-1], "weight", right.shape[1], operand=1)
     if len(operands) == 3:
         added = operands[2]
         if added.rank != 1:
-            raise TypeRuleError(f"linear: bias has {added.rank} dims, not 1", hint="bias is [N]", operand=2)
+            raise TypeRuleError(f"linear: bias has {counted(added.rank, 'dim')}, not 1", hint="bias is [N]", operand=2)
         if added.shape != right.shape[:1]:
             raise TypeRuleError(
                 f"linear: bias has {show(added.shape[0])} elements but weight has {show(right.shape[0])} rows",

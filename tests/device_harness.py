@@ -230,8 +230,12 @@ entry = getattr(ctypes.CDLL(library), "fusebuild_host2_" + name)
 lend = ctypes.CDLL(stacks).lend_stacks
 lend.restype = ctypes.c_void_p
 grid, block = (ctypes.c_int64 * 3)(blocks, 1, 1), (ctypes.c_int32 * 3)(threads, 1, 1)
-entry(grid, block, ctypes.c_int64(shared), args, ctypes.c_void_p(lend()))
+sys.exit(entry(grid, block, ctypes.c_int64(shared), args, ctypes.c_void_p(lend())))
 """
+
+
+MISUSED = 3
+"""What a kernel returns, and ``run_misuse`` with it, where a thread broke a rule."""
 
 
 def run_misuse(

@@ -37,15 +37,17 @@ from fusebuild.plan import (
 ENTRY = """
 #include <cstdint>
 #include <cstring>
-#define KERNEL(name) extern "C" int32_t fusebuild_host2_##name(const int64_t* grid, const int32_t* block, \\
-                                                               int64_t shared_bytes, void** args, const void*)
+#define KERNEL(name, parameters) \\
+  extern "C" const char fusebuild_host2_##name##_parameters[] = parameters; \\
+  extern "C" int32_t fusebuild_host2_##name(const int64_t* grid, const int32_t* block, int64_t shared_bytes, \\
+                                            void** args, const void*)
 template <typename T> T& arg(void** args, int i) { return *static_cast<T*>(args[i]); }
 """
 
 KERNELS = {
     # t = x * alpha + bias through a scratch row; x has any strides
     "scale": """
-KERNEL(scale) {
+KERNEL(scale, "p8p8i8i8i8i8f4f4p8") {
   float* t = arg<float*>(args, 0);
   const float* x = arg<const float*>(args, 1);
   const int64_t M = arg<int64_t>(args, 2), N = arg<int64_t>(args, 3);
@@ -61,7 +63,7 @@ KERNEL(scale) {
 }""",
     # z = t + y; which[0] says which variant ran
     "add_wide": """
-KERNEL(add_wide) {
+KERNEL(add_wide, "p8p8p8i8p8") {
   float* z = arg<float*>(args, 0);
   const float *t = arg<const float*>(args, 1), *y = arg<const float*>(args, 2);
   if (reinterpret_cast<uintptr_t>(y) % 16) return 2;
@@ -70,7 +72,7 @@ KERNEL(add_wide) {
   return grid[0] * block[0] >= arg<int64_t>(args, 3) / 4 && shared_bytes == 64 ? 0 : 3;
 }""",
     "add_narrow": """
-KERNEL(add_narrow) {
+KERNEL(add_narrow, "p8p8p8i8p8") {
   float* z = arg<float*>(args, 0);
   const float *t = arg<const float*>(args, 1), *y = arg<const float*>(args, 2);
   for (int64_t i = 0; i < arg<int64_t>(args, 3); ++i) z[i] = t[i] + y[i];
@@ -79,30 +81,30 @@ KERNEL(add_narrow) {
 }""",
     # x += 1, element by element
     "increment": """
-KERNEL(increment) {
+KERNEL(increment, "p8i8") {
   float* x = arg<float*>(args, 0);
   for (int64_t i = 0; i < arg<int64_t>(args, 1); ++i) x[i] += 1;
   return 0;
 }""",
     "twice": """
-KERNEL(twice) {
+KERNEL(twice, "p8p8i8") {
   for (int64_t i = 0; i < arg<int64_t>(args, 2); ++i) arg<float*>(args, 0)[i] = arg<float*>(args, 1)[i] * 2;
   return 0;
 }""",
     "fill": """
-KERNEL(fill) {
+KERNEL(fill, "p8f4i8") {
   for (int64_t i = 0; i < arg<int64_t>(args, 2); ++i) arg<float*>(args, 0)[i] = arg<float>(args, 1);
   return 0;
 }""",
     # the bytes of every scalar, in order
     "store": """
-KERNEL(store) {
+KERNEL(store, "p8f8f4f2f2i8i4i1") {
   unsigned char* out = arg<unsigned char*>(args, 0);
   const int sizes[] = {8, 4, 2, 2, 8, 4, 1};
   for (int i = 0; i < 7; ++i) { std::memcpy(out, args[i + 1], sizes[i]); out += sizes[i]; }
   return 0;
 }""",
-    "fail": "KERNEL(fail) { return 7; }",
+    "fail": 'KERNEL(fail, "p8p8i8") { return 7; }',
 }
 
 

@@ -181,7 +181,7 @@ class TestArguments:
         assert given == [(each.fusion.name, {"M": 3, "N": 4, "K": 5}) for each in segmented.segments]
 
     def test_inputs_that_do_not_fit_are_refused(self) -> None:
-        with pytest.raises(UsageError, match="fusion chain takes 1 inputs, not 0"):
+        with pytest.raises(UsageError, match="fusion chain takes 1 input, not 0"):
             run_segments(cut(CHAIN), [])
 
 

@@ -31,8 +31,13 @@ def tree(folder: Path) -> Tree:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def shipped(files: Tree) -> Tree:
+    """Those of ``files`` that are shipped: artifacts, and their digests."""
+    return {name: data for name, data in files.items() if name.endswith(".fuse") or name == "SHA256SUMS"}
+
+
 def artifacts(folder: Path) -> Tree:
-    return {path.name: path.read_bytes() for path in folder.glob("*.fuse")}
+    return {path.name: path.read_bytes() for path in (*folder.glob("*.fuse"), *folder.glob("SHA256SUMS"))}
 
 
 def compile_all(out: str = "out", *more: str) -> Done:
@@ -163,7 +168,7 @@ class TestFullDisk:
 
         first, left, second, right = forked(builds)
         check_that_it_says_what_is_full(first, "disk")
-        wanted = {name: data for name, data in clean.items() if name.endswith(".fuse")}
+        wanted = shipped(clean)
         assert left.items() < wanted.items()
         assert (second.code, right) == (0, wanted)
 
@@ -185,7 +190,7 @@ class TestFullDisk:
         first, left, second, right = forked(builds)
         check_that_it_says_what_is_full(first, disk)
         assert left == {}
-        assert (second.code, right) == (0, {name: data for name, data in clean.items() if name.endswith(".fuse")})
+        assert (second.code, right) == (0, shipped(clean))
 
     def test_for_temporary_files(self, disk: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / "cache"))
@@ -207,7 +212,7 @@ class TestFullDisk:
         assert first.err.startswith("error: the probe does not compile for host:\n")
         assert first.err.endswith(f"\n  hint: only {first.err.split()[-6]} bytes are free in {disk}\n")
         assert left == {}
-        assert (second.code, list(right)) == (0, ["tiny.fuse"])
+        assert (second.code, list(right)) == (0, ["tiny.fuse", "SHA256SUMS"])
 
     def test_for_temporary_files_of_nvcc(
         self, disk: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -332,7 +337,7 @@ class TestTwoAtOnce:
         ]
         for child in children:
             os.waitpid(child, 0)
-        assert artifacts(work / "out") == {name: data for name, data in clean.items() if name.endswith(".fuse")}
+        assert artifacts(work / "out") == shipped(clean)
         assert forked(lambda: fusebuild("compile", "recipes", *BOTH, "-o", "out", "--frozen")).code == 0
 
 

@@ -132,7 +132,7 @@ def _alias_of_expanded(b: FusionBuilder) -> None:
 @pytest.mark.parametrize(
     ("record", "message", "hint"),
     [
-        (_contiguity, "contiguity has 1 entries for 2 dims", ""),
+        (_contiguity, "contiguity has 1 flag for 2 dims", ""),
         (_stride_order, "stride_order [0, 2] is no permutation of 0 to 1", ""),
         (_cpu, "a cpu tensor must have no dims; it is read as a scalar", ""),
         (_constant, "0.5 is no int32", ""),

@@ -93,7 +93,7 @@ def test_mistakes_in_definitions() -> None:
         "define_tensor: a size is -1 (unknown), 0 or more, not -2",
     )  # fmt: skip
     assert mistake(lambda fd: fd.define_tensor([3], contiguity=[True, True])) == (
-        "contiguity has 2 entries for 1 dims",
+        "contiguity has 2 flags for 1 dim",
     )  # fmt: skip
     assert mistake(lambda fd: fd.define_tensor([3], shapes=3)) == ("define_tensor has no argument 'shapes'",)
     assert mistake(lambda fd: fd.define_tensor()) == (

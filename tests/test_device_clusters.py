@@ -15,6 +15,7 @@ from device_harness import (
     DEVICE_FOLDER,
     INCLUDE_FOLDER,
     IS_SANITIZED,
+    MISUSED,
     NAN,
     TARGET,
     HostLibrary,
@@ -145,9 +146,9 @@ MISUSES_OF_CLUSTERS = {
 
 @only_on_the_host
 @pytest.mark.parametrize("name", MISUSES_OF_CLUSTERS)
-def test_misuse_of_a_cluster_ends_the_process_and_says_where(name):
+def test_misuse_of_a_cluster_ends_its_launch_and_says_where(name):
     result = run_misuse(library("misuse").path, name, blocks=2)
-    assert result.returncode < 0
+    assert result.returncode == MISUSED
     where = rf"fusebuild host: kernel {name}, block \([01], 0, 0\), thread \(\d+, 0, 0\): "
     assert re.fullmatch(where + re.escape(MISUSES_OF_CLUSTERS[name]) + "\n", result.stderr)
 
@@ -172,9 +173,9 @@ def test_misuse_of_a_cluster_ends_the_process_and_says_where(name):
         ),
     ],
 )
-def test_a_cluster_that_waits_forever_ends_the_process_and_says_where_each_block_is(name, states):
+def test_a_cluster_that_waits_forever_ends_its_launch_and_says_where_each_block_is(name, states):
     result = run_misuse(library("misuse").path, name, blocks=2)
-    assert result.returncode < 0
+    assert result.returncode == MISUSED
     assert result.stderr == "".join(
         f"fusebuild host: kernel {name}, block ({rank}, 0, 0): its threads diverged and wait forever: {state}\n"
         for rank, state in enumerate(states)

@@ -9,7 +9,17 @@ import re
 
 import pytest
 import torch
-from device_harness import DEVICE_FOLDER, NAN, TARGET, library, only_on_the_host, run_misuse, same_values, sample
+from device_harness import (
+    DEVICE_FOLDER,
+    MISUSED,
+    NAN,
+    TARGET,
+    library,
+    only_on_the_host,
+    run_misuse,
+    same_values,
+    sample,
+)
 
 pytestmark = pytest.mark.skipif(TARGET.cluster == 1, reason="there are no clusters")
 
@@ -50,5 +60,5 @@ def test_every_thread_of_every_block_gets_the_results_of_every_row(
 @only_on_the_host
 def test_a_warp_that_leaves_no_results_makes_all_wait_forever_and_the_message_says_so() -> None:
     result = run_misuse(library("misuse").path, "leaves_a_row_to_the_others", blocks=2)
-    assert result.returncode < 0
+    assert result.returncode == MISUSED
     assert "its threads diverged and wait forever: 64 at wait_transfers" in result.stderr

@@ -181,7 +181,7 @@ ERRORS: list[tuple[str, Sequence[Operand], dict[str, Any], str, str, int | None]
      "take allows any", 1),
     ("embedding", [(F32, ("A", "B", "C")), INDEX], {}, "embedding: the table has 3 dims, not 2", "", 0),
     ("embedding", [(F32, ()), INDEX], {}, "embedding takes a tensor with dims", "", 0),
-    ("take_along_axis", [MATRIX, INDEX], {"dim": 0}, "take_along_axis: the index has 1 dims, not 2", "", 1),
+    ("take_along_axis", [MATRIX, INDEX], {"dim": 0}, "take_along_axis: the index has 1 dim, not 2", "", 1),
     ("gather", [MATRIX, (I64, ("K", "K"))], {"dim": 1}, "gather: dim 0 is M in the tensor and K in the index", "", 1),
     ("triu", [INDEX], {}, "triu takes a tensor with two dims or more", "", 0),
     ("tril", [(F32, ())], {}, "tril takes a tensor with two dims or more", "", 0),

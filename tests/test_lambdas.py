@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -19,16 +17,14 @@ from small_recipes import AFFINE, COUNTED_SUM, RECIPES, ROOT, WELFORD, recipe_of
 from fusebuild.builder import FusionBuilder
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError, SourceLocation
-from fusebuild.ir import DType, Fusion, TensorType, Value, print_expr, print_fusion, tensor_type, verify
+from fusebuild.ir import DType, Fusion, Value, print_expr, print_fusion, verify
 from fusebuild.lambda_checks import apply, check_lambdas
 from fusebuild.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
-from fusebuild.ops import OPS, Kind, OpDef
+from fusebuild.ops import OPS, Kind, OpDef, Rule, _unary
 from fusebuild.passes import run_passes
 from fusebuild.passes.built_in_lambdas import BUILT_IN
 from fusebuild.passes.dead_code import dead_code
-from fusebuild.passes.scalar_probe import evaluate, has_scalar_meaning
 from fusebuild.recipe import load_recipe
-from fusebuild.reference import torch_dtype
 from fusebuild.type_rules import TypeRuleError
 
 F64, F32, BF16, I64, I32, BOOL = (
@@ -91,7 +87,8 @@ class TestBuilder:
         assert (value.literal, type(value.literal)) == (kept, type(kept))
 
     @pytest.mark.parametrize(
-        "op", ["sum", "broadcast", "iota", "size", "reduce", "cumsum", "matmul", "segment_set", "imag"]
+        "op",
+        ["sum", "broadcast", "iota", "size", "reduce", "cumsum", "matmul", "segment_set", "imag", "philox_uniform"],
     )
     def test_what_is_no_op_on_scalars(self, op: str) -> None:
         write = LambdaBuilder("f")
@@ -184,51 +181,6 @@ class TestApply:
         body = write.finish_lambda([chosen, *write.call("logical_not", [c])])
         assert apply(body, (1.0, False), (3.0, False)) == (6.0, True)
         assert apply(body, (1.0, True), (3.0, True)) == (1.0, False)
-
-
-SAMPLES: dict[DType, tuple[Any, ...]] = {
-    F64: (-math.inf, -1000.0, -2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5, 1000.0, math.inf, math.nan),
-    F32: (-math.inf, -1000.0, -2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5, 1000.0, math.inf, math.nan),
-    I64: (-7, -1, 0, 1, 2, 5, 70),
-    I32: (-7, -1, 0, 1, 2, 5, 40),
-    BOOL: (False, True),
-}
-
-
-def element_types(op: str, dtype: DType) -> list[TensorType]:
-    """The types of operands of ``op`` that are elements of ``dtype``; a condition is a bool."""
-    first = BOOL if op == "where" else dtype
-    return [tensor_type(each, ("elements",)) for each in (first, *[dtype] * (len(OPS[op].operands) - 1))]
-
-
-def takes(op: str, dtype: DType) -> bool:
-    with contextlib.suppress(TypeRuleError):
-        return bool(OPS[op].infer(element_types(op, dtype), {}))
-    return False
-
-
-SCALAR_OPS = sorted(name for name in OPS if is_scalar_op(name) and name != "cast")
-
-
-@pytest.mark.parametrize(
-    ("op", "dtype"), [pytest.param(op, dtype, id=f"{op}-{dtype.value}") for op in SCALAR_OPS for dtype in STATE_DTYPES
-                      if takes(op, dtype)]
-)  # fmt: skip
-def test_probes_compute_every_op_as_torch_does(op: str, dtype: DType) -> None:
-    torch = pytest.importorskip("torch")
-    types = element_types(op, dtype)
-    (result,) = OPS[op].infer(types, {})
-    assert isinstance(result, TensorType)
-    dtypes = OPS[op].operand_dtypes(types, {})
-    step = 3 if len(types) > 2 else 1
-    for operands in itertools.product(*(SAMPLES[type_.dtype][::step] for type_ in types)):
-        got = evaluate(op, operands, dtypes, result.dtype)
-        tensors = [
-            torch.tensor(operand, dtype=torch_dtype(type_.dtype)).to(torch_dtype(met))
-            for operand, type_, met in zip(operands, types, dtypes, strict=True)
-        ]
-        want = OPS[op].reference(torch, *tensors).to(torch_dtype(result.dtype)).item()
-        assert got == pytest.approx(want, rel=1e-5, abs=1e-6, nan_ok=True), operands
 
 
 def welford_text(inputs: str = "x, 0.0, 1.0", init: str = "0.0, 0.0, 0.0") -> str:
@@ -445,43 +397,75 @@ class TestText:
         assert [expr.op for expr in again.exprs] == [expr.op for expr in fusion.exprs]
 
 
-def test_scalar_ops_are_pointwise_and_each_has_a_value_for_a_probe() -> None:
+def test_scalar_ops_are_pointwise() -> None:
     assert {op.name for op in OPS.values() if is_scalar_op(op.name)} < {
         op.name for op in OPS.values() if op.kind is Kind.POINTWISE
     }
-    assert not is_scalar_op("erfinv")
+    assert is_scalar_op("erfinv")
     assert is_scalar_op("where")
 
 
-def cubed(reference: Callable[..., object]) -> OpDef:
-    """The op that the README adds."""
-    return replace(OPS["sqrt"], name="cubed", cuda="{0} * {0} * {0}", reference=reference)
+def added(name: str, reference: Callable[..., object], **more: Any) -> OpDef:
+    """A floating op as the README adds one."""
+    return _unary(name, Rule.FLOATING, "{0} * {0} * {0}", reference=reference, **more)
 
 
-def cubed_text() -> str:
+def cubed_text(component: str = "x", line: str = "r = where(cubed(a) > cubed(b), a, b)") -> str:
     """A recipe that finds the largest number by its cube."""
-    line = "r = where(cubed(a) > cubed(b), a, b)"
-    return recipe_with("largest", "a: float", "b: float", [line], "r", init="-1000.0", ordered="false")
+    return recipe_with("largest", "a: float", "b: float", [line], "r", init="-1000.0", ordered="false",
+                       inputs=component)  # fmt: skip
 
 
 def test_ops_that_are_added_are_tried_by_their_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OPS, "cubed", cubed(lambda torch, x: x**3))
-    assert evaluate("cubed", [-2.0], [DType.FLOAT], DType.FLOAT) == -8.0
-    assert has_scalar_meaning("cubed")
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: x**3))
+    assert "largest" in recipe_of(cubed_text()).fusion.lambdas
+
+
+def test_ops_that_need_torch_are_tried_by_their_own_scalar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        OPS, "cubed", added("cubed", lambda torch, x: torch.pow(x, 3), scalar=lambda dtype, x: x * x * x)
+    )
     assert "largest" in recipe_of(cubed_text()).fusion.lambdas
 
 
 def test_ops_that_need_torch_have_no_meaning_for_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OPS, "cubed", cubed(lambda torch, x: torch.pow(x, 3)))
-    assert not has_scalar_meaning("cubed")
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: torch.pow(x, 3)))
+    assert OPS["cubed"].scalar is None
+    assert "calls cubed, which has no meaning for single numbers" in problem(cubed_text())
+
+
+def test_ops_without_a_meaning_above_a_lambda_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results were NaN, no probe ran, and a lambda with any mistake passed."""
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: torch.pow(x, 3)))
+    wanted = "lambda 'largest' cannot be tried here: cubed, which makes what it combines, has no meaning for single"
+    assert wanted in problem(cubed_text("cubed(x)", "r = a - b"))
+
+
+def test_ops_that_mean_nothing_for_numbers_of_the_dtype_at_hand_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: x & 7))
+    assert OPS["cubed"].scalar is not None
     assert "calls cubed, which has no meaning for single numbers" in problem(cubed_text())
 
 
 @pytest.mark.parametrize("op", ["erfinv", "erfcinv"])
-def test_what_no_probe_can_compute_may_stand_above_a_lambda(op: str) -> None:
-    assert math.isnan(evaluate(op, [0.5], [DType.FLOAT], DType.FLOAT)) or has_scalar_meaning(op)
+def test_inverses_may_stand_above_a_lambda_that_is_tried(op: str) -> None:
+    text = recipe_with("f", "a: float", "b: float", ["r = a - b"], "r", inputs=f"{op}(x)")
+    assert "has no identity in init" in problem(text)
 
 
-@pytest.mark.parametrize("op", [op for op in SCALAR_OPS if any(takes(op, dtype) for dtype in STATE_DTYPES)])
-def test_every_op_of_a_lambda_has_a_meaning_for_numbers(op: str) -> None:
-    assert has_scalar_meaning(op)
+@pytest.mark.parametrize(
+    "component",
+    [
+        "contiguous(x)",
+        "segment_set(x)",
+        "philox_uniform(cast(x, int64), 7)",
+        "uniform_between(x, 0.0, 1.0)",
+        "x + linear_index([M, N])",
+        "x + uniform(0.0, 1.0, [M, N], 7)",
+    ],
+)
+def test_elements_of_copies_positions_and_chance_are_tried(component: str) -> None:
+    text = recipe_with(
+        "f", "a: float", "b: float", ["r = a - b"], "r", inputs="cast(z, float)", before=f"z = {component}"
+    )
+    assert "has no identity in init" in problem(text)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +14,20 @@ import msgspec
 import pytest
 from fuzzing import plans
 from host_artifacts import compile_for_host
-from runtime_plans import scale_add_plan
-from small_recipes import PAIR, TINY
+from runtime_plans import HandMadeArtifact, broadcast_plan, scale_add_plan, segment, tensor
+from runtime_plans import plan as make_plan
+from small_recipes import PAIR, TINY, text_of
 
 from fusebuild.artifact import Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.formula import INT64_MAX
-from fusebuild.plan import FormulaArg, Plan, TensorArg
+from fusebuild.plan import FormulaArg, Plan, PlanOutput, Slot, TensorArg, WorkspaceArg
 from fusebuild.plan_check import validate_plan
-from fusebuild.runtime.loader import load_artifact
+from fusebuild.runtime.loader import LoadedPlan, load_artifact
 
 torch = pytest.importorskip("torch")
+
+VECTORS = text_of({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"}, name="vectors")
 
 
 def with_target(plan: Plan, **changes: Any) -> Plan:
@@ -61,7 +69,7 @@ def test_what_is_known_when_an_artifact_is_opened(wrong: Plan, words: str) -> No
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_for_host(tmp_path_factory.mktemp("contradictions"), {"pair": PAIR, "tiny": TINY})
+    return compile_for_host(tmp_path_factory.mktemp("contradictions"), {"pair": PAIR, "tiny": TINY, "vectors": VECTORS})
 
 
 def opened(path: Path) -> Artifact:
@@ -107,9 +115,120 @@ def test_arguments_that_the_kernel_does_not_take(folder: Path, change: Any) -> N
         load_artifact(Changed(artifact, changed), target="host")
 
 
+def with_variant(plan: Plan, **changes: Any) -> Plan:
+    """``plan`` whose first segment's last variant is another."""
+    first, *rest = plan.targets[0].segments
+    *others, last = first.variants
+    variants = (*others, msgspec.structs.replace(last, **changes))
+    return with_target(plan, segments=(msgspec.structs.replace(first, variants=variants), *rest))
+
+
+def test_every_variant_writes_every_output() -> None:
+    plan = scale_add_plan()
+    scale = plan.targets[0].segments[0].variants[0].launches[0]
+    assert scale.args[0] == TensorArg(4)
+    elsewhere = with_launch(plan, args=(TensorArg(0), *scale.args[1:]))
+    for wrong in (elsewhere, with_variant(plan, launches=())):
+        assert validate_plan(wrong) == "host: segment 0: variant only: no kernel is given fid 4, which it has to write"
+
+
+def loaded(folder: Path, name: str, change: Callable[[Plan], Plan]) -> LoadedPlan:
+    artifact = opened(folder / f"{name}.fuse")
+    return load_artifact(Changed(artifact, change(artifact.plan)), target="host")
+
+
+@pytest.mark.parametrize("size", [["sub", 0, 1], ["mul", 2, 2**40]])
+def test_shared_memory_that_there_cannot_be(folder: Path, size: Any) -> None:
+    plan = loaded(folder, "pair", lambda plan: with_launch(plan, shared_bytes=size))
+    with pytest.raises(ValueError, match=r"pair: kernel \w+: -?\d+ bytes of shared memory, expected 0 to 2147483647"):
+        plan(torch.ones(3, 5))
+
+
+def test_a_variant_that_launches_nothing(folder: Path) -> None:
+    plan = loaded(folder, "pair", lambda plan: with_launch(plan, grid=(["sub", 1, 1], 1, 1)))
+    with pytest.raises(ValueError, match=r"segment 0: variant .* launches nothing, and no tensor is empty"):
+        plan(torch.ones(3, 5))
+
+
+def test_a_slot_without_bytes_is_given_to_no_kernel(folder: Path) -> None:
+    def change(plan: Plan) -> Plan:
+        target = plan.targets[0]
+        scratch = Slot(id=9, fid=None, bytes=0, first=0, last=1)
+        args = target.segments[0].variants[0].launches[0].args
+        given = tuple(WorkspaceArg(9) if arg == TensorArg(0) else arg for arg in args)
+        assert given != args
+        return with_target(with_launch(plan, args=given), workspace=(*target.workspace, scratch))
+
+    plan = loaded(folder, "pair", change)
+    with pytest.raises(ValueError, match="workspace slot 9 has no bytes"):
+        plan(torch.ones(3, 5))
+
+
+def test_slots_that_exceed_64_bits_together(folder: Path) -> None:
+    def change(plan: Plan) -> Plan:
+        scratch = (Slot(id=10 + number, fid=None, bytes=2**56, first=0, last=1) for number in range(300))
+        return with_target(plan, workspace=(*plan.targets[0].workspace, *scratch))
+
+    plan = loaded(folder, "pair", change)
+    with pytest.raises(ValueError, match="the workspace exceeds 64 bits"):
+        plan(torch.ones(3, 5))
+
+
+def test_an_access_that_is_not_aligned_is_an_error_of_the_call(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The variant for whole vectors runs on odd rows, where a GPU would stop at the first access."""
+    artifact = opened(folder / "vectors.fuse")
+    (target,) = artifact.plan.targets
+    (only,) = target.segments
+    first, *others = only.variants
+    variants = (msgspec.structs.replace(first, guard=(("le", 0, "N"),)), *others)
+    plan = with_target(artifact.plan, segments=(msgspec.structs.replace(only, variants=variants),))
+    changed = load_artifact(Changed(artifact, plan), target="host")
+    x = torch.ones(8, 5)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=r"vectors: kernel \w+: a thread did what no GPU allows"):
+            changed(x)
+    assert "misaligned 16-byte" in capfd.readouterr().err
+    assert torch.equal(load_artifact(artifact, target="host")(x), x.sum(1))
+
+
+def test_a_view_larger_than_its_base() -> None:
+    values = [tensor(0, "x", ["M"]), tensor(1, "y", [("mul", 2, "M")])]
+    grown = make_plan("grown", values, [0], [PlanOutput(fid=1, name="y")], [segment(0, [0], [1], views={1: 0})])
+    plan = load_artifact(HandMadeArtifact(path=Path("a.fuse"), plan=grown, objects={}), target="host")
+    with pytest.raises(ValueError, match="'y' takes 24 bytes, and is a view of 'x', which has 12"):
+        plan(torch.ones(3))
+
+
+def test_an_object_that_does_not_say_what_it_takes(tmp_path: Path) -> None:
+    source, library = tmp_path / "twice.cc", tmp_path / "twice.so"
+    source.write_text('extern "C" int fusebuild_host2_twice(const long*, const int*, long, void**, const void*) {}\n')
+    subprocess.run(["g++", "-w", "-shared", "-fPIC", source, "-o", library], check=True)
+    artifact = HandMadeArtifact(path=Path("a.fuse"), plan=broadcast_plan(), objects={"twice": library.read_bytes()})
+    with pytest.raises(ArtifactError, match="has no symbol fusebuild_host2_twice_parameters"):
+        load_artifact(artifact, target="host")
+
+
 def test_changes_are_the_same_for_the_same_number(folder: Path) -> None:
     members = dict(opened(folder / "pair.fuse").members)
     for number in range(50):
         assert plans.changed(members, plans.random.Random(number)) == plans.changed(
             members, plans.random.Random(number)
         )
+
+
+ONLY_THE_KERNEL_KNOWS = {"args", "shape", "strides", "guard", "grid", "block", "shared_bytes", "variants", "segments"}
+"""What a plan may say in another way that is as consistent: see plan_check."""
+
+
+def test_hundreds_of_changed_plans_end_as_they_should(folder: Path) -> None:
+    """The campaign in a process of its own, which gives the executor memory between pages that nobody may touch."""
+    command = [sys.executable, "-m", "fuzzing.plans", str(folder), "600"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert sum(found["ends"].values()) == 600
+    assert found["ends"]["refused"] > 300
+    assert "untyped" not in found["ends"]
+    for place in found["places"]:
+        end, _, names = place.partition(": ")
+        assert end not in plans.BUGS or ONLY_THE_KERNEL_KNOWS & set(names.split()), place

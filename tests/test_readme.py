@@ -162,6 +162,14 @@ def test_commands_of_ci_jobs_and_hooks_are_right(monkeypatch: pytest.MonkeyPatch
         cli.commands[verb].make_context(verb, shlex.split(arguments))
 
 
+def test_actions_are_pinned_by_commit() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", readme())
+    assert used
+    for action, comment in used:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" +# v\d+\.\d+\.\d+", comment), action
+
+
 def test_every_verb_is_named_and_every_named_verb_exists() -> None:
     help_text = CliRunner().invoke(cli, ["--help"]).output
     for verb in cli.commands:

@@ -422,3 +422,78 @@ def test_the_name_of_device_functions_is_no_word_of_cuda() -> None:
     message, hint = name_problem("fb")
     assert message == "'fb' is a reserved word of kernels, which call their own functions by it"
     assert hint.startswith("call it 'fb_'")
+
+
+@pytest.mark.parametrize(
+    ("written", "number"), [("inf", math.inf), ("-inf", -math.inf), ("nan", math.nan), ("-nan", math.nan)]
+)
+def test_inf_and_nan_are_numbers_in_a_body(written: str, number: float) -> None:
+    (expr,) = recipe(f"y = maximum(x, {written})").fusion.exprs
+    constant = recipe(f"y = maximum(x, {written})").fusion.value(expr.inputs[1])
+    assert constant.literal == pytest.approx(number, nan_ok=True)
+
+
+def test_infinity_is_an_identity_of_a_lambda() -> None:
+    largest = (
+        "lambdas:\n  largest:\n    left: {a: float}\n    right: {b: float}\n"
+        "    body: |\n      r = where(b > a, b, maximum(a, -inf))\n    results: [r]\n"
+    )
+    read = recipe("y = reduce(x, init=-inf, combine=largest, dims=[1])", more=largest)
+    assert read.fusion.value(read.fusion.exprs[0].inputs[1]).literal == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "want"),
+    [
+        ("y = x + inf", "x: float[M, N]\ninf: float[N]", "add(%0, %1)"),
+        ("inf = exp(x)\ny = x + inf", "x: float[M, N]", "add(%0, %1)"),
+        ("y = x + cast(size(nan), float)", "x: float[M, nan]", "size(extent=nan)"),
+    ],
+)
+def test_the_recipes_own_inf_wins(body: str, inputs: str, want: str) -> None:
+    assert want in print_fusion(recipe(body, inputs=inputs).fusion)
+
+
+def test_a_number_too_large_is_no_infinity() -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe("y = x + 1e999")
+    (only,) = caught.value.diagnostics
+    assert (only.message, only.hint) == ("the number is too large for a double", "infinity is inf")
+
+
+def test_a_mistyped_call_is_compared_with_everything_that_the_recipe_has() -> None:
+    composite = (
+        "composites:\n  softmax:\n    inputs: [a]\n    body: |\n      r = exp(a)\n    results: [r]\n"
+        "lambdas:\n  counting:\n    left: {a: float}\n    right: {b: float}\n"
+        "    body: |\n      r = a + b\n    results: [r]\n"
+    )
+    for call, hint in (
+        ("softmx(x)", "did you mean 'softmax'?"),
+        ("sigmod(x)", "did you mean 'sigmoid'?"),
+        ("countin(x)", "did you mean 'counting'?"),
+        ("counting(x)", "'counting' is a lambda: write combine=counting in a reduce or scan"),
+    ):
+        with pytest.raises(RecipeError) as caught:
+            recipe(f"y = {call}", more=composite)
+        assert hint in [each.hint for each in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("x.sum()", "write sum(…)"),
+        ("torch.exp(x)", "write exp(…)"),
+        ("x.sqr()", "did you mean 'sqrt'?"),
+        ("x[0]", "use slice(x, start_indices, end_indices), or take(x, index, dim)"),
+        ("[v for v in x]", "ops work on whole tensors"),
+        ("sum(x, axis=1)", "did you mean 'dims'?"),
+        ("mean(x, [1], true)", "did you mean 'True'?"),
+        ("x + Infinity", "did you mean 'inf'?"),
+        ("x + NaN", "did you mean 'nan'?"),
+        ("float(x)", "write cast(x, float)"),
+    ],
+)
+def test_habits_from_elsewhere_get_a_hint(expression: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe(f"y = {expression}")
+    assert hint in [each.hint for each in caught.value.diagnostics]

@@ -213,7 +213,7 @@ def test_extents_come_from_the_inputs_and_must_agree() -> None:
     assert bind_extents(fusion, [torch.ones(2, 3), torch.ones(3)]) == {"M": 2, "N": 3}
     with pytest.raises(UsageError, match=r"^dim 0 of input t1 is N = 3, got 4$"):
         evaluate(fusion, [torch.ones(2, 3), torch.ones(4)])
-    with pytest.raises(UsageError, match=r"^input t1 has 1 dims, got 2$"):
+    with pytest.raises(UsageError, match=r"^input t1 has 1 dim, got 2$"):
         evaluate(fusion, [torch.ones(2, 3), torch.ones(3, 1)])
     with pytest.raises(UsageError, match=r"^fusion one takes 2 inputs, not 1$"):
         evaluate(fusion, [torch.ones(2, 3)])

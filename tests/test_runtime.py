@@ -162,7 +162,7 @@ def test_a_single_out_is_given_bare_or_in_a_sequence(open_plan: Any) -> None:
         assert given.tolist() == [[2]]
     with pytest.raises(TypeError, match="expected a tensor, got float 3"):
         broadcast(x, out=3.0)
-    with pytest.raises(TypeError, match=r"out: expected 1 tensors \(y\), got 2"):
+    with pytest.raises(TypeError, match=r"out: expected 1 tensor \(y\), got 2"):
         broadcast(x, out=(given, given))
     with pytest.raises(ValueError, match=r"expected float\[1, 1\], got float\[2, 1\]"):
         broadcast(x, out=torch.zeros(2, 1))

@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch")
 from torch._dynamo.testing import CompileCounter  # noqa: E402
 
 LAST = """
-KERNEL(last) {
+KERNEL(last, "p8p8i8") {
   const int64_t n = arg<int64_t>(args, 2);
   *arg<int64_t*>(args, 0) = n + arg<const unsigned char*>(args, 1)[n - 1];
   return grid[0] == (n + 1023) / 1024 ? 0 : 1;
@@ -360,17 +360,17 @@ def test_what_torch_says_where_there_is_no_memory(open_plan: Callable[..., Loade
 
 
 UNUSUAL: list[tuple[Callable[..., Any], str]] = [
-    (lambda plan, x: plan(), "viewed: expected 1 arguments (x), got 0"),
-    (lambda plan, x: plan(x, x), "viewed: expected 1 arguments (x), got 2"),
-    (lambda plan, x: plan(x, None), "viewed: expected 1 arguments (x), got 2"),
+    (lambda plan, x: plan(), "viewed: expected 1 argument (x), got 0"),
+    (lambda plan, x: plan(x, x), "viewed: expected 1 argument (x), got 2"),
+    (lambda plan, x: plan(x, None), "viewed: expected 1 argument (x), got 2"),
     (lambda plan, x: plan(1.0), "viewed: argument 0 'x': expected float[M, N], got float 1"),
     (lambda plan, x: plan([x]), "viewed: argument 0 'x': expected float[M, N], got an object of type ffi.Array"),
     (lambda plan, x: plan(x.double()), "viewed: argument 0 'x': expected float[M, N], got double[3, 5]"),
     (lambda plan, x: plan(x.to_sparse()), "viewed: argument 0 'x': expected a tensor in memory that DLPack describes"),
     (lambda plan, x: plan(x, out=3), "viewed: out 0 'view': expected a tensor, got int"),
     (lambda plan, x: plan(x, out=[3]), "viewed: out 0 'view': expected a tensor, got int"),
-    (lambda plan, x: plan(x, out=()), "viewed: out: expected 1 tensors (view), got 0"),
-    (lambda plan, x: plan(x, out=(None, None)), "viewed: out: expected 1 tensors (view), got 2"),
+    (lambda plan, x: plan(x, out=()), "viewed: out: expected 1 tensor (view), got 0"),
+    (lambda plan, x: plan(x, out=(None, None)), "viewed: out: expected 1 tensor (view), got 2"),
     (lambda plan, x: plan(x, out=x), "viewed: out 0 'view': expected float[5, 3], got float[3, 5]"),
     (lambda plan, x: plan(x, variant=1), "viewed: variant 1 does not exist: no segment has more than 1"),
     (lambda plan, x: plan(x, variant="0"), "variant: expected an int, got str"),

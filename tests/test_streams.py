@@ -10,13 +10,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from forked_cli import STREAMS
 
 from fusebuild.cli import cli
 from fusebuild.schemas import schema_of
 from fusebuild.streams import printable
 
 GOOD = "fusion: doubled\ninputs:\n  x: float[M]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\ncases:\n  - {M: 3}\n"
-STREAMS = ("", "2>&-", ">&-", ">&- 2>&-", "<&-", "> /dev/full", "2> /dev/full", "| head -1", "| true")
 CALLS = {
     "--help": 0,
     "--version": 0,
@@ -57,28 +57,56 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("FUSEBUILD_")}
+
+
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """``fusebuild LINE`` in bash; the exit code is fusebuild's own, not that of what it is piped into."""
     command = f'"{sys.executable}" -m fusebuild {line}\nexit ${{PIPESTATUS[0]}}'
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("FUSEBUILD_")}
-    return subprocess.run(["bash", "-c", command], cwd=cwd, env=environ, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        ["bash", "-c", command], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def endings(folder: Path) -> dict[tuple[str, str], tuple[int, str]]:
+    """The exit code of every call with every stream, and what it said."""
+    calls = [(call, streams) for call in CALLS for streams in STREAMS]
+    forked = Path(__file__).with_name("forked_cli.py")
+    done = subprocess.run([sys.executable, forked], input=json.dumps(calls), cwd=folder, env=environment(),
+                          capture_output=True, text=True, timeout=240)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return {call: (code, said) for call, (code, said) in zip(calls, json.loads(done.stdout), strict=True)}
 
 
 @pytest.mark.parametrize("streams", STREAMS)
 @pytest.mark.parametrize("call", CALLS)
-def test_every_verb_ends_as_it_should_whatever_its_streams_are(call: str, streams: str, folder: Path) -> None:
-    done = shell(f"{call} {streams}", folder)
-    said = done.stdout + done.stderr
+def test_every_verb_ends_as_it_should_whatever_its_streams_are(
+    call: str, streams: str, endings: dict[tuple[str, str], tuple[int, str]]
+) -> None:
+    ended, said = endings[call, streams]
     assert "Traceback" not in said
     assert "Exception ignored" not in said
     loses_output = streams in (">&-", "> /dev/full", ">&- 2>&-")
     code = CALLS[call]
-    assert done.returncode in ({code, 1} if loses_output and code == 0 else {code}), said
+    assert ended in ({code, 1} if loses_output and code == 0 else {code}), said
     if streams not in (">&- 2>&-", "| true", "2> /dev/full"):
         assert said.strip()
     if loses_output and code == 0 and streams != ">&- 2>&-":
-        assert done.returncode == 1
+        assert ended == 1
         assert "error: stdout cannot be written to: " in said
+
+
+@pytest.mark.parametrize("call", ["inspect bad.yaml --json", "schema compile"])
+@pytest.mark.parametrize("streams", STREAMS)
+def test_a_process_that_was_forked_ends_as_one_that_a_shell_starts(
+    call: str, streams: str, folder: Path, endings: dict[tuple[str, str], tuple[int, str]]
+) -> None:
+    done = shell(f"{call} {streams}", folder)
+    ended, said = endings[call, streams]
+    assert done.returncode == ended
+    assert sorted((done.stdout + done.stderr).splitlines()) == sorted(said.splitlines())
 
 
 def test_errors_go_to_stdout_where_stderr_is_closed(folder: Path) -> None:

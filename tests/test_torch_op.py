@@ -319,8 +319,8 @@ def test_a_backward_plan_has_to_fit(plans: dict[str, Any], namespace: str) -> No
         ("scaled", "layernorm"): "layernorm: its input 'weight' is no input or output of scaled, nor 'grad_' and the "
         "name of an output",
         ("layernorm", "layernorm"): "layernorm: its output 'y' is not 'grad_' and the name of an input of layernorm",
-        ("noisy", "wide_backward"): "wide_backward: its 'grad_x' is a tensor of double with 1 dims, but has to be a "
-        "tensor of float with 1 dims",
+        ("noisy", "wide_backward"): "wide_backward: its 'grad_x' is a tensor of double with 1 dim, but has to be a "
+        "tensor of float with 1 dim",
         ("running", "scaled"): "running: gradients need inputs that scaled finds as they were",
     }
     for (forward, backward), message in messages.items():

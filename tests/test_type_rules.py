@@ -258,12 +258,12 @@ ERRORS: list[tuple[str, str, int | None, Callable[[], object]]] = [
     ),
     ("sum: dim -1 is given twice", "", None, lambda: normalize_dims("sum", (1, -1), 2)),
     (
-        "broadcast: the mask keeps 1 dims but the tensor has 2",
+        "broadcast: the mask keeps 1 dim but the tensor has 2",
         "give one False for each dim of the tensor and True for each new dim",
         None,
         lambda: broadcast_type(matrix("M", "N"), (True, False)),
     ),
-    ("expand: the shape has 1 dims but the tensor has 2", "", None, lambda: expand_type(matrix("M", 1), ("M",))),
+    ("expand: the shape has 1 dim but the tensor has 2", "", None, lambda: expand_type(matrix("M", 1), ("M",))),
     (
         "expand: dim 0 is M and cannot become 2*N",
         "only dims of constant size 1 expand",
@@ -271,7 +271,7 @@ ERRORS: list[tuple[str, str, int | None, Callable[[], object]]] = [
         lambda: expand_type(matrix("M"), (("mul", 2, "N"),)),
     ),
     (
-        "broadcast_in_dim: 1 dims are named but the tensor has 2",
+        "broadcast_in_dim: broadcast_dims names 1 dim but the tensor has 2",
         "",
         None,
         lambda: broadcast_in_dim_type(matrix("M", "N"), ("M", "N"), (0,)),
@@ -290,7 +290,7 @@ ERRORS: list[tuple[str, str, int | None, Callable[[], object]]] = [
     ),
     ("squeeze: dim 0 has size M, not 1", "", None, lambda: squeeze_type(matrix("M"), (0,))),
     ("linear: x has no dims", "x is [..., K]", 0, lambda: linear_type(matrix(), matrix("N", "K"))),
-    ("linear: weight has 1 dims, not 2", "weight is [N, K]", 1, lambda: linear_type(matrix("M", "K"), matrix("K"))),
+    ("linear: weight has 1 dim, not 2", "weight is [N, K]", 1, lambda: linear_type(matrix("M", "K"), matrix("K"))),
     (
         "linear: the inner dim is K in x and N in weight",
         "extents must be the same symbol or the same number",

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from fusebuild.bounds import bound_for, compare
-from fusebuild.errors import VerificationError
+from fusebuild.errors import VerificationError, counted
 from fusebuild.reference import torch_dtype
 from fusebuild.verification import Outcome, Trial
 
@@ -92,7 +92,9 @@ def torch_deviations(function: Callable[..., Any], trial: Trial) -> list[Deviati
     fusion, drawn = trial.fusion, random_fids(trial.fusion)
     results = as_results(function(*trial.arguments()))
     if len(results) > len(trial.wanted):
-        raise VerificationError(f"the reference has {len(results)} results, the fusion {len(trial.wanted)} outputs")
+        raise VerificationError(
+            f"the reference has {counted(len(results), 'result')}, the fusion {counted(len(trial.wanted), 'output')}"
+        )
     found = list[Deviation | None]()
     for index, (output, want, given) in enumerate(zip(fusion.outputs, trial.wanted, results, strict=False)):
         dtype = fusion.value(output.fid).dtype

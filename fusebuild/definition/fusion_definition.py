@@ -12,7 +12,7 @@ from fusebuild.definition.ops import Ops
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.text import PythonText, RecipeText
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
-from fusebuild.errors import RecipeError, UsageError
+from fusebuild.errors import RecipeError, UsageError, counted
 from fusebuild.ir import DType, Fusion, Literal
 from fusebuild.recipe_names import name_problem
 from fusebuild.type_rules import TypeRuleError
@@ -247,7 +247,7 @@ class FusionDefinition:
         """
         fusion = self.fusion
         if len(inputs) != len(fusion.inputs):
-            raise TypeError(f"{fusion.name}: expected {len(fusion.inputs)} inputs, got {len(inputs)}")
+            raise TypeError(f"{fusion.name}: expected {counted(len(fusion.inputs), 'input')}, got {len(inputs)}")
         is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
         tensors = [given for given, tensor in zip(inputs, is_tensor, strict=True) if tensor]
         scalars = [given for given, tensor in zip(inputs, is_tensor, strict=True) if not tensor]

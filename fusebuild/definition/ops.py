@@ -11,7 +11,7 @@ from typing import Any
 
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
-from fusebuild.errors import Diagnostic, RecipeError, nearest
+from fusebuild.errors import Diagnostic, RecipeError, counted, nearest
 from fusebuild.ir import Attribute, DType
 from fusebuild.ops import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.type_rules import TypeRuleError
@@ -99,8 +99,7 @@ def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> 
     order = list(_ORDER.get(op.name, [parameter.name for parameter in op.parameters]))
     order += ["dtype"] if op.name in _NULL_ONLY else []
     if len(args) > len(order):
-        count = f"{len(order)} argument" if len(order) == 1 else f"{len(order)} arguments"
-        raise TypeRuleError(f"{op.name} takes {count}, not {len(args)}", _signature(op))
+        raise TypeRuleError(f"{op.name} takes {counted(len(order), 'argument')}, not {len(args)}", _signature(op))
     bound = dict(zip(order, args, strict=False))
     for keyword, argument in keywords.items():
         name = _own_name(op, keyword, order)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fusebuild.errors import counted
 from fusebuild.plan import Plan, TargetPlan
 from fusebuild.runtime.direct import directly
 from fusebuild.runtime.dynamo import left_alone
@@ -60,7 +61,7 @@ def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Call
             return (None,) * len(names)
         outs = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(outs) != len(names):
-            expected = f"{len(names)} tensors ({', '.join(names)})"
+            expected = f"{counted(len(names), 'tensor')} ({', '.join(names)})"
             raise TypeError(f"{plan.fusion}: out: expected {expected}, got {len(outs)}")
         return outs
 

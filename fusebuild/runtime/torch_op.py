@@ -17,7 +17,7 @@ from keyword import iskeyword
 from threading import RLock
 from typing import Any, Literal, Protocol, TypeAlias
 
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, counted
 from fusebuild.plan import Plan, PlanValue
 from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_of, sizes_of
 
@@ -249,7 +249,9 @@ def _check_kinds(backward: Plan, named: Mapping[str, PlanValue]) -> None:
         for output in backward.outputs
     ]
     for name, own, other in (*taken, *given):
-        has, wanted = (f"{value.kind} of {value.dtype} with {len(value.shape)} dims" for value in (own, other))
+        has, wanted = (
+            f"{value.kind} of {value.dtype} with {counted(len(value.shape), 'dim')}" for value in (own, other)
+        )
         if has != wanted and "tensor" in (own.kind, other.kind):
             raise UsageError(f"{backward.fusion}: its '{name}' is a {has}, but has to be a {wanted}")
 

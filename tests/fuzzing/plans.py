@@ -1,10 +1,10 @@
 """Plans of host artifacts that contradict themselves, run with all their memory between pages that nobody may touch.
 
 ``PYTHONPATH=tests python -m fuzzing.plans FOLDER COUNT [FIRST]`` changes plans of the artifacts in FOLDER, seals and
-opens them, and calls what opens in a forked child. A call ends in a typed error, in the same results, in other
-results, or it is a crash or takes more than five seconds. It prints how many did which, and the number of each crash,
-which :func:`described` tells again. Inputs are made, and results are allocated, by the allocator that ``tvm_ffi``
-lets any caller bring, so the executor has no switch for this.
+opens them, and calls what opens in forked children. A call ends in a typed error, in the same results, in other
+results, or it is a crash or takes more than five seconds. It prints how many did which, what was changed, and the
+number of each crash, which :func:`described` tells again. Inputs are made, and results are allocated, by the allocator
+that ``tvm_ffi`` lets any caller bring, so the executor has no switch for this.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuzzing import artifacts
 
+from fusebuild import stored_zip
 from fusebuild.artifact import PLAN, Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.plan import Plan
@@ -32,10 +33,14 @@ from fusebuild.runtime.loader import load_artifact
 
 SIZES = (5, 6, 7, 9)
 SECONDS = 5
-REFUSED, SAME, OTHER, CRASHED, HUNG, UNTYPED = "refused", "same", "other", "crashed", "hung", "untyped"
+BATCH = 200
+"""How many plans one child runs: what they take of memory is never given back."""
+REFUSED, SAME, OTHER, MISUSED, UNTYPED, CRASHED, HUNG = ENDS = (
+    "refused", "same", "other", "misused", "untyped", "crashed", "hung"
+)  # fmt: skip
+"""A plan that is ``misused`` had a kernel do what no GPU allows, which the host layer noticed."""
 BUGS = (CRASHED, HUNG, UNTYPED)
-_CODES = (REFUSED, SAME, OTHER)
-_UNTYPED_CODE, _PAGE, _MOST = 77, mmap.PAGESIZE, 1 << 28
+_PAGE, _MOST = mmap.PAGESIZE, 1 << 28
 _NUMBERS = (0, 1, -1, 2, 7, 2**31, 2**62, 2**63 - 1)
 
 
@@ -223,32 +228,85 @@ def _formula(tree: dict[str, Any], chance: random.Random) -> None:
     return None
 
 
-def run(start: Seed, data: bytes) -> str:
-    """How opening, loading and calling the artifact ``data`` ends."""
-    try:
-        artifact = decode_artifact(data, Path("fuzzed.fuse"))
-    except ArtifactError:
-        return REFUSED
+class Ended(NamedTuple):
+    """How plan ``number`` ends in a child of its own; one that is ``harmed`` died only of what an earlier plan, of the
+    same child, had written over."""
+
+    number: int
+    end: str
+    harmed: bool = False
+
+
+def run(seeds: Sequence[Seed], numbers: Sequence[int]) -> Iterator[Ended]:
+    """How each of the plans ``numbers`` ends, in order. One child takes as many as it can, up to ``BATCH``. Where one
+    dies, its last plan is run again alone, and another child goes on with the plan after."""
+    done = 0
+    while done < len(numbers):
+        batch = numbers[done : done + BATCH]
+        *ends, last = _batch(seeds, batch)
+        yield from map(Ended, batch, ends)
+        number = batch[len(ends)]
+        (alone,) = _batch(seeds, [number]) if last == CRASHED else (last,)
+        yield Ended(number, alone, alone != last)
+        done += len(ends) + 1
+
+
+def _batch(seeds: Sequence[Seed], batch: Sequence[int]) -> list[str]:
+    """How the plans of ``batch`` end, up to the first that ends the child."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os._exit(_call(start, artifact))
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for number in batch:
+            os.write(writing, bytes([_end(seeds[number % len(seeds)], number)]))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        ends = [ENDS[code] for code in pipe.read()]
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        return HUNG if os.WTERMSIG(status) == signal.SIGALRM else CRASHED
-    code = os.WEXITSTATUS(status)
-    return _CODES[code] if code < len(_CODES) else UNTYPED
+        ends.append(HUNG if os.WTERMSIG(status) == signal.SIGALRM else CRASHED)
+    elif len(ends) < len(batch):
+        ends.append(CRASHED)
+    return ends
 
 
-def _call(start: Seed, artifact: Artifact) -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+def _end(start: Seed, number: int) -> int:
+    """What of ``ENDS`` opening, loading and calling plan ``number`` comes to."""
     signal.alarm(SECONDS)
     try:
+        artifact = decode_artifact(changed(start.members, random.Random(number)), Path("fuzzed.fuse"))
         found = results(artifact, arguments(start.artifact.plan))
     except (ArtifactError, ValueError, TypeError, MemoryError):
-        return _CODES.index(REFUSED)
+        return ENDS.index(REFUSED)
+    except RuntimeError as error:
+        return ENDS.index(MISUSED if "a thread did what no GPU allows" in str(error) else UNTYPED)
     except BaseException:
-        return _UNTYPED_CODE
-    return _CODES.index(SAME if found == start.expected else OTHER)
+        return ENDS.index(UNTYPED)
+    finally:
+        signal.alarm(0)
+    return ENDS.index(SAME if found == start.expected else OTHER)
+
+
+def places(start: Seed, number: int) -> list[str]:
+    """The names of all that differs in plan ``number``, sorted: a guard, a grid, the arguments."""
+    before = json.loads(start.members[PLAN])
+    after = json.loads(stored_zip.decode(changed(start.members, random.Random(number)))[PLAN])
+    return sorted(set(_differing(before, after, "plan")))
+
+
+def _differing(before: Any, after: Any, name: str) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from _differing(before.get(key), after.get(key), name if key.lstrip("-").isdigit() else key)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for first, second in zip(before, after, strict=True):
+            yield from _differing(first, second, name)
+    else:
+        yield name
 
 
 def described(start: Seed, data: bytes) -> list[str]:
@@ -256,32 +314,47 @@ def described(start: Seed, data: bytes) -> list[str]:
     import difflib
 
     before = start.members[PLAN].decode().splitlines()
-    after = decode_artifact(data, Path("fuzzed.fuse")).members[PLAN].decode().splitlines()
+    after = stored_zip.decode(data)[PLAN].decode().splitlines()
     return [
         line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:2] not in ("--", "++", "@@")
     ]
 
 
-def campaign(folder: Path, count: int, first: int = 0) -> tuple[Counter[str], list[tuple[str, int]]]:
-    """How the plans ``first`` to ``first + count`` end, and those that are bugs or other results."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """How many plans ended how, the numbers of those that are bugs, and what was changed in each that was not refused
+    and did not give the same. Before each plan that was ``harmed`` there is one that wrote where it must not, and that
+    no page stopped."""
+
+    ends: Counter[str]
+    bugs: list[tuple[str, int]]
+    places: Counter[str]
+    harmed: list[int]
+
+
+def campaign(folder: Path, count: int, first: int = 0) -> Campaign:
+    """How the plans ``first`` to ``first + count`` end."""
     use_guarded_memory()
     seeds = [seed(path) for path in sorted(folder.glob("*.fuse"))]
-    ends: Counter[str] = Counter()
-    kept: list[tuple[str, int]] = []
-    for number in range(first, first + count):
-        start = seeds[number % len(seeds)]
-        end = run(start, changed(start.members, random.Random(number)))
-        ends[end] += 1
-        if end in (*BUGS, OTHER):
-            kept.append((end, number))
-    return ends, kept
+    if not seeds:
+        raise SystemExit(f"{folder}: there are no artifacts")
+    found = Campaign(ends=Counter(), bugs=[], places=Counter(), harmed=[])
+    for number, end, harmed in run(seeds, range(first, first + count)):
+        found.ends[end] += 1
+        if harmed:
+            found.harmed.append(number)
+        if end in BUGS:
+            found.bugs.append((end, number))
+        if end not in (REFUSED, SAME):
+            found.places[f"{end}: {' '.join(places(seeds[number % len(seeds)], number))}"] += 1
+    return found
 
 
 def main() -> None:
     folder, count, *first = sys.argv[1:]
-    ends, kept = campaign(Path(folder), int(count), int(first[0]) if first else 0)
-    print(json.dumps({"ends": dict(ends), "bugs": [item for item in kept if item[0] in BUGS],
-                      "other": [number for end, number in kept if end == OTHER]}))  # fmt: skip
+    found = campaign(Path(folder), int(count), int(first[0]) if first else 0)
+    print(json.dumps({"ends": found.ends, "places": dict(found.places.most_common()), "bugs": found.bugs,
+                      "harmed": found.harmed}))  # fmt: skip
 
 
 if __name__ == "__main__":

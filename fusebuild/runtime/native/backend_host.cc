@@ -81,7 +81,8 @@ class LoadedObject {
                       : "the shared object has no symbol " + symbol;
     }
     const auto* own = static_cast<const char*>(dlsym(library_, (symbol + "_parameters").c_str()));
-    if (own == nullptr || own == kernel.parameters) return "";
+    if (own == nullptr) return "the shared object has no symbol " + symbol + "_parameters";
+    if (own == kernel.parameters) return "";
     return "it takes " + std::string(own) + ", and the plan gives it " + kernel.parameters;
   }
 
@@ -159,6 +160,12 @@ class HostBackend : public Backend {
       if (code == host::kOutOfMemory) {
         ThrowMemoryError(fusion_ + ": kernel " + names_[request.kernel] +
                          ": there is no memory for its threads' stacks and shared memory");
+      }
+      if (code == host::kMisused) {
+        ThrowRuntimeError(
+            fusion_ + ": kernel " + names_[request.kernel] +
+            ": a thread did what no GPU allows, such as an access that is not aligned; the message "
+            "on stderr says what");
       }
       if (code != 0) {
         ThrowRuntimeError(fusion_ + ": kernel " + names_[request.kernel] + ": failed with code " +

@@ -352,8 +352,9 @@ void Bind(const Plan& plan, const ffi::AnyView* arguments, int num_arguments, DL
     std::string names;
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       names += (i ? ", " : "") + plan.Input(static_cast<int>(i)).name;
-    ThrowTypeError(plan.fusion + ": expected " + std::to_string(plan.inputs.size()) + " arguments (" + names +
-                   "), got " + std::to_string(num_arguments));
+    ThrowTypeError(plan.fusion + ": expected " + std::to_string(plan.inputs.size()) +
+                   (plan.inputs.size() == 1 ? " argument (" : " arguments (") + names + "), got " +
+                   std::to_string(num_arguments));
   }
   Binder(plan, arguments, device_type, bound).BindAll();
 }

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kSlotAlignment = 256;
 constexpr int64_t kMaxSlotBytes = int64_t{1} << 56;  // more than any machine has
 constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
+constexpr int64_t kMaxSharedBytes = 2147483647;
 
 bool GuardHolds(const Variant& variant, const Environment& environment) {
   return std::all_of(variant.guard.begin(), variant.guard.end(),
@@ -214,6 +215,11 @@ class Resolver {
       if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
                       ShowList(result.grid, 3) + " exceeds CUDA's limits " + ShowList(kMaxGrid, 3));
+    }
+    if (result.shared_bytes < 0 || result.shared_bytes > kMaxSharedBytes) {
+      ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": " +
+                      std::to_string(result.shared_bytes) + " bytes of shared memory, expected 0 to " +
+                      std::to_string(kMaxSharedBytes));
     }
     for (const Arg& arg : launch.args) {
       CheckSlotOf(launch, arg);

@@ -10,11 +10,10 @@
 
 #pragma once
 
-#include <cstdarg>
-#include <new>
 #include <utility>
 
 #include "fusebuild/access.cuh"
+#include "fusebuild/host/array.h"
 #include "fusebuild/host/fiber.h"
 
 namespace fusebuild::host {
@@ -64,25 +63,6 @@ class Cluster;
 
 // Shared memory of a block starts as all ones: NaN in every floating type, and no bool.
 constexpr int kPoison = 0xff;
-
-// As many values as it is made with, for as long as it is there; or none, where there is no memory for them.
-// Nothing throws in a kernel's library: no exception may leave a fiber, or reach the executor's C++ runtime.
-template <typename T>
-class Array {
- public:
-  explicit Array(int64_t count) : values_(new (std::nothrow) T[static_cast<size_t>(count)]) {}
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-  ~Array() { delete[] values_; }
-
-  bool has_memory() const { return values_ != nullptr; }
-  T& operator[](int index) { return values_[index]; }
-  const T& operator[](int index) const { return values_[index]; }
-  T* data() { return values_; }
-
- private:
-  T* const values_;
-};
 
 // What a thread copies to shared memory without waiting for it, in groups that it ends.
 class Copies {
@@ -181,10 +161,10 @@ class Block {
   // Puts the block at `index` of the grid, with none of its threads begun.
   void start(Point index);
 
-  // Runs threads until all have returned or wait. False if all did so before, or if there is no stack for one
-  // more: the block lacks it from then on.
+  // Runs threads until all have returned or wait. False if all did so before, or if the block cannot go on:
+  // there is no stack for one more thread, or a thread broke a rule.
   bool advance();
-  bool lacks_stack() const { return lacks_stack_; }
+  int32_t problem() const { return problem_; }  // kOk, kOutOfMemory or kMisused
 
   // Makes the stacks of threads that never returned fit for others.
   void drop_stacks();
@@ -197,7 +177,7 @@ class Block {
   void sync_block();
   void arrive_cluster();
   void wait_cluster();
-  void check_peer(int rank) const;
+  void check_peer(int rank);
   void prepare_transfers(TransferBarrier& barrier) {
     barrier = {TransferBarrier::kPrepared, rank_, false, 0, 0};
   }
@@ -214,8 +194,10 @@ class Block {
   template <typename T>
   T shuffle(Shuffle mode, T value, int operand, int width);
 
-  // Ends the process with a message that says which thread of which kernel did what (in printf's format).
-  [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(const char* format, ...) const;
+  // Says which thread of which kernel did what (in printf's format), and leaves the thread for good: the
+  // block is misused from then on.
+  template <typename... Arguments>
+  [[noreturn]] void fail(const char* format, Arguments... arguments);
 
  private:
   struct Slot {
@@ -230,15 +212,20 @@ class Block {
     Slot slots[2][kWarpThreads];
   };
 
+  template <typename... Arguments>
+  void say(const char* format, Arguments... arguments) const;
+  // As fiber_main, whose thread has not returned.
+  [[noreturn]] __attribute__((no_sanitize("address"))) void leave();
+
   // Never returns, and so must not leave a frame with red zones behind.
   __attribute__((no_sanitize("address"))) static void fiber_main();
   void run_threads();
   void resume(Fiber& fiber);
   void suspend(State state, FiberList& list);
   void meet_warp(const WarpOperation& operation);
-  int source_lane(Shuffle mode, int lane, int operand, int width, int lanes) const;
+  int source_lane(Shuffle mode, int lane, int operand, int width, int lanes);
   void locate(int thread);
-  void check_prepared(const TransferBarrier& barrier) const;
+  void check_prepared(const TransferBarrier& barrier);
   void end_phase(TransferBarrier& barrier);
   Point point_of(int thread) const {
     return {thread % size_.x, thread / size_.x % size_.y, thread / size_.x / size_.y};
@@ -266,7 +253,7 @@ class Block {
   StackRecord scheduler_;
   void* scheduler_stack_pointer_ = nullptr;
   int started_ = 0, returned_ = 0, arrived_ = 0;
-  bool lacks_stack_ = false;
+  int32_t problem_ = kOk;
 };
 
 inline thread_local Block* current_block = nullptr;
@@ -291,11 +278,12 @@ inline bool Block::advance() {
   for (bool advanced = false;; advanced = true) {
     if (!ready_.empty()) {
       resume(*ready_.pop());
+      if (problem_ != kOk) return false;
     } else if (started_ < threads_) {
       Fiber& fiber = *free_.pop();
-      lacks_stack_ = !fiber.prepare(stacks_, &fiber_main);
-      if (lacks_stack_) return false;
-      resume(fiber);
+      if (!fiber.prepare(stacks_, &fiber_main)) problem_ = kOutOfMemory;
+      if (problem_ == kOk) resume(fiber);
+      if (problem_ != kOk) return false;
     } else {
       return advanced;
     }
@@ -341,7 +329,9 @@ inline void Block::resume(Fiber& fiber) {
   announce_switch(&scheduler_.fake_stack, fiber.stack);
   fusebuild_switch_fiber(&scheduler_stack_pointer_, fiber.stack_pointer);
   confirm_switch(scheduler_.fake_stack, nullptr);
-  if (fiber.has_overflowed()) fail("a thread needs more than the %zu bytes of its stack", fiber.stack.bytes);
+  if (!fiber.has_overflowed()) return;
+  say("a thread needs more than the %zu bytes of its stack", fiber.stack.bytes);
+  std::abort();  // it may have written over anything
 }
 
 inline void Block::suspend(State state, FiberList& list) {
@@ -382,8 +372,9 @@ class Cluster {
     return true;
   }
 
-  // Runs the blocks at `first` and beside it along x. False where there is no memory for their stacks.
-  bool run(Point first);
+  // Runs the blocks at `first` and beside it along x. Returns kOk; kOutOfMemory where there is no memory for
+  // their stacks; or kMisused, after a message on stderr.
+  int32_t run(Point first);
 
   // The number of the barrier that one more thread has arrived at.
   int64_t arrive();
@@ -393,10 +384,10 @@ class Cluster {
   Block& block(int rank) { return *blocks_[rank]; }
 
  private:
-  // Gives the answer of a run that lacks a stack.
-  bool drop_stacks() {
+  // Ends a run that some threads did not return from, because of `problem`.
+  int32_t give_up(int32_t problem) {
     for (int rank = 0; rank < count_; ++rank) block(rank).drop_stacks();
-    return false;
+    return problem;
   }
 
   Block* blocks_[kMaxClusterBlocks];
@@ -406,7 +397,7 @@ class Cluster {
   int64_t completed_barriers_ = 0;
 };
 
-inline bool Cluster::run(Point first) {
+inline int32_t Cluster::run(Point first) {
   ++position.generation;
   arrived_ = 0;
   completed_barriers_ = 0;
@@ -418,14 +409,14 @@ inline bool Cluster::run(Point first) {
     advanced = false;
     for (int rank = 0; rank < count_; ++rank) {
       advanced |= block(rank).advance();
-      if (block(rank).lacks_stack()) return drop_stacks();
+      if (block(rank).problem() != kOk) return give_up(block(rank).problem());
     }
   }
   int returned = 0;
   for (int rank = 0; rank < count_; ++rank) returned += block(rank).has_returned();
-  if (returned == count_) return true;
+  if (returned == count_) return kOk;
   for (int rank = 0; rank < count_; ++rank) block(rank).describe_diverged();
-  std::abort();
+  return give_up(kMisused);
 }
 
 inline int64_t Cluster::arrive() {
@@ -451,7 +442,7 @@ inline void Block::wait_cluster() {
 }
 
 // Peers have shared memory from when they have started, which a barrier ensures, to their end.
-inline void Block::check_peer(int rank) const {
+inline void Block::check_peer(int rank) {
   if (rank < 0 || rank >= cluster_.blocks())
     fail("it reaches for block %d of its cluster of %d", rank, cluster_.blocks());
   if (cluster_.completed_barriers() == 0)
@@ -460,7 +451,7 @@ inline void Block::check_peer(int rank) const {
     fail("it reaches for block %d of its cluster, which has returned", rank);
 }
 
-inline void Block::check_prepared(const TransferBarrier& barrier) const {
+inline void Block::check_prepared(const TransferBarrier& barrier) {
   if (barrier.prepared != TransferBarrier::kPrepared) fail("it uses a transfer barrier that none prepared");
 }
 
@@ -525,7 +516,7 @@ inline void Block::meet_warp(const WarpOperation& operation) {
   ready_.take(warp.waiting);
 }
 
-inline int Block::source_lane(Shuffle mode, int lane, int operand, int width, int lanes) const {
+inline int Block::source_lane(Shuffle mode, int lane, int operand, int width, int lanes) {
   const int group = lane & ~(width - 1);
   int source = mode == Shuffle::kXor    ? lane ^ operand
                : mode == Shuffle::kDown ? lane + operand
@@ -547,16 +538,26 @@ T Block::shuffle(Shuffle mode, T value, int operand, int width) {
   return value;
 }
 
-inline void Block::fail(const char* format, ...) const {
+template <typename... Arguments>
+void Block::say(const char* format, Arguments... arguments) const {
   const Point block = position.block, thread = position.thread;
   std::fprintf(stderr, "fusebuild host: kernel %s, block (%d, %d, %d), thread (%d, %d, %d): ", kernel_.name,
                block.x, block.y, block.z, thread.x, thread.y, thread.z);
-  va_list arguments;
-  va_start(arguments, format);
-  std::vfprintf(stderr, format, arguments);
-  va_end(arguments);
+  std::fprintf(stderr, format, arguments...);
   std::fputc('\n', stderr);
-  std::abort();
+}
+
+template <typename... Arguments>
+void Block::fail(const char* format, Arguments... arguments) {
+  say(format, arguments...);
+  leave();
+}
+
+inline void Block::leave() {
+  problem_ = kMisused;
+  announce_switch(nullptr, scheduler_);
+  fusebuild_switch_fiber(&current_->stack_pointer, scheduler_stack_pointer_);
+  std::abort();  // nobody resumes a fiber of a block that is misused
 }
 
 inline void Block::describe_diverged() const {

@@ -10,8 +10,6 @@
 
 namespace fusebuild::host {
 
-constexpr int32_t kOk = 0;
-constexpr int32_t kInvalidValue = 1;  // as CUDA_ERROR_INVALID_VALUE
 static_assert(kMaxClusterBlocks * kMaxThreads <= kMaxStacks, "every thread of a cluster has a stack");
 
 // A static shared array of one OS thread, between red zones, for each block of a cluster. It is poisoned when
@@ -73,7 +71,8 @@ inline int32_t run_grid(const Kernel& kernel, int cluster_blocks, const int64_t*
   for (int z = 0; z < size.z; ++z) {
     for (int y = 0; y < size.y; ++y) {
       for (int x = 0; x < size.x; x += cluster_blocks) {
-        if (!cluster.run(Point{x, y, z})) return kOutOfMemory;
+        const int32_t code = cluster.run(Point{x, y, z});
+        if (code != kOk) return code;
       }
     }
   }

@@ -2,8 +2,8 @@
 //
 // It is stricter than a GPU, so that tests find what a GPU would let pass now and then: every thread of a
 // block must reach every sync_block, every lane of a warp every shuffle, every thread of a cluster both
-// halves of its barrier in turn, and every access must be aligned. A kernel that breaks this is ended with a
-// message on stderr and abort().
+// halves of its barrier in turn, and every access must be aligned. A kernel that breaks this ends there, with
+// a message on stderr, and its launch fails.
 
 #pragma once
 
@@ -26,9 +26,9 @@
 
 // int32_t fusebuild_host2_NAME(grid, block, shared_bytes, args, stacks): runs the kernel's whole grid before
 // it returns. `grid` and `block` have three sizes each; args[i] points to the value of the i-th argument, and
-// `stacks` are for this call. Returns 0, 1 for sizes that CUDA would refuse, or 2 where there is no memory:
-// then some blocks may have run. May be called from several OS threads at once. The name has the version of
-// all this: one that takes other parameters has another.
+// `stacks` are for this call. Returns 0, 1 for sizes that CUDA would refuse, 2 where there is no memory, or 3
+// where a thread broke a rule: with these two some blocks may have run. May be called from several OS threads
+// at once. The name has the version of all this: one that takes other parameters has another.
 #define FUSEBUILD_ENTRY(name) FUSEBUILD_CLUSTER_ENTRY(name, 1)
 
 // The same for kernels whose blocks run in clusters of so many, neighbours along x.

@@ -16,7 +16,12 @@ extern "C" __attribute__((weak)) void __asan_unpoison_memory_region(void const v
 
 namespace fusebuild::host {
 
-constexpr int32_t kOutOfMemory = 2;   // what a kernel's entry returns, as CUDA_ERROR_OUT_OF_MEMORY
+// What a kernel's entry returns.
+constexpr int32_t kOk = 0;
+constexpr int32_t kInvalidValue = 1;  // as CUDA_ERROR_INVALID_VALUE
+constexpr int32_t kOutOfMemory = 2;   // as CUDA_ERROR_OUT_OF_MEMORY
+constexpr int32_t kMisused = 3;       // a thread broke a rule; stderr says which
+
 constexpr int kMaxStacks = 8 * 1024;  // of all threads of the largest cluster
 
 // Stacks of `bytes` each. `find` gives the lowest address of the one with that index, which is below
