@@ -52,19 +52,27 @@ def work_folder(environ: Mapping[str, str]) -> Iterator[WorkFolder]:
 def _made(parent: Path) -> WorkFolder:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if is_at(lock, folder / _LOCK):
-            return WorkFolder(path=folder, lock=lock)
-        os.close(lock)  # another build took it for abandoned before it was locked
+        with suppress(FileNotFoundError):  # another build took it for abandoned before it was locked
+            lock = _lock_file(folder)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if is_at(lock, folder / _LOCK):
+                return WorkFolder(path=folder, lock=lock)
+            os.close(lock)  # that build had made this lock, and has removed it
 
 
 def _remove_abandoned(parent: Path) -> None:
+    """Remove what killed builds left. A folder that has no lock yet gets one: the build that made it was killed before
+    it could, or is just about to, and makes another folder then."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # somebody else's, or somebody works there
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            lock = _lock_file(folder)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
+
+
+def _lock_file(folder: Path) -> int:
+    """The lock of ``folder``, open and not yet locked."""
+    return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

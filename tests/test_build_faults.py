@@ -21,6 +21,8 @@ import pytest
 from faults import Done, forked, fusebuild
 from small_recipes import PAIR, ROOT, TINY
 
+from fusebuild import work_folder
+
 KILLS = 20
 BOTH = ("--arch", "host,sm_90")
 Tree = dict[str, bytes]
@@ -107,6 +109,30 @@ class TestKilled:
             (work / "out" / name).write_text("half")
         assert compile_all().code == 0
         assert tree(work / "out") == clean
+
+    def test_before_its_folder_had_a_lock_that_folder_is_removed(self, work: Path) -> None:
+        (work / "tmp" / "fusebuild-work-killed").mkdir()
+        assert compile_all().code == 0
+        assert list((work / "tmp").iterdir()) == []
+
+    def test_a_build_makes_another_folder_where_its_own_was_taken_for_abandoned(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = work_folder.tempfile.mkdtemp
+        taken: list[Path] = []
+
+        def mkdtemp(**how: object) -> str:
+            folder = made(**how)
+            if not taken:
+                taken.append(Path(folder))
+                work_folder._remove_abandoned(work / "tmp")
+            return str(folder)
+
+        monkeypatch.setattr(work_folder.tempfile, "mkdtemp", mkdtemp)
+        with work_folder.work_folder(os.environ) as folder:
+            assert not taken[0].exists()
+            assert folder.temporary.is_dir()
+        assert list((work / "tmp").iterdir()) == []
 
     def test_alone_its_compilers_are_left_in_peace(self, work: Path, clean: Tree, made: Path) -> None:
         for compiler in (work / "compilers").iterdir():
