@@ -25,7 +25,7 @@ from pathlib import Path
 
 from fusebuild import elf
 from fusebuild.disk_space import lack_of_room
-from fusebuild.errors import CompileError, UsageError
+from fusebuild.errors import CompileError, UsageError, counted
 from fusebuild.folder_lock import locked
 from fusebuild.kernel_resources import KernelResources, resources_of
 from fusebuild.object_store import CompiledObject, ObjectStore, user_store
@@ -162,12 +162,15 @@ class Failure:
 
 
 class BuildError(CompileError):
-    """Some kernels could not be compiled; all others were. ``failures`` says which, in the order asked for, ``hint``
-    what may be behind all of them."""
+    """Some kernels could not be compiled; all others were. ``failures`` says which, in the order asked for, ``cause``
+    what is behind all of them: one is then enough to show."""
 
-    def __init__(self, failures: Sequence[Failure], hint: str = "") -> None:
+    def __init__(self, failures: Sequence[Failure], cause: str = "") -> None:
         self.failures = tuple(failures)
-        super().__init__("\n".join([*map(str, self.failures), *([f"  hint: {hint}"] if hint else [])]))
+        others = len(self.failures) - 1
+        more = [f"… and {counted(others, 'more kernel')}"] if others else []
+        said = [cause, str(self.failures[0]), *more] if cause else map(str, self.failures)
+        super().__init__("\n".join(said))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -470,7 +473,8 @@ class _Run:
         if failures or broken:
             order = {job.key: index for index, job in enumerate(self.missing.values())}
             in_order = sorted([*failures, *broken], key=lambda failure: order[failure.target, failure.kernel])
-            raise BuildError(in_order, lack_of_room(self.work.path))
+            said = "\n".join(failure.output for failure in in_order)
+            raise BuildError(in_order, lack_of_room(self.work.path, said))
         return self.made
 
     def _take(self, job: _Job) -> str:
@@ -533,7 +537,9 @@ class _Run:
             raise
         failures = _failures(lines, self.missing)
         if status and not failures:
-            raise CompileError(f"ninja failed in {self.work.path}:\n" + "\n".join(lines))
+            said = [f"ninja failed in {self.work.path}:", *(line for line in lines if not _STATUS_LINE.match(line))]
+            cause = lack_of_room(self.work.path, "\n".join(said))
+            raise CompileError("\n".join([cause, *said] if cause else said))
         return failures
 
     def _follow(self, line: str) -> None:

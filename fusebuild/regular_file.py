@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def file_bytes(path: Path) -> bytes:
-    """What the file at ``path`` holds. Raises :class:`OSError`, and waits for nothing, where it is a pipe or a device."""
+    """What the file at ``path`` holds. Raises :class:`OSError` for a pipe or a device, and waits for neither."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is no file", str(path))
