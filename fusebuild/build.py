@@ -289,6 +289,9 @@ def build(
             found = _stored(planned, store)
             missing = [job for job in planned if job.key not in found]
             compiled = len(missing)
+            logger.info("%d of %s are in %s", len(found), counted(len(planned), "object"), store.root)
+            for job in missing:
+                logger.debug("%s", shlex.join(_compile_arguments(job, toolchain)))
             if missing:
                 found |= _make(missing, toolchain, headers, store, jobs or _available_cpus(), on_progress)
                 store.prune(store.limit)
@@ -329,8 +332,7 @@ def _write_for_people(planned: Sequence[_Job], build_dir: BuildDir, toolchain: T
         for path in folder.glob(".*.tmp"):
             path.unlink()  # of a build that was killed: nobody else writes here
     _write_texts(planned, build_dir.state, headers)
-    template, variables = ninja_template(), _variables(toolchain)
-    commands = [_compile_command(job, template, variables, build_dir) for job in planned]
+    commands = [_compile_command(job, toolchain, build_dir) for job in planned]
     write_if_changed(build_dir.compile_commands, json.dumps(commands, indent=2) + "\n")
 
 
@@ -398,17 +400,21 @@ def _header_output(target: Target) -> str:
     return f"precompiled/{target.name}/{KERNEL_HEADER}.gch"
 
 
-def _compile_command(job: _Job, template: str, variables: Mapping[str, str], build_dir: BuildDir) -> dict[str, object]:
-    """One entry of ``compile_commands.json``: the rule's command without its redirection."""
-    words = {**variables, **_edge_variables(job.target), "in": job.input, "out": job.output}
-    command = _rule_command(template, job.rule).partition(" > ")[0]
-    command = re.sub(r"\$(\w+)", lambda match: words[match[1]], command)
+def _compile_command(job: _Job, toolchain: Toolchain, build_dir: BuildDir) -> dict[str, object]:
+    """One entry of ``compile_commands.json``."""
     return {
         "directory": os.path.abspath(build_dir.state),
         "file": job.input,
         "output": job.output,
-        "arguments": shlex.split(command),
+        "arguments": _compile_arguments(job, toolchain),
     }
+
+
+def _compile_arguments(job: _Job, toolchain: Toolchain) -> list[str]:
+    """The rule's command without its redirection."""
+    words = {**_variables(toolchain), **_edge_variables(job.target), "in": job.input, "out": job.output}
+    command = _rule_command(ninja_template(), job.rule).partition(" > ")[0]
+    return shlex.split(re.sub(r"\$(\w+)", lambda match: words[match[1]], command))
 
 
 def _rule_command(template: str, rule: str) -> str:

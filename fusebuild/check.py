@@ -85,6 +85,10 @@ def check_recipes(
     fresh = {file: build_dir.artifact(built.fusion) for file, built in whole.items() if file in current}
     verdicts = {file: Freshness(recipe=file.as_posix(), artifact=path, differences=()) for file, path in fresh.items()}
     doubtful = [file for file in files if file not in fresh]
+    for file in files:
+        logger.info(
+            "%s: %s", file, "as it was built, by the record" if file in fresh else "compared with what it gives"
+        )
     if doubtful:
         taken = {path.stem: file for file, path in fresh.items()}
         compared = _compared(doubtful, taken, build_dir, targets, search, toolchains)

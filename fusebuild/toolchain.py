@@ -201,6 +201,7 @@ def find_toolchain(
     for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
         for target in probed:
             probe(toolchain, target, environ)
+    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
     return toolchain
 
 
@@ -532,6 +533,7 @@ def _output(command: Sequence[str | Path], environ: Mapping[str, str], folder: s
 
 
 def _run(command: Sequence[str | Path], environ: Mapping[str, str], folder: str) -> subprocess.CompletedProcess[str]:
+    logger.debug("%s", shlex.join(map(str, command)))
     try:
         return subprocess.run(
             command,

@@ -6,6 +6,7 @@ compiler and executor are all under test.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from fusebuild.recipe import Recipe, parse_recipe
 from fusebuild.reference import evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.rounding import reaches
 from fusebuild.runtime.loader import LoadedPlan, load
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +134,7 @@ def verify_or_skip(
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
     cases = cases_of(recipe.fusion)
+    logger.info("%s: run on %s", path, plan.target)
     for index, case in enumerate(cases):
         if limits.admits(recipe.fusion, case):
             with _memory_named(recipe.fusion, case, device):
