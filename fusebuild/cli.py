@@ -24,6 +24,7 @@ from fusebuild.errors import (
     StaleError,
     UsageError,
     VerificationError,
+    counted,
 )
 from fusebuild.failure import reported
 from fusebuild.recipe_files import artifact_files
@@ -129,7 +130,7 @@ def compile_command(
         kernels = {name for names in each.kernels.values() for name in names}
         state = "" if dry_run else "written" if each.written else "unchanged"
         _say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
-    _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
+    _say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
     if found.errors:
         sys.exit(found.exit_code)
 

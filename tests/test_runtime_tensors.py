@@ -573,6 +573,20 @@ class TestDevices:
         memory._maker_of(num_devices)(Layout((2, 3), (3, 1), torch.float32))(like)
         assert asked == [function]
 
+    @pytest.mark.parametrize(("num_devices", "function"), [(0, "quick on the CPU"), (1, "quick"), (2, "quick")])
+    def test_one_of_numbers_alone_is_on_the_current_device(
+        self, asked: list[str], monkeypatch: pytest.MonkeyPatch, num_devices: int, function: str
+    ) -> None:
+        values = [plans.scalar(0, "a", "float"), plans.tensor(1, "y", [3])]
+        numbers = plans.plan("numbers", values, [0], [PlanOutput(fid=1, name="y")], [])
+        for name in (function, f"anywhere {'cuda' if num_devices else 'cpu'}"):
+            made = memory.torch_memory(numbers, numbers.targets[0], lambda *inputs: None, num_devices)
+            assert made is not None
+            made.make([1.0], [None])
+            assert asked.pop() == name
+            for quick in ("_empty_strided_cuda", "_empty_strided_cpu"):
+                monkeypatch.delattr(torch._C._dynamo.guards, quick, raising=False)
+
     @pytest.mark.parametrize(("num_devices", "device"), [(0, "cpu"), (1, "cuda:0")])
     def test_a_torch_without_the_quick_functions_needs_none(
         self, asked: list[str], monkeypatch: pytest.MonkeyPatch, num_devices: int, device: str
