@@ -25,7 +25,7 @@ from pathlib import Path
 
 from fusebuild import elf
 from fusebuild.disk_space import lack_of_room
-from fusebuild.errors import CompileError, UsageError
+from fusebuild.errors import CompileError, UsageError, counted
 from fusebuild.folder_lock import locked
 from fusebuild.kernel_resources import KernelResources, resources_of
 from fusebuild.object_store import CompiledObject, ObjectStore, user_store
@@ -162,12 +162,15 @@ class Failure:
 
 
 class BuildError(CompileError):
-    """Some kernels could not be compiled; all others were. ``failures`` says which, in the order asked for, ``hint``
-    what may be behind all of them."""
+    """Some kernels could not be compiled; all others were. ``failures`` says which, in the order asked for, ``cause``
+    what is behind all of them: one is then enough to show."""
 
-    def __init__(self, failures: Sequence[Failure], hint: str = "") -> None:
+    def __init__(self, failures: Sequence[Failure], cause: str = "") -> None:
         self.failures = tuple(failures)
-        super().__init__("\n".join([*map(str, self.failures), *([f"  hint: {hint}"] if hint else [])]))
+        others = len(self.failures) - 1
+        more = [f"… and {counted(others, 'more kernel')}"] if others else []
+        said = [cause, str(self.failures[0]), *more] if cause else map(str, self.failures)
+        super().__init__("\n".join(said))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +289,9 @@ def build(
             found = _stored(planned, store)
             missing = [job for job in planned if job.key not in found]
             compiled = len(missing)
+            logger.info("%d of %s are in %s", len(found), counted(len(planned), "object"), store.root)
+            for job in missing:
+                logger.debug("%s", shlex.join(_compile_arguments(job, toolchain)))
             if missing:
                 found |= _make(missing, toolchain, headers, store, jobs or _available_cpus(), on_progress)
                 store.prune(store.limit)
@@ -326,8 +332,7 @@ def _write_for_people(planned: Sequence[_Job], build_dir: BuildDir, toolchain: T
         for path in folder.glob(".*.tmp"):
             path.unlink()  # of a build that was killed: nobody else writes here
     _write_texts(planned, build_dir.state, headers)
-    template, variables = ninja_template(), _variables(toolchain)
-    commands = [_compile_command(job, template, variables, build_dir) for job in planned]
+    commands = [_compile_command(job, toolchain, build_dir) for job in planned]
     write_if_changed(build_dir.compile_commands, json.dumps(commands, indent=2) + "\n")
 
 
@@ -395,17 +400,21 @@ def _header_output(target: Target) -> str:
     return f"precompiled/{target.name}/{KERNEL_HEADER}.gch"
 
 
-def _compile_command(job: _Job, template: str, variables: Mapping[str, str], build_dir: BuildDir) -> dict[str, object]:
-    """One entry of ``compile_commands.json``: the rule's command without its redirection."""
-    words = {**variables, **_edge_variables(job.target), "in": job.input, "out": job.output}
-    command = _rule_command(template, job.rule).partition(" > ")[0]
-    command = re.sub(r"\$(\w+)", lambda match: words[match[1]], command)
+def _compile_command(job: _Job, toolchain: Toolchain, build_dir: BuildDir) -> dict[str, object]:
+    """One entry of ``compile_commands.json``."""
     return {
         "directory": os.path.abspath(build_dir.state),
         "file": job.input,
         "output": job.output,
-        "arguments": shlex.split(command),
+        "arguments": _compile_arguments(job, toolchain),
     }
+
+
+def _compile_arguments(job: _Job, toolchain: Toolchain) -> list[str]:
+    """The rule's command without its redirection."""
+    words = {**_variables(toolchain), **_edge_variables(job.target), "in": job.input, "out": job.output}
+    command = _rule_command(ninja_template(), job.rule).partition(" > ")[0]
+    return shlex.split(re.sub(r"\$(\w+)", lambda match: words[match[1]], command))
 
 
 def _rule_command(template: str, rule: str) -> str:
@@ -470,7 +479,8 @@ class _Run:
         if failures or broken:
             order = {job.key: index for index, job in enumerate(self.missing.values())}
             in_order = sorted([*failures, *broken], key=lambda failure: order[failure.target, failure.kernel])
-            raise BuildError(in_order, lack_of_room(self.work.path))
+            said = "\n".join(failure.output for failure in in_order)
+            raise BuildError(in_order, lack_of_room(self.work.path, said))
         return self.made
 
     def _take(self, job: _Job) -> str:
@@ -533,7 +543,9 @@ class _Run:
             raise
         failures = _failures(lines, self.missing)
         if status and not failures:
-            raise CompileError(f"ninja failed in {self.work.path}:\n" + "\n".join(lines))
+            said = [f"ninja failed in {self.work.path}:", *(line for line in lines if not _STATUS_LINE.match(line))]
+            cause = lack_of_room(self.work.path, "\n".join(said))
+            raise CompileError("\n".join([cause, *said] if cause else said))
         return failures
 
     def _follow(self, line: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ import msgspec
 from fusebuild.build import BuildDir, write_if_changed
 from fusebuild.errors import UsageError
 from fusebuild.recipe_files import MAX_BYTES, tuned_path
+from fusebuild.regular_file import file_bytes
 from fusebuild.resources import ninja_template, templates_dir
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain
@@ -60,7 +62,7 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 def read_record(build_dir: BuildDir) -> BuildRecord:
     """The record of ``build_dir``; an empty one where there is none that can be read."""
     try:
-        return msgspec.json.decode(build_dir.record.read_bytes(), type=BuildRecord)
+        return msgspec.json.decode(file_bytes(build_dir.record), type=BuildRecord)
     except FileNotFoundError:
         return BuildRecord()
     except (OSError, msgspec.DecodeError) as error:
@@ -99,7 +101,7 @@ def untouched(known: Mapping[Path, BuiltRecipe], build_dir: BuildDir) -> dict[Pa
 
 def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:
     try:
-        return artifact_digest(build_dir.artifact(built.fusion).read_bytes()) == built.artifact
+        return artifact_digest(file_bytes(build_dir.artifact(built.fusion))) == built.artifact
     except (OSError, UsageError):
         return False
 
@@ -110,7 +112,7 @@ def _source_digest_of(recipe: Path) -> str:
     try:
         if not recipe.is_file() or recipe.stat().st_size > MAX_BYTES:  # what was built is none of these
             return ""
-        return source_digest(recipe.name, recipe.read_bytes(), tuned.read_bytes() if tuned.is_file() else None)
+        return source_digest(recipe.name, file_bytes(recipe), file_bytes(tuned) if os.path.lexists(tuned) else None)
     except OSError:
         return ""
 

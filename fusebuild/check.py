@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from fusebuild.checksums import read_checksums
 from fusebuild.errors import ToolchainError
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.target import Target, find_target
-from fusebuild.toolchain import Toolchain, find_toolchain
+from fusebuild.toolchain import Toolchain, choose_nvcc, find_toolchain, nvcc_candidates
 
 if TYPE_CHECKING:
     from fusebuild import reports
@@ -67,9 +68,10 @@ def check_recipes(
     """Compare the artifact of every recipe below ``paths`` in ``out`` with what would be built now.
 
     ``targets`` default to those that each artifact holds, ``search`` to how its cuts were found. Where no toolchain is
-    found its version is not compared. Raises :class:`RecipeError` for recipes that cannot be read and
-    :class:`TunedError` for what lies beside them.
+    found its version is not compared. Raises :class:`RecipeError` for recipes that cannot be read, :class:`TunedError`
+    for what lies beside them and :class:`ToolchainError` for an nvcc that somebody names and that is not there.
     """
+    choose_nvcc(nvcc_candidates(nvcc, os.environ), needed=False)  # one that is asked for is there
     build_dir, toolchains = BuildDir(root=out), _Toolchains(nvcc=nvcc)
     files = recipe_files(paths)
     wanted = targets and {target.name for target in targets}
@@ -83,6 +85,10 @@ def check_recipes(
     fresh = {file: build_dir.artifact(built.fusion) for file, built in whole.items() if file in current}
     verdicts = {file: Freshness(recipe=file.as_posix(), artifact=path, differences=()) for file, path in fresh.items()}
     doubtful = [file for file in files if file not in fresh]
+    for file in files:
+        logger.info(
+            "%s: %s", file, "as it was built, by the record" if file in fresh else "compared with what it gives"
+        )
     if doubtful:
         taken = {path.stem: file for file, path in fresh.items()}
         compared = _compared(doubtful, taken, build_dir, targets, search, toolchains)

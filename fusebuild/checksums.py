@@ -15,6 +15,7 @@ from types import MappingProxyType
 from fusebuild.artifact import store_artifact
 from fusebuild.build import BuildDir
 from fusebuild.build_record import read_record
+from fusebuild.regular_file import file_bytes
 
 NAME = "SHA256SUMS"
 
@@ -24,7 +25,7 @@ _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[A-Za-z0-9_.-]+\.fuse)")
 def read_checksums(build_dir: BuildDir) -> dict[str, str] | None:
     """The digest of each artifact that the file names; None where there is no file that can be read."""
     try:
-        text = _path(build_dir).read_bytes().decode("utf-8", "replace")
+        text = file_bytes(_path(build_dir)).decode("utf-8", "replace")
     except OSError:
         return None
     return {match["name"]: match["sha256"] for line in text.splitlines() if (match := _LINE.fullmatch(line))}

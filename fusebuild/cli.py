@@ -24,12 +24,13 @@ from fusebuild.errors import (
     StaleError,
     UsageError,
     VerificationError,
+    counted,
 )
 from fusebuild.failure import reported
 from fusebuild.recipe_files import artifact_files
 from fusebuild.streams import Output, open_outputs, printable
 from fusebuild.target import TARGETS, Target, find_target
-from fusebuild.verb import PrintableFormatter, Verbs, loudness
+from fusebuild.verb import Verbs, log_handler, loudness
 
 if TYPE_CHECKING:
     from fusebuild import reports
@@ -129,7 +130,7 @@ def compile_command(
         kernels = {name for names in each.kernels.values() for name in names}
         state = "" if dry_run else "written" if each.written else "unchanged"
         _say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
-    _say(f"{verb} {done.compiled} of {done.total} objects in {done.seconds:.1f} s")
+    _say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
     if found.errors:
         sys.exit(found.exit_code)
 
@@ -524,8 +525,8 @@ def schema(name: str) -> None:
 
 @contextmanager
 def _progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr when a person watches; nothing in a pipe."""
-    if not sys.stderr.isatty() or _is_quiet():
+    """A progress bar on stderr when a person watches, unless steps are told there; nothing in a pipe."""
+    if not sys.stderr.isatty() or _is_quiet() or logging.getLogger().isEnabledFor(logging.INFO):
         yield None
         return
     with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=False) as bar:
@@ -559,9 +560,7 @@ def _say(text: str) -> None:
 def main() -> None:
     """Run the command line; errors of fusebuild end it with their message and exit code."""
     stdout, stderr = open_outputs()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler])
+    logging.basicConfig(handlers=[log_handler()])
     code = _run(stderr)
     if stdout.problem:
         _complain(f"error: stdout cannot be written to: {stdout.problem}", stderr)

@@ -15,6 +15,7 @@ TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP")
 """Variables that name where compilers keep files between their steps."""
 
 _ROOM_TO_COMPILE = 2**20
+_NO_SPACE = "No space left on device"
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./+-]*")
 
 
@@ -37,7 +38,10 @@ def temporary_folder(environ: Mapping[str, str]) -> Path:
     raise ToolchainError(f"compilers have no folder to run in: neither TMPDIR nor /tmp is {wanted}")
 
 
-def lack_of_room(folder: Path) -> str:
-    """A sentence when the disk of ``folder``, which exists, has no room; else empty."""
+def lack_of_room(folder: Path, said: str = "") -> str:
+    """A sentence when the disk of ``folder``, which exists, has no room, or compilers that wrote there ``said`` that it
+    had none; else empty."""
     free = shutil.disk_usage(folder).free
-    return f"only {free} bytes are free in {folder}" if free < _ROOM_TO_COMPILE else ""
+    if free < _ROOM_TO_COMPILE:
+        return f"only {free} bytes are free in {folder}"
+    return f"compilers had no room in {folder}, where {free} bytes are free now" if _NO_SPACE in said else ""

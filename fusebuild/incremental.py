@@ -3,6 +3,7 @@ do so are not even imported."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from fusebuild.pipeline import BuiltArtifact, Progress
     from fusebuild.reports import CompileReport, ReportedDiagnostic
     from fusebuild.segmentation import Search
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +120,33 @@ def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
     """Those of ``files`` whose artifact is what a compile would write."""
-    known = untouched(recorded(files, build_dir), build_dir)
-    if not known:
-        return {}
-    now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest())
-    asked_for = (tuple(target.name for target in targets), search, now)
-    return {
-        file: _recorded(file, built, build_dir)
-        for file, built in known.items()
-        if (built.targets, built.search, built.made_from) == asked_for
-    }
+    known = recorded(files, build_dir)
+    whole = untouched(known, build_dir)
+    now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest()) if whole else {}
+    fresh = {}
+    for file in files:
+        built = known.get(file)
+        if built is None:
+            reason = f"it is not what was compiled in {build_dir.root} before"
+        elif file not in whole:
+            reason = f"{build_dir.artifact(built.fusion)} is missing, or not as it was built"
+        else:
+            reason = _what_changed(built, targets, search, now)
+        logger.info("%s: %s", file, f"it is compiled: {reason}" if reason else "its artifact is up to date")
+        if built is not None and not reason:
+            fresh[file] = _recorded(file, built, build_dir)
+    return fresh
+
+
+def _what_changed(built: BuiltRecipe, targets: Sequence[Target], search: Search, now: Mapping[str, str]) -> str:
+    """Why what was ``built`` from a recipe as it is would be made otherwise now; empty where it would not."""
+    names = tuple(target.name for target in targets)
+    if built.targets != names:
+        return f"it was for {', '.join(built.targets)}, not for {', '.join(names)}"
+    if built.search != search:
+        return f"its cuts were {built.search}, not {search}"
+    changed = [name for name in sorted({*built.made_from, *now}) if built.made_from.get(name) != now.get(name)]
+    return f"{', '.join(changed)} changed" if changed else ""
 
 
 def _recorded(file: Path, built: BuiltRecipe, build_dir: BuildDir) -> CompiledRecipe:

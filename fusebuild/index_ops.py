@@ -314,6 +314,9 @@ def _triangle(name: str) -> OpDef:
     return _moving(name, Kind.COMPOSITE, parameters, infer)
 
 
+INDEXED = ("take", "index_select", "embedding", "take_along_axis", "gather")
+"""Ops that are told which element of a dim it is: there has to be one."""
+
 _X, _INDEX, _DIM = Parameter(name="x"), Parameter(name="index"), Parameter(name="dim", kind="int")
 
 INDEXING = (

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusebuild.artifact import Artifact, open_artifact
-from fusebuild.errors import UsageError
+from fusebuild.errors import ToolchainError, UsageError
 from fusebuild.inspection import Inspection, composites_in, composites_of, resources_in
 from fusebuild.ir import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
 from fusebuild.recipe import load_recipe, parse_recipe
 from fusebuild.target import Target, find_target
+from fusebuild.toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
     from fusebuild.segmentation import Search
+
+logger = logging.getLogger(__name__)
 
 
 def inspections_of(
@@ -58,7 +62,9 @@ def _of_artifact(artifact: Artifact, targets: Sequence[Target] | None) -> tuple[
 
 def _of_recipe(path: Path, targets: Sequence[Target], search: Search) -> tuple[list[Inspection], Fusion]:
     recipe = load_recipe(path)
-    planned = plan_recipe(recipe, targets, search=search, tuned=tuned_beside(recipe))
+    tuned = tuned_beside(recipe)
+    toolchain = None if tuned is None else _toolchain(targets)  # tuned choices hold for one alone
+    planned = plan_recipe(recipe, targets, search=search, tuned=tuned, toolchain=toolchain)
     return [
         Inspection(
             plan=planned.plan,
@@ -69,6 +75,15 @@ def _of_recipe(path: Path, targets: Sequence[Target], search: Search) -> tuple[l
         )
         for target in targets
     ], recipe.fusion
+
+
+def _toolchain(targets: Sequence[Target]) -> Toolchain | None:
+    """What would compile for ``targets``; None, with a warning, where there is nothing that would."""
+    try:
+        return find_toolchain(targets)
+    except ToolchainError as error:
+        logger.warning("what was measured with another compiler is shown, too: %s", error)
+        return None
 
 
 def _sizes(fusion: Fusion) -> dict[str, int] | None:

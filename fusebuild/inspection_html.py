@@ -17,7 +17,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.errors import UsageError
 from fusebuild.formula import show
-from fusebuild.inspection import Inspection, bytes_text, call_text, knobs_text, stored_bytes
+from fusebuild.inspection import Inspection, bytes_text, call_text, eased_text, knobs_text, stored_bytes
 from fusebuild.inspection_layout import Box, Layout, Net, PlacedNet, layout
 from fusebuild.ir import Fusion
 from fusebuild.kernel_resources import resources_text
@@ -101,7 +101,7 @@ class Reason:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentDetails:
     """What the page tells of a segment when it is chosen. ``variants`` have a name, a guard and their kernels, each
-    with what it takes of the chip."""
+    with what it takes of the chip; ``eased`` says what was chosen otherwise because kernels spilled."""
 
     id: int
     scheduler: str
@@ -111,6 +111,7 @@ class SegmentDetails:
     fid_map: tuple[tuple[int, TensorText], ...]
     rematerialized: tuple[str, ...]
     variants: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
+    eased: tuple[str, ...]
     reasons: tuple[Reason, ...]
     call: str
 
@@ -320,6 +321,7 @@ class _Pages:
                 )
                 for variant, shown in zip(segment.variants, report["variants"], strict=True)
             ),
+            eased=tuple(map(eased_text, report.get("eased", ()))),
             reasons=tuple(_reason(why) for why in segment.why),
             call=call_text(report["call"]) if "call" in report else "",
         )

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from fusebuild.errors import UsageError
+from fusebuild.regular_file import file_bytes
 from fusebuild.resources import cache_dir
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class ObjectStore:
         """The object called ``name``, unless it is not there or not as it was put there."""
         path = self.root / name
         try:
-            found = _unsealed(path.read_bytes())
+            found = _unsealed(file_bytes(path))
         except OSError:
             return None
         if found is None or found.name != name:

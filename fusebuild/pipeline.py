@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from fusebuild.build_record import (
 from fusebuild.checksums import write_checksums
 from fusebuild.dump import Dump
 from fusebuild.eased import NOT_EASED, Eased
-from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, file_name
+from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, counted, file_name
 from fusebuild.ir import Fusion
 from fusebuild.object_store import ObjectStore
 from fusebuild.passes import run_passes
@@ -44,6 +45,8 @@ from fusebuild.spills import tell_unknown, without_spills
 from fusebuild.target import Target
 from fusebuild.toolchain import Toolchain, find_toolchain
 from fusebuild.tuned import TunedKernels, choices_for, read_tuned
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 
@@ -177,6 +180,9 @@ def plan_recipe(
     planned = plan_segmented(recipe, fusion, segmented, targets, tuned=tuned, toolchain=toolchain, eased=eased)
     planned = replace(planned, search=search)
     record.plan(planned.plan, planned.kernels)
+    for target in planned.plan.targets:
+        parts = counted(len(target.segments), "segment"), counted(len(planned.kernels[target.target]), "kernel")
+        logger.info("%s: planned for %s: %s", recipe.path, target.target, ", ".join(parts))
     return planned
 
 
@@ -280,10 +286,12 @@ def pack(
         sources=source_digests(planned, targets, toolchain),
         resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
     )
+    written = _store(path, data, build_dir)
+    logger.info("%s: %s", path, "written" if written else "it holds this already")
     return BuiltArtifact(
         planned=planned,
         path=path,
-        written=_store(path, data, build_dir),
+        written=written,
         digest=artifact_digest(data),
         sha256=hashlib.sha256(data).hexdigest(),
     )

@@ -17,6 +17,7 @@ import msgspec
 from fusebuild.eased import ChoicesByKey, EasedScheduler, eased_by_key
 from fusebuild.formula import Formula
 from fusebuild.generalized_ops import EXTREMES
+from fusebuild.index_ops import INDEXED
 from fusebuild.ir import ExtentFact, Fusion, OriginalFid, SegmentFid, TensorType, print_fusion
 from fusebuild.plan import (
     FORMAT_VERSION,
@@ -204,15 +205,17 @@ def assemble(
 
 
 def _plan_choices(fusion: Fusion) -> tuple[PlanChoice, ...]:
-    """The ops that say which element of a dim it is, where the dim may have none."""
+    """The ops that say, or are told, which element of a dim it is, where the dim may have none. For those that are told
+    so along a dim of one symbol its fact says it."""
     found = []
     for expr in fusion.exprs:
-        if expr.op not in EXTREMES:
+        if expr.op not in (*EXTREMES, *INDEXED):
             continue
-        operand, dim = fusion.value(expr.inputs[0]), expr.attribute("dim")
+        operand, dim = fusion.value(expr.inputs[0]), 0 if expr.op == "embedding" else expr.attribute("dim")
         assert isinstance(dim, int)
         (dim,) = normalize_dims(expr.op, [dim], operand.tensor.rank)
-        if not isinstance(size := operand.tensor.shape[dim], int):
+        known = int if expr.op in EXTREMES else int | str
+        if not isinstance(size := operand.tensor.shape[dim], known):
             found.append(PlanChoice(op=expr.op, operand=operand.name, dim=dim, size=size))
     return tuple(found)
 

@@ -201,6 +201,7 @@ def find_toolchain(
     for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
         for target in probed:
             probe(toolchain, target, environ)
+    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
     return toolchain
 
 
@@ -211,11 +212,12 @@ def _inspect_chosen(
     if chosen is None:
         return None
     try:
-        cuda = inspect_nvcc(chosen.path, cxx.path, environ)
-        if found := problems(cuda):
-            raise ToolchainError("\n".join(found))
+        with _telling_of_room(environ):
+            cuda = inspect_nvcc(chosen.path, cxx.path, environ)
+            if found := problems(cuda):
+                raise ToolchainError("\n".join(found))
     except ToolchainError as error:
-        if needed:
+        if needed or isinstance(error, NoRoomError):
             raise
         logger.info("not used for host targets: %s", error)
         return None
@@ -338,7 +340,7 @@ def header_parts(include: Path) -> tuple[Part, Part]:
 
 def find_headers(environ: Mapping[str, str], site_packages: Sequence[Path] | None = None) -> Path:
     """CUDA's headers where there is no nvcc to ask; the same order. Raises :class:`ToolchainError` for none."""
-    roots = [Path(environ[variable]) for variable in ("CUDA_HOME", "CUDA_PATH") if environ.get(variable)]
+    roots = [Path(os.path.abspath(environ[name])) for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
     roots += [folder / "nvidia" / "cu13" for folder in _site_packages(site_packages)]
     for root in roots:
         if (root / "include" / "cuda_runtime.h").is_file():
@@ -357,11 +359,23 @@ def find_cxx(environ: Mapping[str, str]) -> Part:
         return Part(name="g++", path=Path(name), problem=f"{said} not on PATH\n  hint: install a C++17 compiler")
     path = os.path.abspath(path)
     try:
+        if "++" not in os.path.basename(path) and not _links_cpp(path, environ):
+            problem = f"{source} names {name}, which links nothing of C++'s library"
+            fix = f"name the C++ compiler that belongs to it, as in {source}=g++"
+            return Part(name="g++", path=Path(path), problem=f"{problem}\n  hint: {fix}")
         version = _output([path, "-dumpfullversion", "-dumpversion"], environ).strip()
         banner = _output([path, "--version"], environ).partition("\n")[0].partition(" ")[2]
     except ToolchainError as error:
         return Part(name="g++", path=Path(path), problem=str(error))
     return Part(name="g++", path=Path(path), version=version, banner=banner)
+
+
+def _links_cpp(compiler: str, environ: Mapping[str, str]) -> bool:
+    """Whether ``compiler`` is one for C++ and not, like gcc, one for C that reads C++ too."""
+    libraries = re.findall(
+        r"(?<=[\s\"])-l([\w+]+)", _output([compiler, "-###", "-shared", "-x", "c++", "/dev/null"], environ)
+    )
+    return "c" not in libraries or not {"stdc++", "c++"}.isdisjoint(libraries)
 
 
 def find_ninja(environ: Mapping[str, str]) -> Path:
@@ -419,9 +433,11 @@ def _telling_of_room(environ: Mapping[str, str]) -> Iterator[None]:
     """What goes wrong here may do so for want of room where compilers write. If so, say it: they mostly do not."""
     try:
         yield
+    except NoRoomError:
+        raise
     except (ToolchainError, OSError) as error:
-        if lack := lack_of_room(temporary_folder(environ)):
-            raise NoRoomError(f"{error}\n  hint: {lack}") from error
+        if lack := lack_of_room(temporary_folder(environ), str(error)):
+            raise NoRoomError(f"{lack}\n{error}") from error
         if isinstance(error, OSError):
             raise ToolchainError(f"compilers cannot be tried: {error}") from error
         raise
@@ -517,6 +533,7 @@ def _output(command: Sequence[str | Path], environ: Mapping[str, str], folder: s
 
 
 def _run(command: Sequence[str | Path], environ: Mapping[str, str], folder: str) -> subprocess.CompletedProcess[str]:
+    logger.debug("%s", shlex.join(map(str, command)))
     try:
         return subprocess.run(
             command,

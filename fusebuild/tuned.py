@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ import msgspec
 
 from fusebuild.errors import Diagnostic, KnobError, SourceLocation, TunedError
 from fusebuild.ir import Fusion, print_fusion
+from fusebuild.regular_file import file_bytes
 from fusebuild.schedule import SCHEDULERS
 from fusebuild.schedule.choice import NOT_TUNED, Knobs, Tuned
 from fusebuild.schedule.kernel import DEFAULT_EXTENT, Scheduler
@@ -142,17 +144,19 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
     Raises :class:`TunedError` for a file that cannot be read, is of another format or fusion, has unknown fields, bad
     values, unknown targets, or two entries with one key.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     shown = path.as_posix()
     start = SourceLocation(path=shown, line=1, column=1)
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = file_bytes(path).decode("utf-8")
         if (found := msgspec.json.decode(text, type=_Versioned).format) != FORMAT_VERSION:
             message = f"format {found} is not {FORMAT_VERSION}, which this fusebuild reads"
             raise TunedError.at(_place(shown, text, ["format"]), message, "tune again")
         file = msgspec.json.decode(text, type=TunedFile)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise TunedError.at(start, f"it cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise TunedError.at(start, f"it cannot be read: {error}") from None
     except msgspec.ValidationError as error:
         message, steps = _message_and_steps(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from typing import Any
 
 import click
@@ -18,6 +19,14 @@ class PrintableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+def log_handler() -> logging.Handler:
+    """Log lines on stderr: fusebuild's own, and what others warn of."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.partition(".")[0] == "fusebuild")
+    return handler
 
 
 def _set_loudness(context: click.Context, parameter: click.Parameter, value: bool | int) -> None:
@@ -36,7 +45,7 @@ def loudness() -> list[click.Parameter]:
         click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_loudness,
                      help="Say only what went wrong."),
         click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=_set_loudness,
-                     help="Say more about what is done; twice for everything."),
+                     help="Say each step and why it is done; twice for the commands of compilers, too."),
     ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ compiler and executor are all under test.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from fusebuild.recipe import Recipe, parse_recipe
 from fusebuild.reference import evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.rounding import reaches
 from fusebuild.runtime.loader import LoadedPlan, load
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +134,11 @@ def verify_or_skip(
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
     cases = cases_of(recipe.fusion)
+    logger.info("%s: run on %s", path, plan.target)
     for index, case in enumerate(cases):
         if limits.admits(recipe.fusion, case):
-            with _memory_named(recipe.fusion, case, device):
+            hint = f"--max-elements {largest_tensor(recipe.fusion, case) - 1} skips this case"
+            with memory_named(recipe.fusion, case, device, hint):
                 yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
         else:
             elements = largest_tensor(recipe.fusion, case)
@@ -160,8 +165,8 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", 
 
 
 @contextmanager
-def _memory_named(fusion: Fusion, case: Mapping[str, int], device: str) -> Iterator[None]:
-    """Where memory does not suffice, say for which case."""
+def memory_named(fusion: Fusion, case: Mapping[str, int], device: str, hint: str) -> Iterator[None]:
+    """Where memory does not suffice, say for which case: :class:`OutOfMemoryError`."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -171,7 +176,7 @@ def _memory_named(fusion: Fusion, case: Mapping[str, int], device: str) -> Itera
         elements = largest_tensor(fusion, case)
         raise OutOfMemoryError(
             f"{fusion.name} {sizes}: out of memory on {device}: the largest tensor has {elements:,} elements\n"
-            f"  hint: --max-elements {elements - 1} skips this case"
+            f"  hint: {hint}"
         ) from error
 
 

@@ -35,7 +35,7 @@ from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.bounds import compare
 from fusebuild.cli import cli
-from fusebuild.errors import UsageError, VerificationError
+from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
 from fusebuild.ir import DType
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe import Recipe, load_recipe
@@ -378,6 +378,17 @@ class TestMeasuring:
         assert str(done.exception) == "\n".join(report.wrong)
         assert "| sized | M=0 N=5 |" in done.output
         assert read_report(tmp_path / "bench.json") == report
+
+    def test_a_case_that_does_not_fit_into_memory_is_named(
+        self, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def run(plan: LoadedPlan, trial: Trial) -> Outcome:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB.")
+
+        monkeypatch.setattr(measure, "run_trial", run)
+        words = "sized M=3 N=5: out of memory on cpu: the largest tensor has 15 elements\n  hint: --case measures other"
+        with pytest.raises(OutOfMemoryError, match=f"^{words} sizes$"):
+            bench_artifacts([artifacts / "sized.fuse"], device=FakeDevice([1.0]))
 
     def test_given_cases_replace_all_others(self, artifacts: Path) -> None:
         assert measured(artifacts, "sized", cases=({"M": 2, "N": 9},)).case == {"M": 2, "N": 9}

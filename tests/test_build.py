@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -237,8 +238,31 @@ class TestFailing:
         self, toolchain: Toolchain, build_dir: BuildDir, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(disk_space, "_ROOM_TO_COMPILE", 2**63)
-        with pytest.raises(BuildError, match=r"\n  hint: only \d+ bytes are free in .*/fusebuild-work-\w+$"):
-            build_all([a_kernel("bad", "oops")], [HOST], build_dir, toolchain)
+        kernels = [a_kernel(f"bad{index}", "oops") for index in range(3)]
+        with pytest.raises(BuildError) as caught:
+            build_all(kernels, [HOST], build_dir, toolchain)
+        first, second, *_, last = str(caught.value).splitlines()
+        assert re.fullmatch(r"only \d+ bytes are free in .*/fusebuild-work-\w+", first)
+        assert second == "kernel bad0 does not compile for host:"
+        assert last == "… and 2 more kernels"
+        assert [failure.kernel for failure in caught.value.failures] == ["bad0", "bad1", "bad2"]
+
+    def test_so_is_one_that_was_full_while_compilers_wrote(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        full = KernelSource(name="full", text="#error No space left on device\n")
+        with pytest.raises(BuildError, match=r"^compilers had no room in .*/fusebuild-work-\w+, where \d+ bytes are"):
+            build_all([full, a_kernel("k1")], [HOST], build_dir, toolchain)
+
+    def test_what_ninja_says_is_not_under_what_it_did(self, toolchain: Toolchain, build_dir: BuildDir) -> None:
+        ninja = build_dir.root.parent / "ninja"
+        ninja.write_text("#!/bin/sh\necho 'fusebuild 1/2 [1]'\necho 'ninja: error: No space left on device'\nexit 1\n")
+        ninja.chmod(0o755)
+        with pytest.raises(CompileError) as caught:
+            build_all([a_kernel("k1")], [HOST], build_dir, replace(toolchain, ninja=ninja))
+        first, *others = str(caught.value).splitlines()
+        assert first.startswith("compilers had no room in ")
+        assert [line.partition(" in ")[0] for line in others] == [
+            "ninja failed", "ninja: error: No space left on device",
+        ]  # fmt: skip
 
     def test_a_directory_that_cannot_be_written(self, toolchain: Toolchain, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

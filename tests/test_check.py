@@ -189,6 +189,14 @@ class TestToolchain:
         assert [record.getMessage() for record in caplog.records] == ["compiler versions are not compared: no nvcc"]
 
 
+def test_an_nvcc_that_somebody_names_has_to_be_there(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ToolchainError, match=r"^--nvcc names .*/missing, which is no executable file$"):
+        check_recipes([work / "recipes"], work / "build", nvcc="missing")
+    monkeypatch.setenv("FUSEBUILD_NVCC", "missing")
+    with pytest.raises(ToolchainError, match=r"^FUSEBUILD_NVCC names .*/missing, which is no executable file$"):
+        check_recipes([work / "recipes"], work / "build")
+
+
 def test_a_recipe_that_cannot_be_read_is_an_error(work: Path) -> None:
     edit(work / "recipes" / "tiny.yaml", "x * 2.0", "x *")
     with pytest.raises(RecipeError):

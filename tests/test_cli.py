@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import pty
 import re
@@ -17,6 +18,7 @@ import pytest
 
 from fusebuild.artifact import open_artifact
 from fusebuild.cli import cli
+from fusebuild.verb import log_handler
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = """\
@@ -194,6 +196,73 @@ def test_no_progress_in_a_pipe_nor_when_quiet(built: Path, tmp_path: Path) -> No
     assert on_a_terminal("-q", "compile", "doubled.yaml", "--arch", "host", cwd=tmp_path) == ""
 
 
+class TestVerbose:
+    """What ``-v`` promises: each step, and why it is done; ``-vv``: the commands of compilers, too."""
+
+    def steps(self, folder: Path, *arguments: str, **environ: str) -> list[str]:
+        done = fusebuild("compile", "doubled.yaml", *arguments, cwd=folder, **environ)
+        assert done.returncode == 0, done.stderr
+        return done.stderr.splitlines()
+
+    def test_each_step_and_why(self, folder: Path) -> None:
+        host = ("--arch", "host", "-v")
+        first = self.steps(folder, *host)
+        why, compilers, planned, stored, written = first
+        assert why == "fusebuild.incremental: doubled.yaml: it is compiled: it is not what was compiled in build before"
+        assert re.match(r"fusebuild\.toolchain: compilers: .*g\+\+ \d[\d.]* \(/.*\), cudart ", compilers)
+        assert re.fullmatch(r"fusebuild\.pipeline: doubled\.yaml: planned for host: 1 segment, \d kernels", planned)
+        assert re.match(r"fusebuild\.build: \d of \d objects are in /.*/objects", stored)
+        assert written == "fusebuild.pipeline: build/doubled.fuse: written"
+        _, fresh = self.steps(folder, *host)
+        assert fresh == "fusebuild.incremental: doubled.yaml: its artifact is up to date"
+        assert self.steps(folder, *host[:2]) == []
+
+    def test_why_it_is_compiled_again(self, folder: Path) -> None:
+        self.steps(folder, "--arch", "host")
+        other = folder / "other-g++"
+        other.write_text('#!/bin/sh\n[ "$*" = --version ] && echo \'g++ (another) 99\' && exit\nexec g++ "$@"\n')
+        other.chmod(0o755)
+
+        def why(*arguments: str, **environ: str) -> str:
+            lines = self.steps(folder, "-n", "-v", *arguments, **environ)
+            (line,) = [line for line in lines if line.startswith("fusebuild.incremental: ")]
+            return line.removeprefix("fusebuild.incremental: doubled.yaml: it is compiled: ")
+
+        assert why("--arch", "host-asan") == "it was for host, not for host-asan"
+        assert why("--arch", "host", "--segmentation", "exact") == "its cuts were heuristic, not exact"
+        assert why("--arch", "host", FUSEBUILD_CXX=str(other)) == "toolchain of host changed"
+        assert why("--arch", "host", "-o", "elsewhere") == "it is not what was compiled in elsewhere before"
+        (folder / "build" / "doubled.fuse").write_bytes(b"PK")
+        assert why("--arch", "host") == "build/doubled.fuse is missing, or not as it was built"
+
+    @pytest.mark.parametrize("way", [("-vv",), ("-v", "-v")])
+    def test_twice_for_commands(self, folder: Path, empty_store: Path, way: tuple[str, ...]) -> None:
+        lines = self.steps(folder, "--arch", "host", *way)
+        asked = [line for line in lines if line.startswith("fusebuild.toolchain: /")]
+        assert any(line.endswith(" --version") for line in asked)
+        compiled = [line for line in lines if re.match(r"fusebuild\.build: \S*g\+\+ .* -o host/\S+ kernels/\S+", line)]
+        assert len(compiled) == len(list((folder / "build" / ".fusebuild" / "kernels").iterdir()))
+        again = self.steps(folder, "--arch", "host", *way)
+        assert [line for line in again if line.startswith("fusebuild.build: ")] == []
+
+    def test_check_and_verify_tell_theirs(self, built: Path) -> None:
+        done = fusebuild("check", "-v", "doubled.yaml", cwd=built)
+        assert "fusebuild.check: doubled.yaml: as it was built, by the record\n" in done.stderr
+        pytest.importorskip("torch")
+        done = fusebuild("-v", "verify", "build", "--target", "host", cwd=built)
+        assert "fusebuild.verification: build/doubled.fuse: run on host\n" in done.stderr
+
+    def test_steps_are_not_told_amid_a_progress_bar(self, built: Path, tmp_path: Path) -> None:
+        shutil.copy(built / "doubled.yaml", tmp_path)
+        assert "%" not in on_a_terminal("compile", "doubled.yaml", "--arch", "host", "-v", cwd=tmp_path)
+
+    def test_others_only_warn(self) -> None:
+        tells = log_handler().filter
+        assert tells(logging.LogRecord("fusebuild.build", logging.DEBUG, "", 1, "", (), None))
+        assert tells(logging.LogRecord("matplotlib", logging.WARNING, "", 1, "", (), None))
+        assert not tells(logging.LogRecord("matplotlib.font_manager", logging.INFO, "", 1, "", (), None))
+
+
 def test_verify_tells_what_ran(built: Path) -> None:
     pytest.importorskip("torch")
     done = fusebuild("verify", "build", "--target", "host", cwd=built)
@@ -216,3 +285,16 @@ def test_inspecting_an_artifact_equals_inspecting_its_recipe(built: Path) -> Non
 
 def test_progress_with_nothing_to_do_is_done(built: Path) -> None:
     assert "100%" in on_a_terminal("compile", "doubled.yaml", "--arch", "host", cwd=built)
+
+
+def test_targets_in_any_order_give_the_same_bytes(compilers: None, folder: Path) -> None:
+    made = []
+    for index, order in enumerate(("host,sm_90,sm_80", "sm_80,host,sm_90", "sm_90, host,sm_80,host")):
+        done = fusebuild("compile", "doubled.yaml", "--arch", order, "-o", f"b{index}", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        made.append((folder / f"b{index}" / "doubled.fuse").read_bytes())
+        frozen = fusebuild("compile", "doubled.yaml", "--arch", order, "-o", "b0", "--dry-run", cwd=folder)
+        assert "would compile 0 of" in frozen.stdout
+    assert made[0] == made[1] == made[2]
+    again = fusebuild("compile", "doubled.yaml", "--arch", "sm_80,host,sm_90", "-o", "b0", cwd=folder)
+    assert "unchanged" in again.stdout

@@ -20,7 +20,7 @@ LAYERS = (
     {"type_rules", "composites", "scalars"},
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
-     "kernel_resources", "recipe_files", "disk_space", "processes", "folder_lock"},
+     "kernel_resources", "recipe_files", "regular_file", "disk_space", "processes", "folder_lock"},
     {"builder", "plan_check", "toolchain", "footprint", "object_store", "work_folder"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",

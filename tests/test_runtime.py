@@ -79,7 +79,7 @@ def test_a_plan_knows_its_names(scale_add: LoadedPlan) -> None:
 
 
 def test_a_plan_is_called_as_its_signature_says(scale_add: LoadedPlan) -> None:
-    assert list(inspect.signature(scale_add).parameters) == ["inputs", "out", "variant"]
+    assert list(inspect.signature(scale_add).parameters) == ["x", "y", "alpha", "bias", "out", "variant"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'oot'"):
         scale_add(torch.ones(2, 3), torch.ones(2, 3), 1.0, torch.tensor(0.0), oot=None)
 
@@ -320,12 +320,16 @@ WRONG_CALLS = [
     ((X[0], Y, 1.0, BIAS), ValueError, "scale_add: argument 0 'x': expected float[M, N], got float[8]"),
     ((X, Y[:4], 1.0, BIAS), ValueError, "scale_add: argument 1 'y': expected float[M=5, N=8], got float[4, 8]"),
     ((X, torch.zeros(8, 5).t(), 1.0, BIAS), ValueError,
-     "scale_add: argument 1 'y': expected strides (8, 1), got (1, 5) for float[5, 8]"),
+     "scale_add: argument 1 'y': expected strides (8, 1), got (1, 5) for float[5, 8]\n  hint: .contiguous() gives a "
+     "copy that fits; or declare y with contiguity: [false, false], which takes any strides"),
     ((X, Y, X, BIAS), TypeError, ONE_NUMBER + "float[5, 8]"),
     ((X, Y, None, BIAS), TypeError, ONE_NUMBER + "None"),
-    ((X, Y, [1.0], BIAS), TypeError, ONE_NUMBER + "an object of type ffi.Array"),
+    ((X, Y, [1.0], BIAS), TypeError, ONE_NUMBER + "an object of type list"),
     ((X, Y, 2**70, BIAS), ValueError, ONE_NUMBER + "an int of more than 64 bits"),
-    ((X, Y, 1.0, 0.5), TypeError, "scale_add: argument 3 'bias': expected float[], got float 0.5"),
+    ((X, Y, BIAS, BIAS), TypeError,
+     ONE_NUMBER + "float[]\n  hint: .item() gives its number; or declare alpha under inputs, as float[]"),
+    ((X, Y, 1.0, 0.5), TypeError, "scale_add: argument 3 'bias': expected float[], got float 0.5\n  hint: give a "
+     "tensor of it; or declare bias under scalars"),
     ((X, Y, 1.0, torch.zeros(1)), ValueError, "scale_add: argument 3 'bias': expected float[], got float[1]"),
     ((X[:, :7], Y[:, :7].contiguous(), 1.0, BIAS), ValueError,
      "scale_add: argument 0 'x': N=7 is not a multiple of 2"),

@@ -364,7 +364,7 @@ UNUSUAL: list[tuple[Callable[..., Any], str]] = [
     (lambda plan, x: plan(x, x), "viewed: expected 1 argument (x), got 2"),
     (lambda plan, x: plan(x, None), "viewed: expected 1 argument (x), got 2"),
     (lambda plan, x: plan(1.0), "viewed: argument 0 'x': expected float[M, N], got float 1"),
-    (lambda plan, x: plan([x]), "viewed: argument 0 'x': expected float[M, N], got an object of type ffi.Array"),
+    (lambda plan, x: plan([x]), "viewed: argument 0 'x': expected float[M, N], got an object of type list"),
     (lambda plan, x: plan(x.double()), "viewed: argument 0 'x': expected float[M, N], got double[3, 5]"),
     (lambda plan, x: plan(x.to_sparse()), "viewed: argument 0 'x': expected a tensor in memory that DLPack describes"),
     (lambda plan, x: plan(x, out=3), "viewed: out 0 'view': expected a tensor, got int"),
@@ -411,11 +411,7 @@ def test_a_usual_call_takes_all_that_an_unusual_one_does(open_plan: Callable[...
         torch.testing.assert_close((p, q), (2 * x[0], 2 * y))
         assert pair(x[0], y, out=(None, q))[1] is q
         assert isinstance(pair(x[0], y.numpy())[1], torch.Tensor)
-    assert (
-        str(inspect.signature(plan))
-        == str(inspect.signature(pair))
-        == "(*inputs: 'Tensor | float', out: 'Any' = None, variant: 'int | None' = None) -> 'Any'"
-    )
+    assert str(inspect.signature(plan)) == "(x: 'float[M, N]', *, out=None, variant=None) -> 'float[N, M]'"
 
 
 def test_so_does_one_that_overwrites_an_input(open_plan: Callable[..., LoadedPlan]) -> None:
@@ -576,6 +572,20 @@ class TestDevices:
         like = SimpleNamespace(get_device=lambda: device, device="cpu" if device < 0 else f"cuda:{device}")
         memory._maker_of(num_devices)(Layout((2, 3), (3, 1), torch.float32))(like)
         assert asked == [function]
+
+    @pytest.mark.parametrize(("num_devices", "function"), [(0, "quick on the CPU"), (1, "quick"), (2, "quick")])
+    def test_one_of_numbers_alone_is_on_the_current_device(
+        self, asked: list[str], monkeypatch: pytest.MonkeyPatch, num_devices: int, function: str
+    ) -> None:
+        values = [plans.scalar(0, "a", "float"), plans.tensor(1, "y", [3])]
+        numbers = plans.plan("numbers", values, [0], [PlanOutput(fid=1, name="y")], [])
+        for name in (function, f"anywhere {'cuda' if num_devices else 'cpu'}"):
+            made = memory.torch_memory(numbers, numbers.targets[0], lambda *inputs: None, num_devices)
+            assert made is not None
+            made.make([1.0], [None])
+            assert asked.pop() == name
+            for quick in ("_empty_strided_cuda", "_empty_strided_cpu"):
+                monkeypatch.delattr(torch._C._dynamo.guards, quick, raising=False)
 
     @pytest.mark.parametrize(("num_devices", "device"), [(0, "cpu"), (1, "cuda:0")])
     def test_a_torch_without_the_quick_functions_needs_none(

@@ -19,6 +19,8 @@ from fusebuild.check import check_recipes
 from fusebuild.cli import cli
 from fusebuild.eased import eased_in
 from fusebuild.errors import KnobError, SpillError
+from fusebuild.inspection import Inspection
+from fusebuild.inspection_html import render_page
 from fusebuild.kernel_resources import KernelResources, resources_of
 from fusebuild.object_store import ObjectStore
 from fusebuild.passes import run_passes
@@ -113,6 +115,13 @@ class TestChoosing:
         assert [each.name for each in before] == [each.name for each in after]
         assert [one.launches == other.launches for one, other in zip(before, after, strict=True)] == [False, True, True]
         assert "vec8_int32, eased" in found.kernels["sm_90"][after[0].launches[0].kernel].text
+
+    def test_inspect_shows_what_was_taken_as_text_and_as_a_page(self, toolchain: Toolchain) -> None:
+        found = eased(plan_recipe(recipe_of(TURNED), [SM_90]), toolchain, lambda text: "vec8_int32" in text)
+        inspection = Inspection(plan=found.plan, target="sm_90", sizes=None)
+        shown = "vec8_int32 spilled 12 bytes of registers: left out"
+        assert f"  eased   {shown}\n" in inspection.as_text()
+        assert f"<li>{shown}</li>" in render_page(inspection, found.recipe.fusion)
 
     def test_a_way_that_always_spills_is_left_out(self, toolchain: Toolchain) -> None:
         planned = plan_recipe(recipe_of(TURNED), [SM_90])

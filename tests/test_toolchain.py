@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild import doctor
-from fusebuild.errors import ToolchainError
+from fusebuild.errors import NoRoomError, ToolchainError
 from fusebuild.target import TARGETS
 from fusebuild.toolchain import (
     FIX,
@@ -248,8 +249,49 @@ class TestCoherence:
         with pytest.raises(ToolchainError, match=r"^CXX names no-such-compiler, which is not on PATH"):
             find(environ, tree.nvcc)
 
+    def test_a_host_compiler_that_links_no_cpp(self, environ: dict[str, str], tree: Tree) -> None:
+        """Its objects would have other bytes under the same names."""
+        gcc = shutil.which("gcc") or pytest.skip("there is no gcc")
+        (Path(environ["PATH"]) / "cc-of-mine").symlink_to(gcc)
+        for variable in ("CXX", "FUSEBUILD_CXX"):
+            environ[variable] = "cc-of-mine"
+            for host in (False, True):
+                with pytest.raises(ToolchainError) as caught:
+                    find(environ, tree.nvcc, host=host)
+                assert str(caught.value) == (
+                    f"{variable} names cc-of-mine, which links nothing of C++'s library\n"
+                    f"  hint: name the C++ compiler that belongs to it, as in {variable}=g++"
+                )
+
+    def test_a_host_compiler_of_any_name(self, environ: dict[str, str], tree: Tree) -> None:
+        (Path(environ["PATH"]) / "mine").symlink_to(shutil.which("g++") or "")
+        environ["CXX"] = "mine"
+        assert find(environ, tree.nvcc).cxx.name == "mine"
+
 
 class TestHost:
+    def test_a_relative_cuda_home(
+        self, environ: dict[str, str], tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        environ["CUDA_HOME"] = "toolkit"
+        (tree.root / "include" / "cuda_bf16.h").write_text(
+            "typedef float __nv_bfloat16;\n"
+            "inline float __bfloat162float(float x) { return x; }\n"
+            "inline float __float2bfloat16(float x) { return x; }\n"
+        )
+        assert find(environ).nvcc == tree.nvcc
+        tree.nvcc.unlink()
+        assert find(environ, host=True).cuda_include == tree.root / "include"
+
+    def test_no_room_to_ask_nvcc_is_not_taken_for_no_nvcc(
+        self, environ: dict[str, str], tree: Tree, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tree.root / "nvvm/bin/cicc").write_text("#!/bin/sh\necho 'No space left on device'; exit 1\n")
+        environ["CUDA_HOME"] = str(tree.root)
+        with pytest.raises(NoRoomError, match=r"^compilers had no room in \S+, where \d+ bytes are free now\n"):
+            find(environ, host=True)
+
     def test_it_needs_no_nvcc(self, environ: dict[str, str], tree: Tree) -> None:
         tree.nvcc.unlink()
         environ["CUDA_HOME"] = str(tree.root)

@@ -13,6 +13,7 @@ from small_recipes import PAIR, ROOT, primitive, recipe_of, text_of
 from fusebuild.artifact import open_artifact
 from fusebuild.check import check_recipes
 from fusebuild.errors import TunedError
+from fusebuild.inspected import inspections_of
 from fusebuild.inspection import Inspection
 from fusebuild.inspection_html import write_page
 from fusebuild.ir import ExtentFact, Fusion
@@ -256,6 +257,27 @@ class TestWhatItChanges:
         variants = inspection.as_json()["segments"][0]["variants"]
         assert {each["name"]: each["tuned"] for each in variants if "tuned" in each} == {ENTRY.variant: KNOBS}
         assert "\n    tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false\n" in inspection.as_text()
+
+    def test_inspect_shows_what_the_compiler_at_hand_would_use(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def tuned_in(path: Path) -> list[object]:
+            (inspection,), _ = inspections_of(path, [HOST], None)
+            return [each["tuned"] for each in inspection.as_json()["segments"][0]["variants"] if "tuned" in each]
+
+        other = write(tmp_path, tuned_entry())
+        assert tuned_in(other) == []
+        assert "is not used, the heuristics decide: it was measured with another compiler" in caplog.text
+        own = write(tmp_path, tuned_entry(toolchain=find_toolchain([HOST]).digest_for(HOST)))
+        assert tuned_in(own) == [KNOBS]
+        caplog.clear()
+        monkeypatch.setenv("FUSEBUILD_CXX", "missing")
+        assert tuned_in(other) == tuned_in(own) == [KNOBS]
+        assert "what was measured with another compiler is shown, too: FUSEBUILD_CXX names missing" in caplog.text
+        tuned_path(own).unlink()
+        caplog.clear()
+        assert tuned_in(own) == []
+        assert not caplog.records
 
     def test_the_page_shows_it(self, tmp_path: Path) -> None:
         found = planned(write(tmp_path, tuned_entry()))

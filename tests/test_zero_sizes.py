@@ -99,6 +99,34 @@ def test_there_has_to_be_an_element_to_choose(tmp_path: Path) -> None:
     assert (first.shape, last.shape) == ((0,), (0, 1))
 
 
+INDEXED = """\
+fusion: indexed
+inputs:
+  x: float[M, 2]
+  i: {type: "int64[DIMS]", range: [0, 1]}
+body: |
+  part = slice(x, [3, 0], [M, 2])
+  a = OP
+outputs:
+  a:
+"""
+
+
+@pytest.mark.parametrize(("call", "dims"), [("take(part, i, dim=-2)", "K"), ("index_select(part, i, dim=0)", "K"),
+                                            ("embedding(part, i)", "K"), ("gather(part, i, dim=0)", "K, 2"),
+                                            ("take_along_axis(part, i, dim=0)", "K, 2")])  # fmt: skip
+def test_there_has_to_be_an_element_to_read(tmp_path: Path, call: str, dims: str) -> None:
+    """Also where the dim is no symbol's, whose fact would say so."""
+    text = INDEXED.replace("OP", call).replace("DIMS", dims)
+    plan = load(compile_for_host(tmp_path, {"indexed": text}) / "indexed.fuse", target="host")
+    index = torch.zeros([4, 2][: dims.count(",") + 1], dtype=torch.int64)
+    op = call.partition("(")[0]
+    for rows in (3, 2, 0):
+        with pytest.raises(ValueError, match=f"^indexed: {op} over dim 0 of 'part': there are no elements to choose"):
+            plan(torch.ones(rows, 2), index)
+    assert plan(torch.ones(5, 2), index).tolist() == [[1.0, 1.0]] * 4
+
+
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_a_dim_that_never_has_elements_is_an_error_of_the_recipe(op: str) -> None:
     text = text_of({"x": "float[M, 0]"}, f"y = {op}(x, dim=1)", {"y": ""})

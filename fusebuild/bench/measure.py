@@ -57,7 +57,7 @@ from fusebuild.plan import as_formula
 from fusebuild.recipe import Recipe
 from fusebuild.recipe_sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.verification import read_recipe, recipe_trial, run_trial
+from fusebuild.verification import memory_named, read_recipe, recipe_trial, run_trial
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,8 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     of ``options``, else those of the recipe's ``bench`` section, else its first case.
 
     A case with wrong results is not timed; the report says so, and has the others. Raises :class:`UsageError` when
-    there is no device or a case does not fit a recipe, before anything is measured at all.
+    there is no device or a case does not fit a recipe, before anything is measured at all, and
+    :class:`OutOfMemoryError` where a case does not fit into memory.
     """
     import torch
 
@@ -93,7 +94,8 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     measurements, wrong = list[Measurement](), list[str]()
     for path, recipe, case in work:
         try:
-            measurements.append(_bench_case(path, recipe, case, options, chosen, roof))
+            with memory_named(recipe.fusion, case, chosen.torch_name, "--case measures other sizes"):
+                measurements.append(_bench_case(path, recipe, case, options, chosen, roof))
         except VerificationError as error:
             wrong.append(str(error))
     name, driver = chosen.description

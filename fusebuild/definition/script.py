@@ -41,6 +41,8 @@ def import_script(path: Path, *, timeout: float = 60.0) -> tuple[ImportedDefinit
     Raises :class:`RecipeError` located in the script for what it does wrong and for a script that records nothing, and
     :class:`UsageError` when its process does not come to an end.
     """
+    if not path.is_file():
+        raise UsageError(f"cannot read {path}: it is no file")
     report = _run(path, timeout)
     if report["diagnostics"]:
         raise RecipeError([_diagnostic(each) for each in report["diagnostics"]])
@@ -92,7 +94,7 @@ def _refuse_others(definitions: Sequence[ImportedDefinition], paths: Sequence[Pa
     others = [
         str(path)
         for each, path in zip(definitions, paths, strict=True)
-        if path.exists() and path.read_bytes() != each.text.encode()
+        if path.exists() and (not path.is_file() or path.read_bytes() != each.text.encode())
     ]
     if others:
         raise UsageError(f"{', '.join(others)} would be overwritten\n  hint: --force overwrites")

@@ -2,7 +2,8 @@
 
 One that takes any number of arguments packs and unpacks them, which is a tenth of a call: of 3.2 us with ``out=`` and
 of 5.1 without on an H200's host, 0.2 and 0.3. So each plan's is written for it, as ``dataclasses`` writes ``__init__``.
-Of the plan only numbers get into its text: an artifact cannot have a name that is run.
+Of the plan only numbers get into its text: an artifact cannot have a name that is run. Inputs can be given by name all
+the same: once the text is compiled, the names of its parameters become those of the plan, and the rest is Python's.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from typing import Any
 
 from fusebuild.plan import Plan, PlanValue
 from fusebuild.runtime.memory import TorchMemory
-from fusebuild.runtime.unreadable import ERRORS, explained, is_negated
+from fusebuild.runtime.signature import words_for
+from fusebuild.runtime.unreadable import ABSENT, ERRORS, explained, is_negated
 
 _TEXT = """\
-def direct({parameters}, /, *more, out=None, variant=None):
+def direct({parameters}, *more, out=None, variant=None):
     if more or {last} is absent or variant is not None{or_outs_are_given}{or_is_negated}:
         return run(*present({inputs}), *more, out=out, variant=variant)
 {making}    try:
         if call({inputs}, {outs}) is None:
             return {results}
-    except TypeError:
+    except TypeError as error:
         if not isinstance(out, (tuple, list)):
-            raise
+            raise explained(plan, ({inputs},), ({outs},), error) from None
     except errors as error:
         raise explained(plan, ({inputs},), ({outs},), error) from None
     return run({inputs}, out=out)
@@ -64,10 +66,9 @@ def directly(
     to negate. What torch's public functions give of those has gaps, which fixed strides do not allow, or one element:
     torch is asked where a tensor has strides of the caller's or no dims; the calls that are given find the rest.
     """
-    absent = object()
     names: dict[str, Any] = {
-        "absent": absent,
-        "present": lambda *inputs: [each for each in inputs if each is not absent],
+        "absent": ABSENT,
+        "present": _present,
         "plan": plan,
         "call_into_given": call_into_given,
         "call_into_new": call_into_new,
@@ -83,7 +84,20 @@ def directly(
     inputs = tuple(place for place, fid in enumerate(plan.inputs) if _is_asked_about(plan.value(fid)))
     outputs = tuple(place for place, each in enumerate(plan.outputs) if _is_asked_about(plan.value(each.fid)))
     exec(_code(len(plan.inputs), plan.overwritten, places, inputs, outputs), names)
-    return update_wrapper(names["direct"], run)
+    function = names["direct"]
+    function.__code__ = _renamed(function.__code__, words_for([plan.value(fid).name for fid in plan.inputs]))
+    return update_wrapper(function, run)
+
+
+def _present(*inputs: Any) -> Sequence[Any]:
+    """``inputs`` without those at the end that were not given."""
+    count = max((place + 1 for place, each in enumerate(inputs) if each is not ABSENT), default=0)
+    return inputs[:count]
+
+
+def _renamed(code: CodeType, parameters: Sequence[str]) -> CodeType:
+    """``code``, whose first parameters are called so where they are given by name."""
+    return code.replace(co_varnames=(*parameters, *code.co_varnames[len(parameters) :]))
 
 
 def _is_asked_about(value: PlanValue) -> bool:

@@ -27,6 +27,11 @@ class Layout(NamedTuple):
         return 1 + sum(steps)
 
 
+def described(value: PlanValue) -> str:
+    """``bfloat16[M, N]``, or the dtype of a scalar."""
+    return value.dtype + (_listed(show(as_formula(size)) for size in value.shape) if value.kind == "tensor" else "")
+
+
 def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
     """Raises for ``inputs`` what a call does for tensors of another dtype (``TypeError``) or with another number of
     dims (``ValueError``), without looking at memory."""
@@ -37,9 +42,8 @@ def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
         right_dtype = given.dtype == _torch_dtype(value.dtype)
         if right_dtype and len(given.shape) == len(value.shape):
             continue
-        expected = value.dtype + _listed(show(as_formula(size)) for size in value.shape)
         got = _name(given.dtype) + _listed(given.shape)
-        message = f"{plan.fusion}: argument {place} '{value.name}': expected {expected}, got {got}"
+        message = f"{plan.fusion}: argument {place} '{value.name}': expected {described(value)}, got {got}"
         raise ValueError(message) if right_dtype else TypeError(message)
 
 

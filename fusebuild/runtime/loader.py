@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from inspect import Signature, signature
+from inspect import Signature
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -24,6 +24,7 @@ from fusebuild.artifact import open_artifact
 from fusebuild.errors import ArtifactError, ForkError
 from fusebuild.plan import Plan, TargetPlan
 from fusebuild.runtime.call import Executor, Tensor, caller
+from fusebuild.runtime.signature import doc_of, signature_of
 from fusebuild.runtime.unreadable import ERRORS, explained
 
 _LIBRARY = "libfusebuild_runtime.so"
@@ -46,12 +47,13 @@ class LoadedPlan(partial[Any]):
     """An artifact's plan for one target, ready to run. Many threads may call it at once.
 
     ``plan(*inputs, out=None, variant=None)`` runs on ``inputs``, tensors and Python numbers in the order of
-    ``plan.inputs``. It returns one tensor, or a tuple when there are several outputs; an output that overwrites an
-    input is that input. With torch's tensors work is enqueued on the current stream of their device and results are
-    torch's own, but for views of others; other arrays tell no stream, and ``tvm_ffi.use_raw_stream`` chooses another
-    than the default one. autograd is told nothing of a call, not even what it wrote to. ``out`` gives the tensor, or
-    one per output, to write to (None: allocate it). ``variant`` forces that variant index in every segment that has it,
-    for tests.
+    ``plan.inputs`` or by name, as in ``plan(x, weight=w)``; inputs called ``out`` or ``variant`` have only a place. It
+    returns one tensor, or a tuple when there are several outputs; an output that overwrites an input is that input.
+    With torch's tensors work is enqueued on the current stream of their device and results are torch's own, but for
+    views of others; other arrays tell no stream, and ``tvm_ffi.use_raw_stream`` chooses another than the default one.
+    A plan that takes no tensors gives torch's where torch is imported. autograd is told nothing of a call, not even
+    what it wrote to. ``out`` gives the tensor, or one per output, to write to (None: allocate it). ``variant`` forces
+    that variant index in every segment that has it, for tests.
 
     A call raises ``TypeError`` for a wrong count, kind or dtype and ``ValueError`` for a wrong shape, stride, device or
     size, for an ``out`` that overlaps an input, and for a ``variant`` that does not fit; nothing has run then.
@@ -77,7 +79,8 @@ class LoadedPlan(partial[Any]):
         made.inputs = tuple(plan.value(fid).name for fid in plan.inputs)
         made.outputs = tuple(output.name for output in plan.outputs)
         made._variants_for = executor.variants_for
-        made.__signature__ = signature(made.func)
+        made.__signature__ = signature_of(plan)
+        made.__doc__ = doc_of(plan, target.target)
         return made
 
     def variants_for(self, *inputs: Tensor | float) -> tuple[tuple[int, ...], ...]:

@@ -37,21 +37,23 @@ def torch_memory(plan: Plan, target: TargetPlan, check: Check, num_devices: int)
     """
     outputs = _own_outputs(plan, target)
     places = _telling_inputs(plan, outputs)
-    if sys.modules.get("torch") is None or not places or not any(outputs):
+    if sys.modules.get("torch") is None or not any(outputs):
         return None
-    return TorchMemory(plan, outputs, places, check, _maker_of(num_devices))
+    nowhere = _CurrentDevice(device="cuda" if num_devices else "cpu")
+    return TorchMemory(plan, outputs, places, check, _maker_of(num_devices), nowhere)
 
 
 class TorchMemory:
     """New tensors for one plan's outputs. How each is made is found out once for all calls of the same shapes.
 
-    ``places`` are the positions of the inputs whose shapes tell everything, ``kinds`` the types that these must have:
+    ``places`` are the positions of the inputs whose shapes tell everything, none where the plan takes only numbers and
+    results are ``nowhere``'s; ``kinds`` are the types that these must have:
     of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs that
     overwrite no input, for those shapes with which torch can make them all; its keys are the shape of the telling
     input, or a tuple if there are several.
     """
 
-    __slots__ = ("_known", "_maker_of", "_outputs", "_plan", "check", "kinds", "makers_of_all", "places")
+    __slots__ = ("_known", "_maker_of", "_nowhere", "_outputs", "_plan", "check", "kinds", "makers_of_all", "places")
 
     def __init__(
         self,
@@ -60,11 +62,12 @@ class TorchMemory:
         places: Sequence[int],
         check: Check,
         maker_of: Callable[[Layout], Maker],
+        nowhere: Tensor,
     ) -> None:
         """``outputs`` are those to make, None for others."""
         import torch
 
-        self._plan, self._outputs, self._maker_of = plan, outputs, maker_of
+        self._plan, self._outputs, self._maker_of, self._nowhere = plan, outputs, maker_of, nowhere
         self.places, self.check = places, check
         self.kinds = frozenset({torch.Tensor, torch.nn.Parameter})
         self.makers_of_all: dict[Shapes, Sequence[Maker]] = {}
@@ -73,9 +76,9 @@ class TorchMemory:
     def make(self, inputs: Sequence[Any], outs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """``outs``, with a new tensor for every None that can be torch's own. Raises what ``check`` does, and torch's
         error where there is no memory."""
-        if len(inputs) <= max(self.places) or any(type(inputs[place]) not in self.kinds for place in self.places):
+        if any(len(inputs) <= place or type(inputs[place]) not in self.kinds for place in self.places):
             return outs
-        like = inputs[self.places[0]]
+        like = inputs[self.places[0]] if self.places else self._nowhere
         makers = self._makers(inputs)
         try:
             return [
@@ -105,6 +108,18 @@ class TorchMemory:
         if len(made) == self._plan.overwritten.count(None):
             self.makers_of_all[shapes] = made
         return makers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CurrentDevice:
+    """In the place of a tensor that would tell the device of results, where a plan takes none."""
+
+    device: str
+
+    def get_device(self) -> int:
+        import torch
+
+        return torch.cuda.current_device()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

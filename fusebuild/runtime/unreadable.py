@@ -1,4 +1,4 @@
-"""Which argument of a call it was that tvm-ffi could not read.
+"""Which argument of a call it was that tvm-ffi could not read, or that nobody gave.
 
 tvm-ffi turns arguments into DLPack before the executor sees them. Where a tensor cannot be (it is sparse, on ``meta``,
 inside of a transformation of torch, or read-only), what comes is an error of whoever made the tensor, with no name in
@@ -10,12 +10,23 @@ What comes for one whose elements torch has yet to negate is no error at all but
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
+from fusebuild.errors import counted
 from fusebuild.plan import Plan
 
-ERRORS = (BufferError, RuntimeError)
+_UNREADABLE = (BufferError, RuntimeError)
 """What is raised for a tensor that cannot be read, and for more."""
+
+ERRORS = (*_UNREADABLE, TypeError)
+"""What a call raises that can be said better."""
+
+ABSENT = object()
+"""In the place of an input that was not given, as where others are given by name."""
+
+_OBJECT = " an object of type "
+"""After it the executor says what tvm-ffi made of an argument that is neither tensor nor number."""
 
 
 def is_negated(value: Any) -> bool:
@@ -26,18 +37,29 @@ def is_negated(value: Any) -> bool:
 
 
 def explained(plan: Plan, inputs: Sequence[Any], outs: Sequence[Any], error: Exception) -> Exception:
-    """A ``TypeError`` that names the first of ``inputs`` and ``outs`` that cannot be read; ``error``, which a call with
-    them raised, where all can be."""
-    if len(inputs) != len(plan.inputs):
+    """A ``TypeError`` that says which of ``inputs`` was not given, or names the first of ``inputs`` and ``outs`` that
+    cannot be read; ``error``, which a call with them raised, where all can be, in the caller's own words."""
+    names = [plan.value(fid).name for fid in plan.inputs]
+    if any(given is ABSENT for given in inputs):
+        missing = [str(name) for name, given in zip_longest(names, inputs, fillvalue=ABSENT) if given is ABSENT]
+        expected = f"{counted(len(names), 'argument')} ({', '.join(names)})"
+        return TypeError(f"{plan.fusion}: expected {expected}, got none for {', '.join(missing)}")
+    if len(inputs) != len(names):
         return error
-    names = [f"argument {i} '{plan.value(fid).name}'" for i, fid in enumerate(plan.inputs)]
-    names += [f"out {i} '{output.name}'" for i, output in enumerate(plan.outputs)]
-    for name, value in zip(names, [*inputs, *outs], strict=False):
+    places = [f"argument {i} '{name}'" for i, name in enumerate(names)]
+    places += [f"out {i} '{output.name}'" for i, output in enumerate(plan.outputs)]
+    for place, value in zip(places, [*inputs, *outs], strict=False):
         if reason := _reason(value):
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
             wanted = "expected a tensor in memory that DLPack describes"
-            return TypeError(f"{plan.fusion}: {name}: {wanted}, got {kind}: {reason}")
+            return TypeError(f"{plan.fusion}: {place}: {wanted}, got {_type_name(value)}: {reason}")
+        said, is_object, _ = str(error).rpartition(_OBJECT)
+        if is_object and said.startswith(f"{plan.fusion}: {place}: "):
+            return TypeError(f"{said}{_OBJECT}{_type_name(value)}")
     return error
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _reason(value: Any) -> str:
@@ -48,6 +70,6 @@ def _reason(value: Any) -> str:
         return "torch has not negated its elements yet; resolve_neg() does"
     try:
         tvm_ffi.convert(value)
-    except ERRORS as error:
+    except _UNREADABLE as error:
         return str(error).partition("\n")[0] or type(error).__name__
     return ""

@@ -168,6 +168,11 @@ std::string DescribeArgument(ffi::AnyView argument) {
   }
 }
 
+static bool IsNumber(ffi::AnyView argument) {
+  const int32_t type = argument.CopyToTVMFFIAny().type_index;
+  return type == TypeIndex::kTVMFFIBool || type == TypeIndex::kTVMFFIInt || type == TypeIndex::kTVMFFIFloat;
+}
+
 namespace {
 
 /// One call's checks; methods return only when what they check is right.
@@ -276,7 +281,8 @@ class Binder {
     }
     if (!strides_match && !empty) {
       ThrowValueError(Argument(i) + "expected strides " + ExpectedStrides(value) + ", got " +
-                      ShowList(tensor.strides, tensor.ndim) + " for " + Describe(tensor));
+                      ShowList(tensor.strides, tensor.ndim) + " for " + Describe(tensor) +
+                      StridesHint(value, tensor));
     }
   }
 
@@ -303,7 +309,33 @@ class Binder {
     const std::string dtype = Info(value.dtype).name;
     const std::string expected =
         value.is_tensor ? dtype + ExpectedShape(value) : "a number of dtype " + dtype;
-    return Argument(i) + "expected " + expected + ", got " + DescribeArgument(arguments_[i]);
+    return Argument(i) + "expected " + expected + ", got " + DescribeArgument(arguments_[i]) + KindHint(i);
+  }
+
+  // What to do about a tensor in the place of a number, and the other way round.
+  std::string KindHint(int i) const {
+    const Value& value = plan_.Input(i);
+    const DLTensor* tensor = AsTensor(arguments_[i]);
+    if (!value.is_tensor && tensor != nullptr && Numel(*tensor) == 1)
+      return "\n  hint: .item() gives its number; or declare " + value.name + " under inputs, as " +
+             Describe(*tensor);
+    if (value.is_tensor && value.shape.empty() && IsNumber(arguments_[i]))
+      return "\n  hint: give a tensor of it; or declare " + value.name + " under scalars";
+    return "";
+  }
+
+  // What to do about a tensor whose strides do not fit, where those of a copy would.
+  std::string StridesHint(const Value& value, const DLTensor& tensor) const {
+    int64_t dense = 1;
+    std::string any = "false";
+    for (int dim = tensor.ndim; dim-- > 0;) {
+      const auto& stride = value.strides[dim];
+      if (stride && tensor.shape[dim] != 1 && stride->Evaluate(bound_.environment()) != dense) return "";
+      dense *= tensor.shape[dim];
+      any += dim > 0 ? ", false" : "";
+    }
+    return "\n  hint: .contiguous() gives a copy that fits; or declare " + value.name +
+           " with contiguity: [" + any + "], which takes any strides";
   }
 
   // "[M=7, 8]": a symbol shows its size once an input has given it one.
