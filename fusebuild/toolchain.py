@@ -32,7 +32,7 @@ from fusebuild.errors import NoRoomError, ToolchainError
 from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 
-FIX = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.2'"
+FIX = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*'"
 """The one set of pip packages whose parts are known to fit: a bare nvidia-cuda-nvcc pulls parts of other releases."""
 
 logger = logging.getLogger(__name__)
@@ -343,7 +343,7 @@ def find_headers(environ: Mapping[str, str], site_packages: Sequence[Path] | Non
     for root in roots:
         if (root / "include" / "cuda_runtime.h").is_file():
             return root / "include"
-    fix = "pip install 'cuda-toolkit[crt,cudart,cccl]==13.0.2'"
+    fix = "pip install 'cuda-toolkit[crt,cudart,cccl]==13.0.*'"
     raise ToolchainError(f"no CUDA headers found, which the host target needs too\n  hint: {fix}")
 
 
