@@ -113,7 +113,7 @@ class CudaToolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """Compilers that were found, fit each other, and have compiled the probe.
+    """Compilers that were found and fit each other; those of :func:`find_toolchain` have compiled the probe.
 
     ``parts`` holds nvcc, ptxas and cicc (unless only host targets were asked for and there is no nvcc), the host
     compiler as ``g++``, and CUDA's headers as ``cudart`` and ``cccl``.
@@ -175,6 +175,23 @@ def find_toolchain(
     missing or does not fit, what was found, and the command that mends it.
     """
     environ = os.environ if environ is None else environ
+    toolchain = unproven_toolchain(targets, nvcc=nvcc, environ=environ, site_packages=site_packages)
+    device_targets = [target for target in targets if not target.is_host]
+    for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
+        for target in probed:
+            probe(toolchain, target, environ)
+    return toolchain
+
+
+def unproven_toolchain(
+    targets: Sequence[Target],
+    *,
+    nvcc: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    site_packages: Sequence[Path] | None = None,
+) -> Toolchain:
+    """:func:`find_toolchain` without the proof: for who wants to know versions, and compiles nothing."""
+    environ = os.environ if environ is None else environ
     device_targets = [target for target in targets if not target.is_host]
     cxx = find_cxx(environ)
     if cxx.problem:
@@ -198,9 +215,6 @@ def find_toolchain(
             label = f"nvcc {toolchain.versions['nvcc']} ({toolchain.nvcc})"
             known = ", ".join(toolchain.architectures)
             raise ToolchainError(f"{label} does not compile for {target.name}, only for {known}")
-    for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
-        for target in probed:
-            probe(toolchain, target, environ)
     return toolchain
 
 
