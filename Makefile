@@ -12,7 +12,7 @@ NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-segmentation fuzz clean
+.PHONY: help demo test lint lock bench bench-segmentation fuzz clean
 .DELETE_ON_ERROR:
 
 help:  ## say what there is
@@ -29,6 +29,9 @@ lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+lock: $(READY)  ## write requirements*.lock again (UPGRADE=1: with the newest versions)
+	@.ci/lock
 
 bench: $(READY)  ## measure every recipe on this machine's GPU, beside torch and copies
 	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
@@ -51,9 +54,15 @@ clean:  ## remove .venv, build/ and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find fusebuild tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An editable install compiles the native executor; it is done again when that, or what it depends on, changes.
-$(READY): pyproject.toml $(NATIVE)
+# An editable install compiles the native executor; it is done again when that, or what it depends on, changes. Everything
+# is locked with digests, what the executor is built with, too, so that its build is not isolated.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+LOCKED := $(PIP) install --quiet --no-deps --require-hashes --requirement
+$(READY): pyproject.toml $(wildcard requirements*.lock) $(NATIVE)
 	@echo "setting up $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[nvcc,dev]'
+	@$(LOCKED) requirements.lock
+	@$(LOCKED) requirements-cpu.lock || { echo "no such torch for CPUs: taking the one for CUDA"; $(LOCKED) requirements-cuda.lock; }
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@said=$$($(PIP) check) || { echo "$$said"; exit 1; }
 	@touch $@

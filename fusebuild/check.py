@@ -22,7 +22,7 @@ from fusebuild.checksums import read_checksums
 from fusebuild.errors import ToolchainError
 from fusebuild.recipe_files import recipe_files, tuned_path
 from fusebuild.target import Target, find_target
-from fusebuild.toolchain import Toolchain, choose_nvcc, find_toolchain, nvcc_candidates
+from fusebuild.toolchain import Toolchain, choose_nvcc, nvcc_candidates, unproven_toolchain
 
 if TYPE_CHECKING:
     from fusebuild import reports
@@ -211,7 +211,7 @@ class _Toolchains:
         """The toolchain, or None, with a warning, where there is none."""
         if targets not in self._found:
             try:
-                self._found[targets] = find_toolchain(targets, nvcc=self._nvcc)
+                self._found[targets] = unproven_toolchain(targets, nvcc=self._nvcc)
             except ToolchainError as error:
                 logger.warning("compiler versions are not compared: %s", error)
                 self._found[targets] = None

@@ -32,7 +32,7 @@ from fusebuild.errors import NoRoomError, ToolchainError
 from fusebuild.resources import cache_dir
 from fusebuild.target import Target
 
-FIX = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.2'"
+FIX = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*'"
 """The one set of pip packages whose parts are known to fit: a bare nvidia-cuda-nvcc pulls parts of other releases."""
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class CudaToolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """Compilers that were found, fit each other, and have compiled the probe.
+    """Compilers that were found and fit each other; those of :func:`find_toolchain` have compiled the probe.
 
     ``parts`` holds nvcc, ptxas and cicc (unless only host targets were asked for and there is no nvcc), the host
     compiler as ``g++``, and CUDA's headers as ``cudart`` and ``cccl``.
@@ -175,6 +175,24 @@ def find_toolchain(
     missing or does not fit, what was found, and the command that mends it.
     """
     environ = os.environ if environ is None else environ
+    toolchain = unproven_toolchain(targets, nvcc=nvcc, environ=environ, site_packages=site_packages)
+    device_targets = [target for target in targets if not target.is_host]
+    for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
+        for target in probed:
+            probe(toolchain, target, environ)
+    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
+    return toolchain
+
+
+def unproven_toolchain(
+    targets: Sequence[Target],
+    *,
+    nvcc: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    site_packages: Sequence[Path] | None = None,
+) -> Toolchain:
+    """:func:`find_toolchain` without the proof: for who wants to know versions, and compiles nothing."""
+    environ = os.environ if environ is None else environ
     device_targets = [target for target in targets if not target.is_host]
     cxx = find_cxx(environ)
     if cxx.problem:
@@ -198,10 +216,6 @@ def find_toolchain(
             label = f"nvcc {toolchain.versions['nvcc']} ({toolchain.nvcc})"
             known = ", ".join(toolchain.architectures)
             raise ToolchainError(f"{label} does not compile for {target.name}, only for {known}")
-    for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
-        for target in probed:
-            probe(toolchain, target, environ)
-    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
     return toolchain
 
 
@@ -345,7 +359,7 @@ def find_headers(environ: Mapping[str, str], site_packages: Sequence[Path] | Non
     for root in roots:
         if (root / "include" / "cuda_runtime.h").is_file():
             return root / "include"
-    fix = "pip install 'cuda-toolkit[crt,cudart,cccl]==13.0.2'"
+    fix = "pip install 'cuda-toolkit[crt,cudart,cccl]==13.0.*'"
     raise ToolchainError(f"no CUDA headers found, which the host target needs too\n  hint: {fix}")
 
 

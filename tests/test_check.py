@@ -174,7 +174,7 @@ class TestToolchain:
         toolchain = find_toolchain([SM_90, HOST])
         parts = [replace(part, banner="99.0") if part.name == "ptxas" else part for part in toolchain.parts]
         other = replace(toolchain, parts=tuple(parts))
-        monkeypatch.setattr(checking, "find_toolchain", lambda *targets, **more: other)
+        monkeypatch.setattr(checking, "unproven_toolchain", lambda *targets, **more: other)
         assert differences(work)["tiny"] == ("toolchain of sm_90 changed",)
 
     def test_without_one_versions_are_not_compared(
@@ -183,7 +183,7 @@ class TestToolchain:
         def missing(*targets: object, **more: object) -> None:
             raise ToolchainError("no nvcc")
 
-        monkeypatch.setattr(checking, "find_toolchain", missing)
+        monkeypatch.setattr(checking, "unproven_toolchain", missing)
         with caplog.at_level(logging.WARNING):
             assert differences(work) == {"pair": (), "tiny": ()}
         assert [record.getMessage() for record in caplog.records] == ["compiler versions are not compared: no nvcc"]
@@ -195,6 +195,13 @@ def test_an_nvcc_that_somebody_names_has_to_be_there(work: Path, monkeypatch: py
     monkeypatch.setenv("FUSEBUILD_NVCC", "missing")
     with pytest.raises(ToolchainError, match=r"^FUSEBUILD_NVCC names .*/missing, which is no executable file$"):
         check_recipes([work / "recipes"], work / "build")
+
+
+def test_nothing_is_compiled_to_try_the_compilers(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody has compiled yet, as in a hook after a clone: what a compile would try first is left to it."""
+    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / "cache"))
+    assert differences(work) == {"pair": (), "tiny": ()}
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_recipe_that_cannot_be_read_is_an_error(work: Path) -> None:

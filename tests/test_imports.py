@@ -168,6 +168,18 @@ def test_no_module_reads_what_could_hold_code() -> None:
     assert found == set()
 
 
+def test_text_is_run_in_two_places() -> None:
+    """In a script that is imported, and in a plan's call, which is written of numbers."""
+    running = {"eval", "exec", "compile", "__import__"}
+    found = {
+        (path.name, node.func.id)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in running
+    }
+    assert found == {(name, ran) for name in ("script_process.py", "direct.py") for ran in ("compile", "exec")}
+
+
 def test_planning_keeps_no_bytecode_for_the_next_run(tmp_path: Path) -> None:
     """Who can change a file that holds bytecode changes kernels, and may run anything: there is none to change."""
     done = subprocess.run(

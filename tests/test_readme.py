@@ -1,11 +1,13 @@
-"""The README is true: its files are the repository's, its commands print what it shows, its tables are the code's.
+"""The README and the pages of docs/ are true: their files are the repository's, their commands print what they show,
+their tables are the code's.
 
-``pytest tests/test_readme.py --update-golden`` writes the commands' present output into the README.
+``pytest tests/test_readme.py --update-golden`` writes the commands' present output into the pages.
 
 Blocks after ``<!-- file: NAME -->`` are written to that file, and must equal the repository's where it has one. The
 ``cuda`` blocks are what is rendered for sm_90 of the variant that ``<!-- kernel: RECIPE VARIANT -->`` names. The
-commands of ``console`` blocks are run in order, in one folder that starts with the repository's ``recipes/`` alone;
-``make`` is not, nor is a command after ``<!-- needs no GPU here -->`` where there is a GPU.
+commands of a page's ``console`` blocks are run in order, in one folder that starts with the repository's ``recipes/``
+alone; ``make`` is not, nor is a command after ``<!-- needs no GPU here -->`` where there is a GPU, or after
+``<!-- needs TOOL -->`` where there is no such tool.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in (README, *sorted((ROOT / "docs").glob("*.md")))}
+NEEDS_NO_GPU = "needs no GPU here"
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _VARYING = (
     (re.compile(r"\bin \d+\.\d s\b"), "in ? s"),  # how long compilers took
     (re.compile(r"_[0-9a-f]{16}\b"), "_?"),  # digests in kernels' names
+    (re.compile(r"\bsha256 is [0-9a-f]{64}\b"), "sha256 is ?"),  # of machine code, which is the compiler's
+    (re.compile(r"\bSHA256:[A-Za-z0-9+/]{43}"), "SHA256:?"),  # of a key that was made just now
     (re.compile(r"\berror +\d\.\de[+-]\d\d"), "error ?"),  # the last bits of exp and erf are the C library's
 )
 
@@ -69,7 +75,9 @@ def commands(block: Block) -> list[str]:
 def is_run(block: Block) -> bool:
     if block.language != "console" or block.body.startswith("$ make"):
         return False
-    return block.note != "needs no GPU here" or not torch.cuda.is_available()
+    if block.note == NEEDS_NO_GPU:
+        return not torch.cuda.is_available()
+    return not block.note.startswith("needs ") or shutil.which(block.note.removeprefix("needs ")) is not None
 
 
 def transcript(block: Block, folder: Path, cache: Path) -> str:
@@ -114,10 +122,11 @@ def without_what_varies(text: str) -> str:
     return text
 
 
-def test_commands_print_what_the_readme_shows(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_print_what_a_page_shows(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     cache = tmp_path.with_name(f"{tmp_path.name} cache")
-    text = readme()
+    text = PAGES[page].read_text(encoding="utf-8")
     differences = []
     for block in blocks(text):
         if block.note.startswith("file: "):
@@ -129,7 +138,7 @@ def test_commands_print_what_the_readme_shows(tmp_path: Path, request: pytest.Fi
     if request.config.getoption("--update-golden"):
         for shown, printed in differences:
             text = text.replace(f"```console\n{shown}```", f"```console\n{printed}```")
-        README.write_text(text, encoding="utf-8")
+        PAGES[page].write_text(text, encoding="utf-8")
         return
     for shown, printed in differences:
         assert without_what_varies(printed) == without_what_varies(shown)
@@ -157,6 +166,29 @@ def test_files_shown_are_the_repository_s() -> None:
     assert "recipes/layernorm.yaml" in ours
     for name in ours:
         assert shown[name] == (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of ``page`` may name, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = _BLOCK.sub("", PAGES[page].read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        name, _, anchor = link.partition("#")
+        if link.startswith("https://"):
+            continue
+        to = (PAGES[page].parent / name).resolve() if name else PAGES[page]
+        assert to.exists(), link
+        assert not anchor or anchor in anchors(to), link
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    for page in PAGES:
+        assert page == README.name or f"]({page})" in readme(), page
 
 
 def test_commands_of_ci_jobs_and_hooks_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
