@@ -19,6 +19,7 @@ from fusebuild.ir import DType, Expr, Fusion, Literal
 from fusebuild.lambdas import state_dtypes
 from fusebuild.ops import Kind, op_of
 from fusebuild.passes.scalar_math import compute, convert, has_scalar_meaning
+from fusebuild.scalars import MeaningError
 
 State: TypeAlias = "tuple[Literal, ...]"
 Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
@@ -106,7 +107,11 @@ class _Computation:
         self.inputs, self.output = expr.inputs, expr.outputs[0]
 
     def __call__(self, operands: Sequence[Literal]) -> Literal:
-        literal = compute(self._op, operands, self._dtypes, self._result)
+        try:
+            literal = compute(self._op, operands, self._dtypes, self._result)
+        except MeaningError as error:
+            shown = ", ".join(_text(operand) for operand in operands)
+            raise MeaningError(f"{self._op}({shown}) fails: {error}") from error
         if literal is not None:
             return literal
         return math.nan if self._result.is_floating else 0  # devices differ, so any integer will do
@@ -152,6 +157,12 @@ class _Probe:
 
     def problem(self) -> tuple[str, str] | None:
         """``(what is wrong, hint)`` of the lambda, or None."""
+        try:
+            return self._found()
+        except MeaningError as error:
+            return f"cannot be tried: {error}", "correct what the op means for numbers: its 'scalar' or its reference"
+
+    def _found(self) -> tuple[str, str] | None:
         for probe in range(PROBES):
             if probe and self._steps_left <= 0:
                 break

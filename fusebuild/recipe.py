@@ -25,7 +25,7 @@ from fusebuild.recipe_composites import Composites, called
 from fusebuild.recipe_files import MAX_BYTES
 from fusebuild.recipe_lambdas import record_lambda
 from fusebuild.recipe_sections import InputSection, OutputSection, Sections, read_sections
-from fusebuild.recipe_text import Problems, Source, parse_yaml, read_source
+from fusebuild.recipe_text import Problems, Source, parse_yaml, read_source, text_lines
 from fusebuild.type_rules import TypeRuleError
 
 MAX_ELEMENTS = 2**60 - 1
@@ -77,12 +77,14 @@ def decode_recipe(data: bytes, path_name: str) -> Recipe:
 
     Raises :class:`~fusebuild.errors.RecipeError`, and nothing else, for bytes that are no recipe.
     """
-    place = SourceLocation(path=path_name, line=1, column=1)
     if len(data) > MAX_BYTES:
+        place = SourceLocation(path=path_name, line=1, column=1)
         raise RecipeError.at(place, f"the recipe has more than {MAX_BYTES} bytes, which are the limit")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
+        before = text_lines(data[: error.start].decode("utf-8"))
+        place = SourceLocation(path=path_name, line=len(before), column=len(before[-1]) + 1)
         message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
         raise RecipeError.at(place, message) from None
     return parse_recipe(text, path_name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import RecipeError, SourceLocation, nearest
 from fusebuild.ir import Value
-from fusebuild.recipe_calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, NamedNumbers, signature
+from fusebuild.recipe_calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, name_numbers, signature
 from fusebuild.recipe_names import name_problem
 from fusebuild.recipe_text import Problems, Scalar, Source
 
@@ -146,8 +146,9 @@ class BodyReader:
         """Record every statement; afterwards ``scope.values`` holds every name."""
         for statement in statements:
             self._foresee(statement)
-        named_numbers = NamedNumbers(self._own_names())
-        for statement in map(named_numbers.visit, statements):
+        own = self._own_names()
+        for statement in statements:
+            name_numbers(statement, own)
             if isinstance(statement, ast.Assign):
                 self._assign(statement)
             else:

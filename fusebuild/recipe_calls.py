@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fusebuild.builder import FusionBuilder
 from fusebuild.errors import SourceLocation, counted, nearest
@@ -64,21 +64,22 @@ _REFUSED = {
 }
 
 
-class NamedNumbers(ast.NodeTransformer):
-    """Makes ``inf`` and ``nan`` the numbers that they name, but where the recipe has given them to something else."""
+def name_numbers(statement: ast.stmt, own: Collection[str]) -> None:
+    """Make ``inf`` and ``nan`` in ``statement`` the numbers that they name, but for those that the recipe has given to
+    something else, which ``own`` names. However deep it is: how deep it may be is found out later."""
+    numbers = {name: number for name, number in NAMED_NUMBERS.items() if name not in own}
 
-    def __init__(self, own: Collection[str]) -> None:
-        self._numbers = {name: number for name, number in NAMED_NUMBERS.items() if name not in own}
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id not in self._numbers or not isinstance(node.ctx, ast.Load):
+    def named(node: Any) -> Any:
+        if not isinstance(node, ast.Name) or node.id not in numbers or not isinstance(node.ctx, ast.Load):
             return node
-        return ast.copy_location(ast.Constant(value=self._numbers[node.id], kind=node.id), node)
+        return ast.copy_location(ast.Constant(value=numbers[node.id], kind=node.id), node)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        node.args = [self.visit(argument) for argument in node.args]
-        node.keywords = [self.visit(keyword) for keyword in node.keywords]
-        return node
+    for node in ast.walk(statement):
+        for name, child in ast.iter_fields(node):
+            if isinstance(child, list):
+                child[:] = map(named, child)
+            elif not (isinstance(node, ast.Call) and name == "func"):
+                setattr(node, name, named(child))
 
 
 def signature(op: OpDef | KnownComposite) -> str:

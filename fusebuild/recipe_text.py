@@ -116,9 +116,14 @@ class Mapping:
 Node: TypeAlias = "Scalar | Sequence | Mapping"
 
 
+def text_lines(text: str) -> tuple[str, ...]:
+    """The lines of ``text``, as messages count them."""
+    return tuple(_LINE_BREAK.split(text.removeprefix("\ufeff")))
+
+
 def read_source(text: str, path: str) -> Source:
     """``text`` as a :class:`Source`; raises :class:`RecipeError` when it is too large or holds control characters."""
-    lines = tuple(_LINE_BREAK.split(text.removeprefix("\ufeff")))
+    lines = text_lines(text)
     source = Source(path=path, text=text, lines=lines)
     size = len(text.encode("utf-8", errors="surrogatepass"))
     start = SourceLocation(path=path, line=1, column=1)

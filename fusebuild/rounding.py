@@ -1,11 +1,12 @@
 """What rounding alone can do to the outputs of a Fusion: how far they move when every rounding falls at random.
 
 This is Monte Carlo arithmetic (Parker, "Monte Carlo Arithmetic", UCLA CSD-970002, 1997), as CESTAC (Vignes, 1993) did
-it before: the Fusion is evaluated several times, and each time every value is rounded to the dtype that it is declared
-with, to one side or the other at random. An output whose value hangs on those roundings moves, the others stay. That
-measures the conditioning of each element (Higham, "Accuracy and Stability of Numerical Algorithms", 1.13) with no
-derivative, through decisions too: a comparison, a maximum or a rounding to whole numbers that is nearly a tie goes
-either way in some of the evaluations, and in none where it is no tie.
+it before: the Fusion is evaluated several times, and each time every value is moved by a few units in the last place at
+random and rounded to the dtype that it is declared with, as kernels round: to a narrow one it falls to either side
+where it is nearly a tie. An output whose value hangs on those roundings moves, the others stay. That measures the
+conditioning of each element (Higham, "Accuracy and Stability of Numerical Algorithms", 1.13) with no derivative,
+through decisions too: a comparison, a maximum or a rounding to whole numbers that is nearly a tie goes either way in
+some of the evaluations, and in none where it is no tie.
 
 What is evaluated is the Fusion after the passes, which is what kernels compute: a mean is a sum there and a division.
 How far an evaluation has moved is measured from the exact value of the same ops, so that a pass that changes what is
@@ -14,6 +15,7 @@ computed widens nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,13 +35,20 @@ ULPS = 4.0
 """How far a float or a double is moved, at most, in units in the last place: device functions err by one or two, and
 kernels combine partial sums in their own order."""
 
+TIES = 32.0
+"""How near to a tie, in units in the last place of a float, a narrow value falls to either side at random, as often
+to one as to the other: by more than kernels err, so that what one of them decides otherwise some evaluation does."""
+
 _LAST_PLACE = {DType.DOUBLE: 2.0**-52, DType.FLOAT: 2.0**-23}
 """A unit in the last place of what is held in a wide dtype, relative."""
 
 _DROPPED_BITS = {DType.BFLOAT16: 16, DType.HALF: 13}
 """The bits of a float that a narrow dtype has no room for."""
 
-_ACCUMULATING = frozenset({"sum", "matmul", "linear"})
+_PRODUCTS = frozenset({"matmul", "linear"})
+"""What a library computes. How it adds and rounds is its own."""
+
+_ACCUMULATING = _PRODUCTS | {"sum"}
 """Ops that add many terms, in an order that is the kernel's or the library's own."""
 
 
@@ -69,6 +78,7 @@ def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, i
 
     primitive = run_passes(fusion)
     exact = evaluate_fp64(primitive, inputs, given=given)
+    ties = _ties_of(primitive)
     found = [
         Reach(
             furthest=torch.zeros_like(each, dtype=torch.float64), is_unsettled=torch.zeros_like(each, dtype=torch.bool)
@@ -76,11 +86,16 @@ def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, i
         for each in exact
     ]
     for seed in range(SAMPLES):
-        rounded = RandomlyRounded(primitive, inputs, RandomRounding(seed), given or {})
+        rounded = RandomlyRounded(primitive, inputs, RandomRounding(seed, ties), given or {})
         moved = rounded.outputs(rounded_last(primitive))
         distances = map(distance, moved, exact)
         found = [reach.extended(each) for reach, each in zip(found, distances, strict=True)]
     return tuple(found)
+
+
+def _ties_of(fusion: Fusion) -> float:
+    """How near to a tie is near in ``fusion``: everywhere, where a library's products decide what is rounded."""
+    return math.inf if any(expr.op in _PRODUCTS for expr in fusion.exprs) else TIES
 
 
 def distance(got: Tensor, want: Tensor) -> Tensor:
@@ -97,11 +112,12 @@ def distance(got: Tensor, want: Tensor) -> Tensor:
 
 
 class RandomRounding:
-    """Rounds values to the dtypes that they are declared with, at random. What a dtype holds exactly stays as it is,
-    as it does in every kernel: copies, selections, small whole numbers and zeros."""
+    """Rounds values to the dtypes that they are declared with, at random, to a narrow one where it is at most ``ties``
+    from a tie. What a dtype holds exactly stays as it is, as it does in every kernel: copies, selections, small whole
+    numbers and zeros."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, ties: float = TIES) -> None:
+        self._seed, self._ties = seed, ties
         self._generators: dict[str, Generator] = {}
 
     def __call__(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -126,14 +142,14 @@ class RandomRounding:
         return torch.where(is_exact, exact, (exact + noise * size).to(held).double())
 
     def _rounded_to_narrow(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """One of the two neighbours in ``dtype``, the nearer one more often (stochastic rounding): random bits are
-        added below the last one that is kept."""
+        """The nearest neighbour in ``dtype``, and either one near a tie: random bits are added below the last one that
+        is kept. Where all of a unit counts as near, that is stochastic rounding: the nearer one more often."""
         import torch
 
         number = self(tensor, DType.FLOAT).float()
         step = 1 << _DROPPED_BITS[dtype]
-        below = (self._uniform(number) * step).to(torch.int32)
-        bits = (number.contiguous().view(torch.int32) + below) & -step
+        below = step / 2 + (self._uniform(number) - 0.5) * min(2 * self._ties, step)
+        bits = (number.contiguous().view(torch.int32) + below.to(torch.int32)) & -step
         rounded = torch.where(number.isfinite(), bits.view(torch.float32), number)
         return rounded.to(torch_dtype(dtype)).double()
 

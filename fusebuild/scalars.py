@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fusebuild.ir import DType
@@ -67,6 +67,54 @@ class Single(Float):
         return super().__new__(cls, rounded(value, DType.FLOAT))
 
 
+class Whole(int):
+    """An integer of 64 bits whose operators wrap, as those of tensors do: no number grows without end."""
+
+    bits = 64
+
+    def __new__(cls, value: int) -> Whole:
+        half = 1 << (cls.bits - 1)
+        return super().__new__(cls, (int(value) + half) % (2 * half) - half)
+
+    def __pow__(self, other: Any) -> Any:  # type: ignore[override]
+        return type(self)(_whole_power(int(self), int(other))) if isinstance(other, int) else int(self) ** other
+
+    def __rpow__(self, other: int) -> Whole:  # type: ignore[misc, override]
+        return type(self)(_whole_power(int(other), int(self)))
+
+    def __lshift__(self, by: int) -> Whole:
+        return type(self)(int(self) << by if by < self.bits else 0)
+
+    def __rlshift__(self, other: int) -> Whole:
+        return type(self)(other) << int(self)
+
+
+class Whole32(Whole):
+    """The same of 32 bits."""
+
+    bits = 32
+
+
+def _wrapping(name: str) -> Callable[..., Any]:
+    """The method ``name`` of integers, whose result is as wide as the number is."""
+    plain = getattr(int, name)
+
+    def method(self: Whole, *others: Any) -> Any:
+        result = plain(self, *others)
+        return type(self)(result) if type(result) is int else result
+
+    return method
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "and", "rand", "or",
+              "ror", "xor", "rxor", "rshift", "neg", "abs", "invert"):  # fmt: skip
+    setattr(Whole, f"__{_name}__", _wrapping(f"__{_name}__"))
+
+
+class MeaningError(Exception):
+    """What an op is said to mean for numbers fails, or is no number."""
+
+
 def rounded(value: float, dtype: DType) -> float:
     """``value`` to the nearest ``dtype``, ties to even; beyond its range, an infinity."""
     if dtype is DType.DOUBLE or not math.isfinite(value):
@@ -91,27 +139,50 @@ def _round_bfloat16(value: float) -> float:
 
 def named(op: str) -> Scalar | None:
     """The function of the op ``op`` here, which ends in _ where Python has another one of that name; or None."""
-    function = globals().get(f"{op}_", globals().get(op))
+    function = globals().get(f"{op}_", None if op in _NO_OPS else globals().get(op))
     return function if callable(function) else None
+
+
+_KINDS = {DType.DOUBLE: Float, DType.INT64: Whole, DType.INT32: Whole32, DType.BOOL: bool}
+_TRIED = {True: (1.0, 2.0, 0.5, -1.0, 0.0), False: (1, 2, 3, -1, 0)}
 
 
 def of_reference(reference: Callable[..., Any], operands: int) -> Scalar | None:
     """What ``reference`` gives for numbers, where it is arithmetic that asks nothing of torch; None where it does."""
 
     def scalar(dtype: DType, *numbers: float) -> Any:
-        kind = Float if dtype is DType.DOUBLE else Single if dtype.is_floating else None
-        return reference(None, *(kind(number) if kind else number for number in numbers))
+        kind = _KINDS.get(dtype, Single)
+        return reference(None, *(kind(number) for number in numbers))
 
     return scalar if any(is_defined(scalar, dtype, operands) for dtype in (DType.DOUBLE, DType.INT64)) else None
 
 
-def is_defined(scalar: Scalar, dtype: DType, operands: int) -> bool:
-    """Whether ``scalar`` takes numbers of ``dtype``."""
-    one = 1.0 if dtype.is_floating else dtype is DType.BOOL or 1
+def called(scalar: Scalar, dtype: DType, operands: Sequence[Any]) -> int | float | None:
+    """What ``scalar`` gives for ``operands``; None beyond its domain. Raises :class:`MeaningError` where it fails
+    otherwise: whoever added the op may have written anything."""
     try:
-        return isinstance(scalar(dtype, *[one] * operands), int | float)
-    except (AttributeError, TypeError):
+        result = scalar(dtype, *operands)
+    except (ArithmeticError, ValueError):
+        return None
+    except Exception as error:
+        raise MeaningError(f"{type(error).__name__}: {error}") from error
+    if not isinstance(result, int | float):
+        raise MeaningError(f"a {type(result).__name__} is no number")
+    return result
+
+
+def is_defined(scalar: Scalar, dtype: DType, operands: int) -> bool:
+    """Whether ``scalar`` takes numbers of ``dtype``: it gives one for some, and the others are beyond its domain."""
+    numbers = (True, False) if dtype is DType.BOOL else _TRIED[dtype.is_floating]
+    try:
+        results = [called(scalar, dtype, [number] * operands) for number in numbers]
+    except MeaningError:
         return False
+    return any(result is not None for result in results)
+
+
+_NO_OPS = frozenset(globals())
+"""What has a name here and is the meaning of no op: all of the above."""
 
 
 def _library(function: Callable[..., float], poles: Mapping[float, float] | None = None) -> Scalar:

@@ -150,6 +150,10 @@ def _is_wide(fusion: Fusion, expr: Expr) -> bool:
     return all(fusion.value(fid).dtype is DType.FLOAT and fusion.value(fid).is_tensor for fid in expr.outputs)
 
 
+def _has_neighbours(fusion: Fusion, expr: Expr) -> bool:
+    return _is_wide(fusion, expr) and all(fusion.value(fid).tensor.rank > 0 for fid in expr.outputs)
+
+
 def _has_rows(fusion: Fusion, expr: Expr) -> bool:
     return bool(expr.inputs) and expr.op in OTHER_OPS and fusion.value(expr.inputs[0]).is_tensor \
         and fusion.value(expr.inputs[0]).tensor.rank > 1  # fmt: skip
@@ -159,7 +163,7 @@ KINDS: Mapping[str, tuple[Callable[[Fusion, Expr], bool], Callable[[Step, Comput
     "another op": (lambda fusion, expr: expr.op in OTHER_OPS, _other_op),
     "the last vector lost": (_reduces, _last_vector_lost),
     "one term lost": (_reduces, _one_term_lost),
-    "an index off by one": (_is_wide, _neighbour),
+    "an index off by one": (_has_neighbours, _neighbour),
     "a vector not written": (_is_wide, _vector_not_written),
     "another row": (_has_rows, _operand_of_another_row),
     "a constant forgotten": (_adds_a_number, _constant_forgotten),

@@ -20,7 +20,7 @@ from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError, SourceLoc
 from fusebuild.ir import DType, Fusion, Value, print_expr, print_fusion, verify
 from fusebuild.lambda_checks import apply, check_lambdas
 from fusebuild.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
-from fusebuild.ops import OPS, Kind, OpDef, Rule, _unary
+from fusebuild.ops import OPS, Kind, OpDef, Rule, _binary, _unary
 from fusebuild.passes import run_passes
 from fusebuild.passes.built_in_lambdas import BUILT_IN
 from fusebuild.passes.dead_code import dead_code
@@ -445,6 +445,60 @@ def test_ops_that_mean_nothing_for_numbers_of_the_dtype_at_hand_are_told(monkeyp
     monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: x & 7))
     assert OPS["cubed"].scalar is not None
     assert "calls cubed, which has no meaning for single numbers" in problem(cubed_text())
+
+
+def raising(error: Exception) -> Callable[..., float]:
+    def scalar(dtype: object, x: float) -> float:
+        raise error
+
+    return scalar
+
+
+@pytest.mark.parametrize("error", [ValueError(), ZeroDivisionError(), KeyError(1), RuntimeError(), AssertionError()])
+def test_ops_whose_meaning_always_fails_have_none(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: torch.pow(x, 3), scalar=raising(error)))
+    assert "calls cubed, which has no meaning for single numbers" in problem(cubed_text())
+
+
+@pytest.mark.parametrize(
+    ("scalar", "said"),
+    [
+        (lambda dtype, x: [0.0, 1.0, 2.0][int(x)] if x >= -1 else {}[x], "fails: KeyError: -"),
+        (lambda dtype, x: (x + 1.0) ** 0.5, ") fails: a complex is no number"),
+        (lambda dtype, x: x if x in (1.0, 2.0, 0.5, -1.0, 0.0) else None, ") fails: a NoneType is no number"),
+    ],
+)
+def test_ops_whose_meaning_fails_for_some_numbers_are_told_with_one(
+    scalar: Callable[..., float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: torch.pow(x, 3), scalar=scalar))
+    whole = problem(cubed_text())
+    assert "lambda 'largest' cannot be tried: cubed(" in whole
+    assert said in whole
+    assert "cubed(2.5)" not in str(run_passes(recipe_of(ROOT_OF_A_NUMBER).fusion))  # a constant stays as it is
+
+
+ROOT_OF_A_NUMBER = text_of({"x": "float[M]"}, "y = x * cubed(-7.25)", {"y": "float"})
+
+
+def test_what_is_beyond_the_domain_of_an_op_is_no_number_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, "cubed", added("cubed", lambda torch, x: math.log(x - 1.0)))
+    text = cubed_text("x * x + 2.0").replace("-1000.0", "1.5")
+    assert "largest" in recipe_of(text).fusion.lambdas
+
+
+@pytest.mark.parametrize("name", ["rounded", "named", "is_defined", "Float", "DType", "Any", "struct"])
+def test_ops_may_be_called_as_what_scalars_are_made_with(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, name, added(name, lambda torch, x: x**3))
+    assert "largest" in recipe_of(cubed_text().replace("cubed", name)).fusion.lambdas
+
+
+@pytest.mark.parametrize("line", ["(a * a + 2) ** (b * b + 2)", "1 << (a * a + b * b) * 10**12", "a ** 10 ** 15 * b"])
+def test_integers_in_references_wrap_before_they_fill_memory(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = _binary("grown", Rule.INTEGRAL, reference=eval(f"lambda torch, a, b: {line}"))
+    monkeypatch.setitem(OPS, "grown", op)
+    text = recipe_with("f", "a: int64", "b: int64", ["r = grown(a, b)"], "r", init="1", inputs="cast(x, int64)")
+    assert "lambda 'f' " in problem(text)
 
 
 @pytest.mark.parametrize("op", ["erfinv", "erfcinv"])

@@ -320,10 +320,10 @@ def test_what_was_meant_is_not_searched_among_thousands_of_names(count: int, hin
 
 def test_a_file_that_is_not_text_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
-    path.write_bytes(b"fusion: \xff\n")
+    path.write_bytes(b"fusion: f\r\nd\xc3\xb6c: \xff\n")
     with pytest.raises(RecipeError) as caught:
         load_recipe(path, root=tmp_path)
-    assert str(caught.value) == "binary.yaml:1:1: error: the recipe is not UTF-8: byte 8 is 0xff"
+    assert str(caught.value) == "binary.yaml:2:6: error: the recipe is not UTF-8: byte 17 is 0xff"
     with pytest.raises(UsageError) as missing:
         load_recipe(tmp_path / "none.yaml", root=tmp_path)
     assert str(missing.value) == "cannot read none.yaml: No such file or directory"

@@ -87,12 +87,34 @@ def test_the_place_of_a_maximum_moves_between_those_that_are_as_large() -> None:
     assert reach_of("y = argmax(x * 1.1, dim=1)", "int64", x).tolist() == [2.0, 0.0]
 
 
-def test_a_narrow_value_goes_to_either_neighbour_the_nearer_one_more_often() -> None:
-    x = torch.full((100_000,), 1.0 + 2.0**-9 + 2.0**-20, dtype=torch.float64)
+def test_a_narrow_value_is_the_other_neighbour_only_where_it_is_nearly_a_tie() -> None:
+    tie = 1.0 + 2.0**-8
+    x = torch.tensor([[tie, tie + 2.0**-14, tie - 2.0**-14, 1.0, 1.003]]) / 1.1
+    reach = reach_of("y = cast(cast(x * 1.1, bfloat16), float)", "float", x)
+    assert reach.tolist() == [[2.0**-7, 0.0, 0.0, 0.0, 0.0]]
+
+
+def test_near_a_tie_a_narrow_value_goes_to_either_neighbour_as_often() -> None:
+    x = torch.full((100_000,), 1.0 + 2.0**-8 + 2.0**-23, dtype=torch.float64)
     held = RandomRounding(7)(x, DType.BFLOAT16)
     assert {*held.tolist()} == {1.0, 1.0 + 2.0**-7}
+    assert 0.45 < float((held > 1).double().mean()) < 0.55
+    below = torch.full((1000,), -1.0 - 2.0**-11)
+    assert {*RandomRounding(7)(below, DType.HALF).tolist()} == {-1.0, -1.0 - 2.0**-10}
+
+
+def test_where_everywhere_is_near_it_goes_to_either_neighbour_the_nearer_one_more_often() -> None:
+    x = torch.full((100_000,), 1.0 + 2.0**-9 + 2.0**-20, dtype=torch.float64)
+    held = RandomRounding(7, torch.inf)(x, DType.BFLOAT16)
+    assert {*held.tolist()} == {1.0, 1.0 + 2.0**-7}
     assert 0.24 < float((held > 1).double().mean()) < 0.26
-    assert {*RandomRounding(7)(torch.full((1000,), -1.0 - 2.0**-11), DType.HALF).tolist()} == {-1.0, -1.0 - 2.0**-10}
+
+
+def test_products_of_a_library_are_rounded_so() -> None:
+    inputs = {"a": "bfloat16[M, K]", "b": "bfloat16[K, N]"}
+    fusion = recipe_of(text_of(inputs, "y = cast(matmul(a, b), float)", {"y": "float"})).fusion
+    (reach,) = reaches(fusion, [normal(16, 64).bfloat16(), normal(64, 16).bfloat16()])
+    assert float((reach.furthest > 0).double().mean()) > 0.9
 
 
 @pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.HALF, DType.FLOAT, DType.DOUBLE])

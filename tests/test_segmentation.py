@@ -19,6 +19,7 @@ from fusebuild.planning import plan_target
 from fusebuild.recipe import load_recipe
 from fusebuild.schedule.alias import AliasScheduler
 from fusebuild.segmentation import SegmentedFusion, extract, segment
+from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.segmented import dense_outputs, with_scalars
 from fusebuild.target import TARGETS
 
@@ -45,6 +46,24 @@ def schedulers(segmented: SegmentedFusion) -> list[str]:
 def writes(segmented: SegmentedFusion) -> list[list[str]]:
     """The names of what each segment writes."""
     return [[output.name for output in each.fusion.outputs] for each in segmented.segments]
+
+
+@pytest.mark.parametrize("target", ["sm_90", "host"])
+@pytest.mark.parametrize("rank", [7, 8, 64, 200])
+@pytest.mark.parametrize(
+    "body", ["x * 2.0", "x / sum(x, dims=[LAST], keepdim=True)", "permute(x, permutation=TURNED) + 1.0"]
+)
+def test_dims_whose_sizes_nobody_named_may_be_many(body: str, rank: int, target: str) -> None:
+    """Together they would be of more bytes than there are, and than a float can count."""
+    dims = ", ".join(f"D{dim}" for dim in range(rank))
+    own = body.replace("LAST", str(rank - 1)).replace("TURNED", str([*reversed(range(rank))]))
+    fusion = primitive(text_of({"x": f"'float[{dims}]'"}, f"y = {own}", {"y": "float"}))
+    assert len(segment(fusion, TARGETS[target]).segments) == 1
+
+
+def test_a_size_that_is_negative_where_nobody_named_it_costs_nothing() -> None:
+    text = text_of({"x": "float[M, N]"}, "y = slice(x, [0, 100000], [M, N]) * 2.0", {"y": "float"})
+    assert CostModel(primitive(text), SM_90).total_bytes(primitive(text).output_fids) == 0
 
 
 class TestSeed000:

@@ -6,30 +6,33 @@ correctly rounded one, so nothing is lost by computing here. What an op means is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from fusebuild.ir import DType, Literal
 from fusebuild.ops import OPS
-from fusebuild.scalars import is_defined, rounded
+from fusebuild.scalars import MeaningError, called, is_defined, rounded
 
 
 def fold(op: str, operands: Sequence[Literal], operand_dtypes: Sequence[DType], result: DType) -> Literal | None:
     """``op`` of ``operands``, each first converted to its dtype, as a ``result``; None when the op means nothing for
     numbers of these dtypes, and where devices differ."""
-    return compute(op, operands, operand_dtypes, result) if has_scalar_meaning(op, operand_dtypes) else None
+    try:
+        return compute(op, operands, operand_dtypes, result) if has_scalar_meaning(op, operand_dtypes) else None
+    except MeaningError:
+        return None
 
 
 def compute(op: str, operands: Sequence[Literal], operand_dtypes: Sequence[DType], result: DType) -> Literal | None:
-    """:func:`fold` for an op that :func:`has_scalar_meaning` for these dtypes."""
+    """:func:`fold` for an op that :func:`has_scalar_meaning` for these dtypes. Raises :class:`MeaningError` where what
+    was given as its meaning fails."""
     scalar = OPS[op].scalar
     assert scalar is not None
     converted = [convert(operand, dtype) for operand, dtype in zip(operands, operand_dtypes, strict=True)]
     if any(value is None for value in converted):
         return None
-    try:
-        return convert(scalar(operand_dtypes[-1], *converted), result)
-    except (ArithmeticError, ValueError):
-        return None  # integers by zero in a reference of arithmetic, which torch refuses too
+    value = called(scalar, operand_dtypes[-1], converted)  # None: integers by zero, say, which torch refuses too
+    return None if value is None else convert(value, result)
 
 
 def has_scalar_meaning(op: str, dtypes: Sequence[DType]) -> bool:
@@ -46,7 +49,10 @@ def convert(literal: Literal, dtype: DType) -> Literal | None:
         if isinstance(literal, float) and not abs(literal) < 2.0 ** (8 * dtype.bytes - 1):
             return None
         return _wrap(int(literal), 8 * dtype.bytes)
-    return rounded(float(literal), dtype)
+    try:
+        return rounded(float(literal), dtype)
+    except OverflowError:  # an integer
+        return math.inf if literal > 0 else -math.inf
 
 
 def _wrap(value: int, bits: int) -> int:

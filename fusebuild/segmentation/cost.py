@@ -21,6 +21,12 @@ VIEW_SECONDS = 1e-9
 """What a task that only views memory costs: next to nothing, but more than no task."""
 
 
+MOST_BYTES = 2**48
+"""As many bytes as any tensor counts for. Sizes that nobody named may multiply to more than there is anywhere, and
+what takes longest must still cost less than what no scheduler takes (:data:`~fusebuild.segmentation.draft.REJECTED`).
+"""
+
+
 class CostModel:
     """Predicted bytes and seconds for one Fusion on one target."""
 
@@ -63,7 +69,8 @@ class CostModel:
         return sum(self.bytes_read(fid, exprs) for fid in dict.fromkeys(reads)) + self.total_bytes(writes)
 
     def _size(self, formula: Formula) -> int:
-        return evaluate(formula, {name: self._sizes.get(name, DEFAULT_EXTENT) for name in symbols(formula)})
+        known = {name: self._sizes.get(name, DEFAULT_EXTENT) for name in symbols(formula)}
+        return max(0, min(evaluate(formula, known), MOST_BYTES))
 
     def total_bytes(self, fids: Iterable[int]) -> int:
         """Bytes of all of ``fids``, in the order given once each."""
