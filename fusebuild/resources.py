@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from fusebuild.errors import ToolchainError
+from fusebuild.errors import ToolchainError, UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
 _NINJA_TEMPLATE = "build.ninja.in"
@@ -47,15 +49,29 @@ def ninja_template() -> str:
 def cache_dir(environ: Mapping[str, str]) -> Path:
     """The folder for what only makes the next run faster: ``FUSEBUILD_CACHE_DIR``, else ``fusebuild`` under the user's
     cache folder. A ``HOME`` or ``XDG_CACHE_HOME`` that is empty or relative counts as none: nothing is written into
-    the folder at hand."""
+    the folder at hand. Who has no home has one in the temporary folder; raises :class:`UsageError` where that is one
+    that others may write to, since what is in the cache gets into artifacts."""
     if environ.get("FUSEBUILD_CACHE_DIR"):
         return Path(environ["FUSEBUILD_CACHE_DIR"])
-    homes = (environ.get("HOME"), _account_home(), os.path.join(tempfile.gettempdir(), f"fusebuild-{os.getuid()}"))
-    home = next(
-        home for home in homes if home and os.path.isabs(home) and (os.path.isdir(home) or not os.path.exists(home))
-    )
     base = environ.get("XDG_CACHE_HOME", "")
-    return Path(base if os.path.isabs(base) else os.path.join(home, ".cache"), "fusebuild")
+    return Path(base if os.path.isabs(base) else os.path.join(_home(environ), ".cache"), "fusebuild")
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    for home in (environ.get("HOME"), _account_home()):
+        if home and os.path.isabs(home) and (os.path.isdir(home) or not os.path.exists(home)):
+            return home
+    return _temporary_home()
+
+
+def _temporary_home() -> str:
+    """A folder of this user in the temporary folder, where anybody may have been first."""
+    folder = os.path.join(tempfile.gettempdir(), f"fusebuild-{os.getuid()}")
+    with suppress(FileNotFoundError):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
+            raise UsageError(f"{folder} is not only yours\n  hint: name another folder in FUSEBUILD_CACHE_DIR")
+    return folder
 
 
 def _account_home() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fusebuild.errors import FusebuildError
+from fusebuild.errors import FusebuildError, UsageError
 from fusebuild.failure import failure_report
 from fusebuild.streams import printable
 
@@ -49,6 +49,10 @@ def loudness() -> list[click.Parameter]:
     ]  # fmt: skip
 
 
+def _print_report(error: FusebuildError) -> None:
+    click.echo(json.dumps(failure_report(error), indent=2))
+
+
 class Verb(click.Command):
     """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well."""
 
@@ -56,12 +60,22 @@ class Verb(click.Command):
         super().__init__(*arguments, **options)
         self.params += loudness()
 
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        """The options that were given; what is wrong with them is an error as others are."""
+        as_json = "--json" in args and any(parameter.name == "as_json" for parameter in self.params)
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except click.UsageError as error:
+            if as_json:
+                _print_report(UsageError(error.format_message()))
+            raise
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except FusebuildError as error:
             if ctx.params.get("as_json"):
-                click.echo(json.dumps(failure_report(error), indent=2))
+                _print_report(error)
             raise
 
 

@@ -139,6 +139,11 @@ def test_a_recipe_error_is_a_report(verb: str, folder: Path) -> None:
         "import bad.py",
         "compile good.yaml --nvcc missing/nvcc",
         "tune good.yaml --arch host,sm_90",
+        "compile nowhere.yaml",
+        "compile good.yaml --arch sm_9",
+        "check good.yaml --rebild",
+        "inspect",
+        "doctor more",
     ],
 )
 def test_every_error_is_a_report(call: str, folder: Path) -> None:
