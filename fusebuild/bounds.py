@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.ir import DType, Expr, Fusion
 from fusebuild.ops import OPS, Kind
+from fusebuild.reference import torch_dtype
 from fusebuild.rounding import Reach, distance
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def compare(
         return Comparison(error=math.inf, bound=limit)
     if not want.numel():
         return Comparison(error=0.0, bound=limit)
+    want = _held(want, dtype)
     scale = _scale(want)
     error = distance(got.to(want.device), want) / scale
     largest = float(error.max())
@@ -109,13 +111,32 @@ def compare(
     special = ~(got.to(want.device).isfinite() & want.isfinite())
     error = torch.where(found.is_unsettled.to(want.device) & special, 0.0, error)
     moved = found.furthest.to(want.device) / scale
+    if dtype.is_floating:
+        moved = torch.where(moved > CHAOTIC, moved / LEAST_PART, moved)
     allowed = (moved + UNITS.get(dtype, 0.0) / 2).clamp(min=limit)
     worst = int(_excess(error, allowed).argmax())
     return Comparison(error=float(error.flatten()[worst]), bound=float(allowed.flatten()[worst]))
 
 
+CHAOTIC = 0.25
+"""How far an element moves, relative to its size, when no digit of it is right, as in the sine of a large number. Then
+it may be anywhere, and not only where a few evaluations have been: they find at least :data:`LEAST_PART` of the way."""
+
+LEAST_PART = 0.4
+"""What the evaluations find at least of how far rounding can move an element: see :data:`rounding.SAMPLES`."""
+
 _SMALLEST = 1e-200
 """What errors are measured against at least: where only zeros are wanted, every other number is far off."""
+
+
+def _held(want: Tensor, dtype: DType) -> Tensor:
+    """``want``, infinite where ``dtype`` has no number as large."""
+    import torch
+
+    if not want.is_floating_point():
+        return want
+    held = want.to(torch_dtype(dtype)).to(want.dtype)
+    return torch.where(held.isinf(), held, want)
 
 
 def _scale(want: Tensor) -> Tensor:
@@ -125,7 +146,8 @@ def _scale(want: Tensor) -> Tensor:
     if not want.is_floating_point():
         return torch.ones_like(want, dtype=torch.float64)
     size = torch.where(want.isfinite(), want.double().abs(), 0.0)
-    typical = (size.square().sum() / want.isfinite().sum().clamp(min=1)).sqrt()
+    largest = size.max().clamp(min=_SMALLEST)  # whose square may be too large for a double
+    typical = largest * ((size / largest).square().sum() / want.isfinite().sum().clamp(min=1)).sqrt()
     return torch.maximum(size, typical).clamp(min=_SMALLEST)
 
 

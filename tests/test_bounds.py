@@ -10,6 +10,7 @@ import pytest
 
 from fusebuild.bounds import compare
 from fusebuild.ir import DType
+from fusebuild.reference import torch_dtype
 from fusebuild.rounding import Reach
 
 torch = pytest.importorskip("torch")
@@ -40,6 +41,33 @@ def test_an_element_may_be_off_as_far_as_rounding_moves_it() -> None:
     assert compare(got, want, DType.FLOAT, reach=moved(0.0, 0.6)).ok
     assert not compare(got, want, DType.FLOAT, reach=moved(0.0, 0.4)).ok
     assert not compare(got, want, DType.FLOAT, reach=moved(9.0, 0.0)).ok
+
+
+def test_an_element_without_a_right_digit_may_be_farther_off_than_the_evaluations_were() -> None:
+    """They find at least 0.4 of how far it can be."""
+    got, want = torch.tensor([-1.0]), doubles(1.0)
+    assert compare(got, want, DType.FLOAT, reach=moved(0.9)).ok
+    assert not compare(got, want, DType.FLOAT, reach=moved(0.7)).ok
+    assert not compare(torch.tensor([1.3]), want, DType.FLOAT, reach=moved(0.24)).ok
+    assert not compare(torch.tensor([7]), torch.tensor([5]), DType.INT64, reach=moved(1.0)).ok
+
+
+@pytest.mark.parametrize(
+    ("dtype", "large"), [(DType.HALF, 7e4), (DType.BFLOAT16, 3.4e38), (DType.FLOAT, 1e39), (DType.FLOAT, 1e308)]
+)
+def test_what_is_too_large_for_a_dtype_is_infinite_in_it(dtype: DType, large: float) -> None:
+    want = doubles(large, -large, 1.0)
+    got = torch.tensor([math.inf, -math.inf, 1.0], dtype=torch_dtype(dtype))
+    assert compare(got, want, dtype).ok
+    assert not compare(got.roll(1), want, dtype).ok
+    assert not compare(torch.tensor([math.inf, -math.inf, 1.1], dtype=torch_dtype(dtype)), want, dtype).ok
+    assert not compare(torch.tensor([math.inf, 1e4, 1.0], dtype=torch_dtype(dtype)), want, dtype).ok
+
+
+def test_squares_of_doubles_may_be_too_large_for_a_double() -> None:
+    want = doubles(1e300, 1.0)
+    assert compare(want, want, DType.DOUBLE).ok
+    assert not compare(want * 1.001, want, DType.DOUBLE).ok
 
 
 def test_what_is_shown_is_the_element_nearest_to_failing() -> None:
