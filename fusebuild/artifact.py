@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild import elf, plan_check, stored_zip
+from fusebuild import elf, kernel_text, plan_check, stored_zip
 from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError
 from fusebuild.kernel_resources import KernelResources
 from fusebuild.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
@@ -381,8 +381,14 @@ def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> Non
             if reason:
                 raise ArtifactError(str(path), reason, member)
     _check_parameters(path, members, plan)
-    for name in (RECIPE, *(kernel_member(kernel) for names in kernels.values() for kernel in names)):
-        try:
-            members[name].decode("utf-8")
-        except UnicodeDecodeError:
-            raise ArtifactError(str(path), "it is not UTF-8 text", name) from None
+    _text(path, RECIPE, members)
+    texts = {kernel: _text(path, kernel_member(kernel), members) for names in kernels.values() for kernel in names}
+    if (wrong := kernel_text.misused(plan, texts)) is not None:
+        raise ArtifactError(str(path), wrong.problem, kernel_member(wrong.name))
+
+
+def _text(path: Path, name: str, members: Mapping[str, bytes]) -> str:
+    try:
+        return members[name].decode("utf-8")
+    except UnicodeDecodeError:
+        raise ArtifactError(str(path), "it is not UTF-8 text", name) from None

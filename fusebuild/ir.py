@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NewType, TypeAlias
 
 from fusebuild.errors import NOWHERE, InvalidFusionError, SourceLocation
-from fusebuild.formula import Formula, product, symbols
+from fusebuild.formula import Formula, product, show, symbols
 
 OriginalFid = NewType("OriginalFid", int)
 """A fid in the index space of the whole Fusion."""
@@ -123,8 +123,6 @@ class TensorType:
         return tuple(strides)
 
     def __str__(self) -> str:
-        from fusebuild.formula import show
-
         dims = ", ".join(
             f"{show(extent)}{'' if flag or extent == 1 else '?' if flag is False else '~'}"
             for extent, flag in zip(self.shape, self.contiguity, strict=True)
@@ -319,7 +317,7 @@ class Fusion:
     composites: tuple[Composite, ...] = ()
     _definitions: dict[int, int] = field(init=False, repr=False, compare=False)
     _uses: dict[int, tuple[int, ...]] = field(init=False, repr=False, compare=False)
-    _results: frozenset[int] = field(init=False, repr=False, compare=False)
+    _outputs: dict[int, Output] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         uses: dict[int, list[int]] = {}
@@ -329,7 +327,7 @@ class Fusion:
         definitions = {fid: index for index, expr in enumerate(self.exprs) for fid in expr.outputs}
         object.__setattr__(self, "_definitions", definitions)
         object.__setattr__(self, "_uses", {fid: tuple(indices) for fid, indices in uses.items()})
-        object.__setattr__(self, "_results", frozenset(output.fid for output in self.outputs))
+        object.__setattr__(self, "_outputs", {output.fid: output for output in self.outputs})
 
     def value(self, fid: int) -> Value:
         return self.values[fid]
@@ -343,7 +341,11 @@ class Fusion:
         return self._uses.get(fid, ())
 
     def is_output(self, fid: int) -> bool:
-        return fid in self._results
+        return fid in self._outputs
+
+    def output(self, fid: int) -> Output | None:
+        """The output that the value ``fid`` is, the last where it is several; None for any other value."""
+        return self._outputs.get(fid)
 
     @property
     def output_fids(self) -> tuple[int, ...]:
@@ -498,14 +500,14 @@ def _definition_problem(fusion: Fusion) -> str:
 
 
 def _symbol_problem(fusion: Fusion) -> str:
-    bound = {binding.extent for binding in fusion.extents if isinstance(binding.extent, str)} | {*fusion.given}
+    bound = {binding.extent for binding in fusion.extents if isinstance(binding.extent, str)}
     for value in fusion.values.values():
         if not isinstance(value.type, TensorType):
             continue
         if not len(value.type.shape) == len(value.type.contiguity) == len(value.type.stride_order):
             return f"fid {value.fid} has {value.type.rank} dims but other numbers of contiguity flags or strides"
         for extent in value.type.shape:
-            if free := [symbol for symbol in symbols(extent) if symbol not in bound]:
+            if free := [each for each in symbols(extent) if each not in bound and each not in fusion.given]:
                 return f"symbol {free[0]} of fid {value.fid} is no dim of any input"
     return ""
 
@@ -592,8 +594,6 @@ def _print_attribute(value: Attribute) -> str:
     if isinstance(value, DType):
         return value.value
     if isinstance(value, tuple):
-        from fusebuild.formula import show
-
         if value and all(isinstance(item, DType) for item in value):
             return f"[{', '.join(item.value for item in value if isinstance(item, DType))}]"
         return f"[{', '.join(str(item).lower() if isinstance(item, bool) else show(item) for item in value)}]"  # type: ignore[arg-type]

@@ -4,13 +4,13 @@
 kernels that exist, defines before it reads, keeps every intermediate's slot alive until its last reader, and holds only
 formulas that can be evaluated from the extents of its inputs.
 
-It cannot know whether a plan fits its kernels any further than their parameters tell. A kernel takes numbers and
-addresses: one extent in the place of another, one tensor in the place of another, a guard that admits sizes which the
-kernel is not for and a count of steps that takes years are as well formed as what stood there. Nor can a kernel tell:
-it is named by its text and shared by recipes that launch it with different formulas, so nothing of a launch can be
-written into it. Shapes and strides are not held to what the kernels were made for either; that more could be known
-there is open. Whoever changes a plan and seals it again has changed the program. Digests find what was changed by
-accident; ``load(path, sha256=...)`` takes one file and no other.
+Whether a plan fits its kernels, :mod:`fusebuild.kernel_text` says, as far as their texts tell: what stands for each
+parameter, how many threads a block has and which sizes a kernel knows. The rest is not known. A guard that admits sizes
+which the kernel is not for, another grid, less shared memory or scratch, a count of steps that takes years are as well
+formed as what stood there; and of a kernel that several segments launch, the text tells the sizes of the first. Nor can
+a kernel tell: it is named by its text and shared by recipes that launch it with different formulas, so nothing of a
+launch can be written into it. Whoever changes a plan and seals it again has changed the program. Digests find what was
+changed by accident; ``load(path, sha256=...)`` takes one file and no other.
 """
 
 from __future__ import annotations

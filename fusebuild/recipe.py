@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -216,32 +216,33 @@ class _Recorder:
 
     def record_outputs(self) -> None:
         """Casts on store, and outputs with the inputs that they overwrite."""
+        inputs = {tensor.name: self._scope.values.get(tensor.name) for tensor in self._sections.inputs}
+        taken = {*self._builder.inputs}
         for output in self._sections.outputs:
             value = self._scope.values.get(output.name)
-            alias = self._alias_of(output)
+            alias = self._alias_of(output, inputs)
             if value is None:
                 continue
             place = output.place if output.alias is None else output.alias.location
             try:
-                stored = self._stored(value, output)
+                stored = self._stored(value, output, taken)
+                taken.add(stored.fid)
                 self._builder.output(stored, name=output.name, alias=alias, location=output.place)
             except TypeRuleError as error:
                 self._problems.add(place, error.message, error.hint)
 
-    def _stored(self, value: Value, output: OutputSection) -> Value:
-        """``value`` in the dtype that ``output`` asks for. What is an input or an output already is copied."""
+    def _stored(self, value: Value, output: OutputSection, taken: Container[int]) -> Value:
+        """``value`` in the dtype that ``output`` asks for. An input or an output already, so ``taken``, is copied."""
         if output.dtype not in (None, value.dtype):
             return self._builder.call("cast", [value], {"dtype": output.dtype}, location=output.place)[0]
-        taken = {*self._builder.inputs, *(done.fid for done in self._builder.outputs)}
         if value.is_tensor and value.fid in taken:
             return self._builder.call("set", [value], location=output.place)[0]
         return value
 
-    def _alias_of(self, output: OutputSection) -> Value | None:
+    def _alias_of(self, output: OutputSection, inputs: Mapping[str, Value | None]) -> Value | None:
         if output.alias is None:
             return None
         name, place = output.alias.text, output.alias.location
-        inputs = {tensor.name: self._scope.values.get(tensor.name) for tensor in self._sections.inputs}
         if name not in inputs:
             hint = nearest(name, inputs)
             self._problems.add(place, f"output '{output.name}' aliases '{name}', which is no tensor input", hint)

@@ -21,7 +21,7 @@ LAYERS = (
     {"op_def"},
     {"ops", "generalized_ops", "index_ops", "random_ops", "plan", "target", "resources", "elf", "stored_zip",
      "kernel_resources", "recipe_files", "regular_file", "disk_space", "processes", "folder_lock"},
-    {"builder", "plan_check", "toolchain", "footprint", "object_store", "work_folder"},
+    {"builder", "plan_check", "kernel_text", "toolchain", "footprint", "object_store", "work_folder"},
     {"lambdas", "lambda_reference", "index_reference", "random_reference"},
     {"recipe_names", "recipe_text", "recipe_fields", "recipe_sections", "recipe_calls", "recipe_body", "recipe",
      "recipe_lambdas", "recipe_composites", "recipe_bench", "recipe_schema", "lambda_checks", "passes", "schedule",
@@ -44,7 +44,8 @@ LAYERS = (
 )  # fmt: skip
 """Each layer may import those before it, and its own."""
 
-SIDE_TOWER = {"errors", "formula", "plan", "elf", "stored_zip", "kernel_resources", "plan_check", "artifact", "runtime"}
+SIDE_TOWER = {"errors", "formula", "plan", "elf", "stored_zip", "kernel_resources", "plan_check", "kernel_text",
+              "artifact", "runtime"}  # fmt: skip
 """What running an artifact imports, and nothing else."""
 
 HEAVY = {"torch", "tvm_ffi", "yaml", "jinja2", "networkx"}

@@ -17,12 +17,14 @@ from host_artifacts import compile_for_host
 from runtime_plans import HandMadeArtifact, broadcast_plan, scale_add_plan, segment, tensor
 from runtime_plans import plan as make_plan
 from small_recipes import PAIR, TINY, text_of
+from test_artifact import members_of, resealed
 
-from fusebuild.artifact import Artifact, decode_artifact
+from fusebuild import kernel_text
+from fusebuild.artifact import PLAN, Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.formula import INT64_MAX
-from fusebuild.plan import FormulaArg, Plan, PlanOutput, Slot, TensorArg, WorkspaceArg
-from fusebuild.plan_check import validate_plan
+from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg, WorkspaceArg, encode
+from fusebuild.plan_check import kernels_of, validate_plan
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 
 torch = pytest.importorskip("torch")
@@ -206,6 +208,144 @@ def test_an_object_that_does_not_say_what_it_takes(tmp_path: Path) -> None:
     artifact = HandMadeArtifact(path=Path("a.fuse"), plan=broadcast_plan(), objects={"twice": library.read_bytes()})
     with pytest.raises(ArtifactError, match="has no symbol fusebuild_host2_twice_parameters"):
         load_artifact(artifact, target="host")
+
+
+SCALED = """\
+fusion: scaled
+inputs:
+  x: bfloat16[M, N]
+  table: bfloat16[M, N]
+  where_to: int64[M]
+scalars:
+  alpha: {dtype: float}
+body: |
+  y = (x + take(table, where_to, 0)) * alpha
+outputs:
+  y: bfloat16
+cases:
+  - {M: 4, N: 4096}
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Artifacts whose kernels have parameters of every kind."""
+    rows = text_of({"x": "float[M, N]"}, "y = x / sum(x, dims=[1], keepdim=True)", {"y": "float"}, name="rows",
+                   extents="N: {values: [4096]}")  # fmt: skip
+    split, cluster = (
+        (Path(__file__).parent / "fusions" / f"{name}.yaml").read_text()
+        for name in ("batches_split", "batches_cluster")
+    )
+    texts = {"scaled": SCALED, "rows": rows, "batches_split": split, "batches_cluster": cluster}
+    return compile_for_host(tmp_path_factory.mktemp("told"), texts)
+
+
+def each_launch(plan: Plan, change: Callable[[Any], Any]) -> Plan:
+    """``plan`` with other launches."""
+    (target,) = plan.targets
+    segments = tuple(
+        msgspec.structs.replace(segment, variants=tuple(
+            msgspec.structs.replace(variant, launches=tuple(map(change, variant.launches)))
+            for variant in segment.variants
+        ))
+        for segment in target.segments
+    )  # fmt: skip
+    return with_target(plan, segments=segments)
+
+
+def each_argument(kind: type, change: Callable[[Any], Any]) -> Callable[[Plan], Plan]:
+    """Changes a plan's arguments of one ``kind``."""
+
+    def changed(launch: Any) -> Any:
+        args = tuple(change(arg) if isinstance(arg, kind) else arg for arg in launch.args)
+        return msgspec.structs.replace(launch, args=args)
+
+    return lambda plan: each_launch(plan, changed)
+
+
+def each_value(name: str, **changes: Any) -> Callable[[Plan], Plan]:
+    """Changes the value ``name`` of a plan."""
+
+    def changed(plan: Plan) -> Plan:
+        values = (msgspec.structs.replace(each, **changes) if each.name == name else each for each in plan.values)
+        return msgspec.structs.replace(plan, values=tuple(values))
+
+    return changed
+
+
+def slots_alike(plan: Plan) -> Plan:
+    slot = max(plan.targets[0].workspace, key=lambda slot: slot.fid is None).id
+    return each_argument(WorkspaceArg, lambda arg: WorkspaceArg(slot))(plan)
+
+
+OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
+    "a number for a size": ("scaled", each_argument(ExtentArg, lambda arg: FormulaArg(7)), "is 7, expected"),
+    "another size": ("scaled", each_argument(ExtentArg, lambda arg: ExtentArg(-3 - arg.fid)), "expected"),
+    "a formula": ("rows", each_argument(ExtentArg, lambda arg: FormulaArg(["mul", "M", "N"])), "is M*N, expected"),
+    "another tensor": (
+        "scaled", each_argument(TensorArg, lambda arg: TensorArg(1 if arg.fid == 0 else arg.fid)), "T0 is fid 1"
+    ),
+    "another table": (
+        "scaled", each_argument(TensorArg, lambda arg: TensorArg(0 if arg.fid == 1 else arg.fid)), "is 'x', expected"
+    ),
+    "a tensor of another dtype": (
+        "scaled", each_argument(TensorArg, lambda arg: TensorArg(2 if arg.fid == 0 else arg.fid)), "a tensor of int64"
+    ),
+    "a tensor for scratch": ("batches_split", each_argument(WorkspaceArg, lambda arg: TensorArg(0)), "takes scratch"),
+    "one scratch for two": ("batches_split", slots_alike, "times"),
+    "other rows": ("rows", each_value("x", shape=("N", "N")), "the extents are not"),
+    "other results": ("rows", each_value("y", shape=("M", 1)), "where the kernel takes y: float"),
+    "other strides": ("rows", each_value("y", strides=(1, 0)), "has the strides"),
+    "an expanded input": ("rows", each_value("x", strides=(0, 1)), "has the strides"),
+    "another dtype": ("rows", each_value("y", dtype="double"), "is a tensor of double, where the kernel takes float"),
+    "larger blocks": ("rows", lambda plan: each_launch(plan, lambda launch: msgspec.structs.replace(
+        launch, block=(launch.block[0] // 2, launch.block[1], launch.block[2]))), "where the kernel is made for"),
+}  # fmt: skip
+"""What a plan may say of a launch that its kernel's text contradicts."""
+
+
+def refusal(folder: Path, name: str, change: Callable[[Plan], Plan]) -> str:
+    path = folder / f"{name}.fuse"
+    plan = change(opened(path).plan)
+    assert plan != opened(path).plan
+    with pytest.raises(ArtifactError) as caught:
+        decode_artifact(resealed(members_of(path) | {PLAN: encode(plan)}), path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", OTHERWISE)
+def test_a_launch_that_the_text_of_its_kernel_contradicts(told: Path, wrong: str) -> None:
+    name, change, words = OTHERWISE[wrong]
+    assert words in refusal(told, name, change)
+
+
+def test_a_kernel_that_knows_a_size_needs_a_guard_for_it(told: Path) -> None:
+    def without(plan: Plan) -> Plan:
+        segment = plan.targets[0].segments[0]
+        variants = tuple(
+            msgspec.structs.replace(variant, guard=tuple(each for each in variant.guard if each != ["eq", "N", 4096]))
+            for variant in segment.variants
+        )
+        return with_target(plan, segments=(msgspec.structs.replace(segment, variants=variants),))
+
+    assert "has no guard for N=4096, which the kernel is made for" in refusal(told, "rows", without)
+
+
+def test_a_kernel_whose_text_says_nothing_is_not_judged() -> None:
+    for text in ("", "FUSEBUILD_KERNEL(256, 2)\nx(\n", "FUSEBUILD_KERNEL(256, 2)\nx(\n    int) {", "x" * 100_000):
+        assert kernel_text.read(text, "x") is None
+    plan = scale_add_plan()
+    assert kernel_text.misused(plan, dict.fromkeys(kernels_of(plan.targets[0]), "")) is None
+
+
+def test_a_grid_without_whole_clusters_is_an_error_of_the_call(told: Path) -> None:
+    artifact = opened(told / "batches_cluster.fuse")
+    changed = each_launch(artifact.plan, lambda launch: msgspec.structs.replace(launch, grid=(1, 1, 1)))
+    plan = load_artifact(Changed(artifact, changed), target="host")
+    x, place = torch.ones(2, 65544).bfloat16(), torch.zeros(2, 1, dtype=torch.int64)
+    assert "cluster" in artifact.plan.targets[0].segments[0].variants[min(plan.variants_for(x, place)[0])].name
+    with pytest.raises(ValueError, match=r"a grid \(1, 1, 1\) of blocks \(\d+, 1, 1\) cannot be launched"):
+        plan(x, place)
 
 
 def test_changes_are_the_same_for_the_same_number(folder: Path) -> None:

@@ -7,6 +7,7 @@ through them as through one dim. Schedulers then see ``rows x cols`` whatever th
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -274,15 +275,15 @@ def _sorted_loops(chains: Iterable[Sequence[_Key]], reduced: set[_Key]) -> tuple
                 after[first].add(second)
                 waiting[second] += 1
     order: list[_Key] = []
-    ready = sorted(loop for loop, count in waiting.items() if not count)
+    ready = [(loop in reduced, loop) for loop, count in waiting.items() if not count]
+    heapq.heapify(ready)
     while ready:
-        loop = min(ready, key=lambda candidate: (candidate in reduced, candidate))
-        ready.remove(loop)
+        _, loop = heapq.heappop(ready)
         order.append(loop)
-        for follower in sorted(after[loop]):
+        for follower in after[loop]:
             waiting[follower] -= 1
             if not waiting[follower]:
-                ready.append(follower)
+                heapq.heappush(ready, (follower in reduced, follower))
     return tuple(order) if len(order) == len(waiting) else None
 
 
@@ -297,16 +298,16 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a tensor in global memory is stepped through: one stride per axis, in elements.
+    """How a tensor in global memory is stepped through, in elements.
 
-    0 where the tensor does not change along the axis, None where the stride is known only at run time. ``dims`` is the
-    tensor's dim whose stride an axis has, for the axes it changes along. The rest is as in :class:`Storage`, with
+    ``strides`` has those of the axes along which the tensor changes, ascending, None where the stride is known only at
+    run time; ``dims`` the tensor's dim whose stride each of them is. The rest is as in :class:`Storage`, with
     ``bounds`` by axes. ``pointer`` is what kernels call the tensor's address.
     """
 
     fid: int
-    strides: tuple[Formula | None, ...]
-    dims: tuple[int | None, ...]
+    strides: Mapping[int, Formula | None]
+    dims: Mapping[int, int | None]
     tensor: int
     pointer: str
     offset: Formula = 0
@@ -317,7 +318,7 @@ class Access:
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes along which the tensor changes."""
-        return tuple(axis for axis, stride in enumerate(self.strides) if stride != 0)
+        return tuple(self.strides)
 
     @property
     def formulas(self) -> tuple[tuple[str, Formula], ...]:
@@ -364,7 +365,7 @@ class AxisDomain:
     def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
         """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
         vector's length, beside the extent of ``axis``; None for any other tensor."""
-        if not self.axes or access.strides[axis] != 1 or None in access.strides:
+        if access.strides.get(axis) != 1 or None in access.strides.values():
             return None
         if self.is_contiguous(access):
             return ()
@@ -415,12 +416,14 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     alone |= {loop for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds
               if (loop := domain.dims[fid][dim]) is not None}  # fmt: skip
     walked = {**strides, **_linear_strides(task, domain)}
+    moving = _moving(walked.values())
+    changing = _moving(strides.values()).keys()
     groups: list[list[int]] = []
     for loop in range(len(domain.loops)):
-        if not domain.loops[loop].reduced and all(own.get(loop, (0, None))[0] == 0 for own in strides.values()):
+        if not domain.loops[loop].reduced and loop not in changing:
             continue
         previous = groups[-1][-1] if groups else None
-        if previous is not None and not {previous, loop} & alone and _merges(domain, walked, previous, loop):
+        if previous is not None and not {previous, loop} & alone and _merges(domain, moving, previous, loop):
             groups[-1].append(loop)
         else:
             groups.append([loop])
@@ -432,8 +435,10 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
         )
         for group in groups
     )
+    axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
+    innermost = {group[-1]: axis for axis, group in enumerate(groups)}
     accesses = {
-        (kind, fid): _access(domain, fid, storage, strides[kind, fid], groups, f"{kind}{fid}")
+        (kind, fid): _access(domain, fid, storage, _along(innermost, strides[kind, fid]), axis_of, f"{kind}{fid}")
         for kind, fid, storage in memory
     }
     return AxisDomain(
@@ -452,15 +457,14 @@ def _access(
     fid: int,
     storage: Storage,
     strides: _LoopStrides,
-    groups: Sequence[Sequence[int]],
+    axis_of: Mapping[int, int],
     pointer: str,
 ) -> Access:
-    axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
     bounded = ((domain.dims[fid][dim], first, end) for dim, first, end in storage.bounds)
     return Access(
         fid=fid,
-        strides=tuple(strides.get(group[-1], (0, None))[0] for group in groups),
-        dims=tuple(strides.get(group[-1], (0, None))[1] for group in groups),
+        strides={axis: stride for axis, (stride, _) in strides.items()},
+        dims={axis: dim for axis, (_, dim) in strides.items()},
         tensor=storage.tensor,
         pointer=pointer,
         offset=storage.offset,
@@ -468,6 +472,22 @@ def _access(
         fill=storage.fill,
         position=storage.position,
     )
+
+
+def _along(axis_of: Mapping[int, int], strides: _LoopStrides) -> _LoopStrides:
+    """The strides of a value that change, by axes, ascending: ``axis_of`` has the innermost loop of each."""
+    own = {axis_of[loop]: step for loop, step in strides.items() if loop in axis_of and step[0] != 0}
+    return dict(sorted(own.items()))
+
+
+def _moving(strides: Iterable[_LoopStrides]) -> dict[int, list[_LoopStrides]]:
+    """For each loop those of ``strides`` that change along it."""
+    found: dict[int, list[_LoopStrides]] = {}
+    for own in strides:
+        for loop, (stride, _) in own.items():
+            if stride != 0:
+                found.setdefault(loop, []).append(own)
+    return found
 
 
 def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
@@ -487,13 +507,11 @@ def _linear_strides(task: Task, domain: Domain) -> dict[tuple[str, int], _LoopSt
     return {("L", fid): _loop_strides(domain, fid, storage) for fid, storage in storages.items()}
 
 
-def _merges(domain: Domain, strides: Mapping[tuple[str, int], _LoopStrides], outer: int, inner: int) -> bool:
+def _merges(domain: Domain, moving: Mapping[int, Sequence[_LoopStrides]], outer: int, inner: int) -> bool:
     if domain.loops[outer].walkers != domain.loops[inner].walkers:
         return False
-    for own in strides.values():
+    for own in (*moving.get(outer, ()), *moving.get(inner, ())):
         outer_stride, inner_stride = own.get(outer, (0, None))[0], own.get(inner, (0, None))[0]
-        if outer_stride == 0 and inner_stride == 0:
-            continue
         if not inner_stride or outer_stride != product([domain.loops[inner].extent, inner_stride]):
             return False
     return True

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from fusebuild import kernel_text
 from fusebuild.errors import SourceLocation
 from fusebuild.formula import Formula, evaluate, magnitude, product, show, symbols
 from fusebuild.ir import DType, Task
@@ -20,15 +21,7 @@ from fusebuild.schedule.domain import Access, AxisDomain, DomainError, domain_of
 from fusebuild.schedule.storage import StorageError, own_storages, sources
 from fusebuild.target import Target
 
-C_TYPES = {
-    DType.DOUBLE: "double",
-    DType.FLOAT: "float",
-    DType.HALF: "__half",
-    DType.BFLOAT16: "__nv_bfloat16",
-    DType.INT64: "int64_t",
-    DType.INT32: "int32_t",
-    DType.BOOL: "bool",
-}
+C_TYPES = {dtype: kernel_text.C_TYPES[dtype.value] for dtype in DType}
 
 INDEX_HEADROOM = 2**31 - 2**20
 """32-bit indices are used below this many elements, so that one block's overshoot cannot wrap."""
@@ -140,9 +133,8 @@ def axis_domain(task: Task) -> AxisDomain:
     than it is written with, so that a thread could read what another one wrote.
     """
     domain = domain_of(task)
-    written = set(task.outputs)
-    for output in task.fusion.outputs:
-        if output.fid not in written or output.alias not in domain.dims:
+    for output in map(task.fusion.output, task.outputs):
+        if output is None or output.alias not in domain.dims:
             continue
         if domain.dims[output.alias] != domain.dims[output.fid]:
             name = task.fusion.value(output.alias).name

@@ -52,7 +52,6 @@ class Storage:
 def stored_types(task: Task) -> dict[int, TensorType]:
     """The layout of every tensor that ``task`` reads as it is or writes; an aliasing output has its target's."""
     fusion = task.fusion
-    alias = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
     indexed = {expr.inputs[0] for expr in index_exprs(task)}
     read = {fid for index in task.exprs for fid in operands(fusion.exprs[index])}
     fids = [
@@ -62,7 +61,8 @@ def stored_types(task: Task) -> dict[int, TensorType]:
     ]
     types = {fid: fusion.value(fid).tensor for fid in fids}
     for fid in task.outputs:
-        types[fid] = fusion.value(alias.get(fid, fid)).tensor
+        output = fusion.output(fid)
+        types[fid] = fusion.value(fid if output is None or output.alias is None else output.alias).tensor
     return types
 
 
@@ -98,7 +98,7 @@ def sources(task: Task) -> dict[int, Storage]:
     """
     found: dict[int, Storage] = {}
     unheld = hidden(task)
-    overwritten = {output.alias for output in task.fusion.outputs if output.fid in task.outputs}
+    overwritten = {output.alias for output in map(task.fusion.output, task.outputs) if output is not None}
     for expr in index_exprs(task):
         source, (result,) = task.fusion.value(expr.inputs[0]), expr.outputs
         whole = found.get(source.fid, Storage(tensor=source.fid, strides=source.tensor.strides))

@@ -113,15 +113,14 @@ def extract(
     """
     fusion = task.fusion
     outputs = task.outputs
-    aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
-    targets = {aliases[fid] for fid in outputs if fid in aliases}
+    written = {fid: fusion.output(fid) or Output(fid=fid, name=fusion.value(fid).name) for fid in outputs}
+    targets = {output.alias for output in written.values() if output.alias is not None}
     inputs = sorted({*task.inputs, *targets})
     renumbered: dict[int, int] = {fid: index for index, fid in enumerate(inputs)}
     exprs = [fusion.exprs[index] for index in task.exprs]
     for expr in exprs:
         for fid in (*expr.inputs, *expr.outputs):
             renumbered.setdefault(fid, len(renumbered))
-    names = {output.fid: output.name for output in fusion.outputs}
     values = {new: replace(fusion.value(old), fid=new) for old, new in renumbered.items()}
     extracted = Fusion(
         name=name,
@@ -131,10 +130,10 @@ def extract(
         outputs=tuple(
             Output(
                 fid=renumbered[fid],
-                name=names.get(fid, fusion.value(fid).name),
-                alias=renumbered[aliases[fid]] if fid in aliases else None,
+                name=output.name,
+                alias=None if output.alias is None else renumbered[output.alias],
             )
-            for fid in outputs
+            for fid, output in written.items()
         ),
         facts=fusion.facts,
         cases=fusion.cases,

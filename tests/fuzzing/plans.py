@@ -10,25 +10,25 @@ that ``tvm_ffi`` lets any caller bring, so the executor has no switch for this.
 from __future__ import annotations
 
 import copy
-import ctypes
+import itertools
 import json
-import mmap
 import os
 import random
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fuzzing import artifacts
+from fuzzing import artifacts, guarded
 
 from fusebuild import stored_zip
-from fusebuild.artifact import PLAN, Artifact, decode_artifact
+from fusebuild.artifact import PLAN, RECIPE, Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
-from fusebuild.plan import Plan
+from fusebuild.formula import evaluate, product
+from fusebuild.recipe import parse_recipe
 from fusebuild.runtime.loader import load_artifact
 
 SIZES = (5, 6, 7, 9)
@@ -40,7 +40,8 @@ REFUSED, SAME, OTHER, MISUSED, UNTYPED, CRASHED, HUNG = ENDS = (
 )  # fmt: skip
 """A plan that is ``misused`` had a kernel do what no GPU allows, which the host layer noticed."""
 BUGS = (CRASHED, HUNG, UNTYPED)
-_PAGE, _MOST = mmap.PAGESIZE, 1 << 28
+LARGEST = 4096
+"""Elements of the largest input of a call."""
 _NUMBERS = (0, 1, -1, 2, 7, 2**31, 2**62, 2**63 - 1)
 
 
@@ -50,120 +51,41 @@ class Seed:
 
     artifact: Artifact
     members: dict[str, bytes]
+    sizes: dict[str, int]
     expected: list[bytes]
 
 
-class _Dlpack(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]  # fmt: skip
+def sizes_of(artifact: Artifact) -> dict[str, int]:
+    """Sizes that the plan takes: the largest of the recipe's cases that are small and where every dim has elements and
+    more than one, else a few that differ."""
+    fusion = parse_recipe(artifact.members[RECIPE].decode(), RECIPE).fusion
+    symbols = sorted({extent.extent for extent in artifact.plan.extents if isinstance(extent.extent, str)})
+    shapes = [fusion.value(fid).tensor.shape for fid in fusion.inputs if fusion.value(fid).is_tensor]
+    cases = [dict(case) for case in fusion.cases if all(case.get(symbol, 0) > 1 for symbol in symbols)]
+    elements = [max((evaluate(product(shape), case) for shape in shapes), default=0) for case in cases]
+    small = [each for each in zip(elements, cases, strict=True) if each[0] <= LARGEST]
+    multiples = {fact.symbol: fact.multiple_of for fact in artifact.plan.facts}
+    differ = {name: size * multiples.get(name, 1) for name, size in zip(symbols, itertools.cycle(SIZES), strict=False)}
+    return max(small, key=lambda each: each[0])[1] if small else differ
 
 
-class _Managed(ctypes.Structure):
-    _fields_ = [
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Dlpack),
-    ]  # fmt: skip
+def arguments(start: Seed) -> list[Any]:
+    """One argument for each input of the plan of ``start``, the same ones each time."""
+    plan = start.artifact.plan
+    return [guarded.argument(plan.value(fid), start.sizes) for fid in plan.inputs]
 
 
-_SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-_Allocator = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(_Dlpack), ctypes.POINTER(ctypes.POINTER(_Managed)), ctypes.c_void_p, _SetError
-)
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_kept: list[Any] = []
-
-
-def guarded(size: int, alignment: int) -> int:
-    """The address of ``size`` zero bytes that end at a page that nobody may touch, but for what ``alignment`` takes.
-    They are never freed: a child that has called ends."""
-    room = -(-max(size, 1) // _PAGE) * _PAGE
-    start = _libc.mmap(None, room + 2 * _PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if _libc.mprotect(start + _PAGE, room, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        raise MemoryError(f"{size} bytes")
-    return int(start) + _PAGE + (room - size) // alignment * alignment
-
-
-@_Allocator
-def _allocate(like: Any, made: Any, context: Any, set_error: Any) -> int:
-    tensor = like.contents
-    count = 1
-    for dim in range(tensor.ndim):
-        count *= tensor.shape[dim]
-    size = count * tensor.bits // 8
-    if not 0 <= size <= _MOST:
-        set_error(context, b"MemoryError", b"out of memory")
-        return -1
-    strides, step = (ctypes.c_int64 * max(tensor.ndim, 1))(), 1
-    for dim in reversed(range(tensor.ndim)):
-        strides[dim], step = step, step * tensor.shape[dim]
-    shape = (ctypes.c_int64 * max(tensor.ndim, 1))(*(tensor.shape[dim] for dim in range(tensor.ndim)))
-    # The workspace is bytes, whose start the executor rounds up: so its end is the page's.
-    address = guarded(size, 1 if tensor.bits == 8 else 16)
-    own = _Managed(1, 1, None, None, 0, tensor)
-    own.tensor.data, own.tensor.byte_offset = address, 0
-    own.tensor.shape, own.tensor.strides = shape, strides
-    _kept.extend((own, shape, strides))
-    made[0] = ctypes.pointer(own)
-    return 0
-
-
-def use_guarded_memory() -> None:
-    """Have the executor allocate between pages that nobody may touch."""
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    import tvm_ffi
-
-    library = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
-    library.TVMFFIEnvSetDLPackManagedTensorAllocator(_allocate, 1, None)
-
-
-def arguments(plan: Plan) -> list[Any]:
-    """One argument for each input of ``plan``, the same ones each time."""
-    import numpy
-
-    dtypes = {"float": "f4", "double": "f8", "half": "f2", "int64": "i8", "int32": "i4", "bool": "?"}
-    symbols = sorted({extent.extent for extent in plan.extents if isinstance(extent.extent, str)})
-    sizes = dict(zip(symbols, SIZES, strict=False))
-    given: list[Any] = []
-    for value in map(plan.value, plan.inputs):
-        dtype = numpy.dtype(dtypes[value.dtype])
-        if value.kind == "scalar":
-            given.append(2 if dtype.kind in "ib" else 1.5)
-            continue
-        shape = [sizes[extent] if isinstance(extent, str) else extent for extent in value.shape]
-        size = int(numpy.prod(shape, dtype=int)) * dtype.itemsize
-        memory = (ctypes.c_char * size).from_address(guarded(size, 16))
-        array = numpy.frombuffer(memory, dtype).reshape(shape)
-        array[...] = (numpy.arange(array.size) % 13 - 3).reshape(shape)
-        given.append(array)
-    return given
-
-
-def results(artifact: Artifact, given: list[Any]) -> list[bytes]:
+def results(artifact: Artifact, given: Sequence[Any]) -> list[bytes]:
     """The bytes of what the plan computes; raises what loading or the call does."""
-    import numpy
-    import tvm_ffi
-
-    plan = load_artifact(artifact, target="host")
-    made = plan(*(tvm_ffi.from_dlpack(item) if isinstance(item, numpy.ndarray) else item for item in given))
-    return [numpy.from_dlpack(item).tobytes() for item in (made if isinstance(made, tuple) else (made,))]
+    made = load_artifact(artifact, target="host")(*given)
+    return [guarded.bytes_of(item) for item in (made if isinstance(made, tuple) else (made,))]
 
 
 def seed(path: Path) -> Seed:
     """The artifact at ``path``."""
-    data = path.read_bytes()
-    artifact = decode_artifact(data, path)
-    return Seed(
-        artifact=artifact,
-        members=dict(artifact.members),
-        expected=results(artifact, arguments(artifact.plan)),
-    )
+    artifact = decode_artifact(path.read_bytes(), path)
+    start = Seed(artifact=artifact, members=dict(artifact.members), sizes=sizes_of(artifact), expected=[])
+    return replace(start, expected=results(artifact, arguments(start)))
 
 
 def changed(members: dict[str, bytes], chance: random.Random) -> bytes:
@@ -277,7 +199,7 @@ def _end(start: Seed, number: int) -> int:
     signal.alarm(SECONDS)
     try:
         artifact = decode_artifact(changed(start.members, random.Random(number)), Path("fuzzed.fuse"))
-        found = results(artifact, arguments(start.artifact.plan))
+        found = results(artifact, arguments(start))
     except (ArtifactError, ValueError, TypeError, MemoryError):
         return ENDS.index(REFUSED)
     except RuntimeError as error:
@@ -334,7 +256,7 @@ class Campaign:
 
 def campaign(folder: Path, count: int, first: int = 0) -> Campaign:
     """How the plans ``first`` to ``first + count`` end."""
-    use_guarded_memory()
+    guarded.use()
     seeds = [seed(path) for path in sorted(folder.glob("*.fuse"))]
     if not seeds:
         raise SystemExit(f"{folder}: there are no artifacts")

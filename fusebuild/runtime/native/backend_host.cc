@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend.h"
+#include "bind.h"
 #include "error.h"
 #include "fusebuild/host/stacks.h"
 
@@ -160,6 +161,12 @@ class HostBackend : public Backend {
       if (code == host::kOutOfMemory) {
         ThrowMemoryError(fusion_ + ": kernel " + names_[request.kernel] +
                          ": there is no memory for its threads' stacks and shared memory");
+      }
+      if (code == host::kInvalidValue) {
+        const int64_t block[3] = {request.block[0], request.block[1], request.block[2]};
+        ThrowValueError(fusion_ + ": kernel " + names_[request.kernel] + ": a grid " +
+                        ShowList(request.grid, 3) + " of blocks " + ShowList(block, 3) +
+                        " cannot be launched: it is too large, or has no whole clusters");
       }
       if (code == host::kMisused) {
         ThrowRuntimeError(
