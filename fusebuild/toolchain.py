@@ -180,7 +180,6 @@ def find_toolchain(
     for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
         for target in probed:
             probe(toolchain, target, environ)
-    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
     return toolchain
 
 
@@ -216,6 +215,7 @@ def unproven_toolchain(
             label = f"nvcc {toolchain.versions['nvcc']} ({toolchain.nvcc})"
             known = ", ".join(toolchain.architectures)
             raise ToolchainError(f"{label} does not compile for {target.name}, only for {known}")
+    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
     return toolchain
 
 
