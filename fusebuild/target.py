@@ -2,6 +2,8 @@
 
 Limits are from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; bandwidths are the
 vendor's data sheets for the part named, and only steer heuristics and cost: nothing measured is derived from them.
+The bytes of a kernel's parameters are from "Kernel Parameters" there: 32,764 from sm_70 and CUDA 12.1 on, 4,096 before,
+which no target here has.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ class Target:
     ``host-asan`` under AddressSanitizer and UBSan.
 
     ``shared_bytes`` is the most shared memory one block may use, ``cluster`` the most blocks that may run together and
-    reach into each other's (1 where there are no clusters; 8 is what every GPU with clusters grants), ``bandwidth`` is
-    in bytes per second, ``launch_seconds`` the cost of one more kernel.
+    reach into each other's (1 where there are no clusters; 8 is what every GPU with clusters grants),
+    ``parameter_bytes`` what a kernel's parameters may take, ``bandwidth`` is in bytes per second, ``launch_seconds``
+    the cost of one more kernel.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Target:
     bandwidth: float
     launch_seconds: float
     compiler_flags: tuple[str, ...]
+    parameter_bytes: int = 32764
 
     def clusters(self, cluster: int, blocks: int) -> int:
         """Clusters of so many blocks that surely run at a time where a multiprocessor has ``blocks``. All blocks of one

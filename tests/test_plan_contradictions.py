@@ -278,6 +278,12 @@ def slots_alike(plan: Plan) -> Plan:
     return each_argument(WorkspaceArg, lambda arg: WorkspaceArg(slot))(plan)
 
 
+def declared_with_one_element(plan: Plan) -> Plan:
+    """``plan`` whose input ``x`` has one element, where its kernels read it as ``[M, N]``."""
+    extents = (msgspec.structs.replace(each, extent=1) if each.input == 0 else each for each in plan.extents)
+    return msgspec.structs.replace(each_value("x", shape=(1, 1), strides=(1, 1))(plan), extents=tuple(extents))
+
+
 OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a number for a size": ("scaled", each_argument(ExtentArg, lambda arg: FormulaArg(7)), "is 7, expected"),
     "another size": ("scaled", each_argument(ExtentArg, lambda arg: ExtentArg(-3 - arg.fid)), "expected"),
@@ -293,6 +299,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "a tensor for scratch": ("batches_split", each_argument(WorkspaceArg, lambda arg: TensorArg(0)), "takes scratch"),
     "one scratch for two": ("batches_split", slots_alike, "times"),
+    "an input of one element": ("scaled", declared_with_one_element, "T0 is bfloat16[1, 1], where the kernel takes x"),
     "other rows": ("rows", each_value("x", shape=("N", "N")), "the extents are not"),
     "other results": ("rows", each_value("y", shape=("M", 1)), "where the kernel takes y: float"),
     "other strides": ("rows", each_value("y", strides=(1, 0)), "has the strides"),

@@ -8,7 +8,7 @@ from fusebuild.ir import Task
 from fusebuild.schedule.alias import AliasScheduler
 from fusebuild.schedule.inner_outer_persistent import InnerOuterPersistentScheduler
 from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
-from fusebuild.schedule.kernel import Rejection, Scheduler
+from fusebuild.schedule.kernel import Rejection, Scheduler, too_many_parameters
 from fusebuild.schedule.library import LibraryScheduler, has_library_call
 from fusebuild.schedule.pointwise import PointwiseScheduler
 from fusebuild.schedule.reduction import ReductionScheduler
@@ -41,7 +41,7 @@ def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, 
         own = type(scheduler) if isinstance(scheduler, LibraryScheduler | ScanScheduler) else None
         if own is not special:
             continue
-        rejected = scheduler.accepts(task, target)
+        rejected = scheduler.accepts(task, target) or too_many_parameters(scheduler.name, task, target)
         if rejected is None:
             return scheduler
         if not isinstance(scheduler, TransposeScheduler):

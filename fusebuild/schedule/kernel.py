@@ -26,6 +26,9 @@ C_TYPES = {dtype: kernel_text.C_TYPES[dtype.value] for dtype in DType}
 INDEX_HEADROOM = 2**31 - 2**20
 """32-bit indices are used below this many elements, so that one block's overshoot cannot wrap."""
 
+PARAMETER_BYTES = 8
+"""Of a parameter at most: an address, an integer or a double."""
+
 DEFAULT_EXTENT = 1024
 """The size a symbol is taken to have when the recipe gives no case."""
 
@@ -40,6 +43,11 @@ class Rejection:
 
     def __str__(self) -> str:
         return f"{self.scheduler}: {self.reason} ({self.location.short})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooManyParameters(Rejection):
+    """A scheduler would take the task, but for what its kernels would have to be given: in parts it may be taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +306,26 @@ def kernel_parameters(
     own = tensor_parameters(task, domain) if tensors is None else tensors
     scalars = scalar_parameters(task)
     return (*own, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
+
+
+FEW_VALUES = 100
+"""So few inputs and exprs never take more parameters than a kernel may have: pointers, sizes, and for each dim a stride
+and bounds."""
+OTHER_PARAMETERS, PARAMETERS_OF_REDUCTION = 16, 4
+"""Pointers to scratch that schedulers add, at most: of a kernel, and for each reduction."""
+
+
+def too_many_parameters(scheduler: str, task: Task, target: Target) -> TooManyParameters | None:
+    """The rejection of a task whose kernels could have parameters of more bytes than ``target`` allows."""
+    domain = task.analyses.get("axis_domain")
+    if len(task.inputs) + len(task.exprs) <= FEW_VALUES or not isinstance(domain, AxisDomain):
+        return None
+    scratch = OTHER_PARAMETERS + PARAMETERS_OF_REDUCTION * len(reductions(task))
+    size = PARAMETER_BYTES * (len(kernel_parameters(task, domain)) + scratch)
+    if size <= target.parameter_bytes:
+        return None
+    reason = f"its kernels would have {size} bytes of parameters, and {target.name} has {target.parameter_bytes}"
+    return TooManyParameters(scheduler=scheduler, reason=reason, location=task.fusion.exprs[task.exprs[0]].location)
 
 
 def known_parameters(parameters: Iterable[Parameter], sizes: Mapping[str, int]) -> tuple[Parameter, ...]:

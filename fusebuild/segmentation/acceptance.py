@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from fusebuild.ir import Fusion, Task
 from fusebuild.schedule import first_accepting
-from fusebuild.schedule.kernel import Rejection
+from fusebuild.schedule.kernel import Rejection, Scheduler, TooManyParameters
 from fusebuild.segmentation.segmented import scalar_closure
 from fusebuild.target import Target
 
@@ -20,7 +20,7 @@ class Acceptance:
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         self.fusion, self.target = fusion, target
-        self._names: dict[object, str] = {}
+        self._answers: dict[object, Scheduler | tuple[Rejection, ...]] = {}
         self._overwritten = overwritten_inputs(fusion)
         self.asked = 0
         """How often the schedulers were really asked."""
@@ -32,13 +32,21 @@ class Acceptance:
 
     def scheduler(self, exprs: Iterable[int], results: frozenset[int] | None = None) -> str:
         """The name of the scheduler that takes the task; empty when none does."""
-        task = self.task(exprs, results)
+        answer = self._answer(self.task(exprs, results))
+        return "" if isinstance(answer, tuple) else answer.name
+
+    def _answer(self, task: Task) -> Scheduler | tuple[Rejection, ...]:
+        """That of a task equal to ``task``: the reasons speak of names and locations of that one."""
         key = self.signature(task)
-        if key not in self._names:
+        if key not in self._answers:
             self.asked += 1
-            answer = first_accepting(task, self.target)
-            self._names[key] = "" if isinstance(answer, tuple) else answer.name
-        return self._names[key]
+            self._answers[key] = first_accepting(task, self.target)
+        return self._answers[key]
+
+    def has_too_many_parameters(self, exprs: Iterable[int]) -> bool:
+        """Whether a scheduler would take the task but for the number of its tensors, so that parts of it may do."""
+        answer = self._answer(self.task(exprs))
+        return isinstance(answer, tuple) and any(isinstance(each, TooManyParameters) for each in answer)
 
     def signature(self, task: Task) -> object:
         """:func:`signature` of a task of this Fusion."""

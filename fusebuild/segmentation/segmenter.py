@@ -83,10 +83,31 @@ def search(problem: Problem) -> Draft:
     """The best cut found of the Fusion of ``problem``."""
     groups, dependencies = presegment(problem.dependencies)
     problem = replace(problem, dependencies=dependencies)
-    is_free = not dependencies.marked and not dependencies.alone
-    if is_free and len(groups) > 1 and problem.acceptance.scheduler(dependencies.exprs):
-        groups = (dependencies.exprs,)
-    return _draft(problem, groups)
+    if not dependencies.marked and not dependencies.alone:
+        groups = _together(problem, groups)
+    return _draft(problem, [part for group in groups for part in _parts(problem, group)])
+
+
+def _together(problem: Problem, groups: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """All ``groups`` as one where a scheduler takes that, fewer where it only has too many tensors, else as
+    they are."""
+    exprs = tuple(sorted(index for group in groups for index in group))
+    if len(groups) < 2:
+        return tuple(groups)
+    if problem.acceptance.scheduler(exprs):
+        return (exprs,)
+    if not problem.acceptance.has_too_many_parameters(exprs):
+        return tuple(groups)
+    middle = len(groups) // 2
+    return (*_together(problem, groups[:middle]), *_together(problem, groups[middle:]))
+
+
+def _parts(problem: Problem, group: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """``group`` in as few pieces, each in run order, as have not too many tensors for a kernel that could take them."""
+    if len(group) < 2 or not problem.acceptance.has_too_many_parameters(group):
+        return [group]
+    middle = len(group) // 2
+    return [*_parts(problem, group[:middle]), *_parts(problem, group[middle:])]
 
 
 def _draft(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Draft:
