@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fusebuild.ir import Fusion, Task
-from fusebuild.schedule import first_accepting, parameter_problem
+from fusebuild.schedule import first_accepting
 from fusebuild.schedule.kernel import Rejection
 from fusebuild.segmentation.segmented import scalar_closure
 from fusebuild.target import Target
@@ -39,10 +39,6 @@ class Acceptance:
             answer = first_accepting(task, self.target)
             self._names[key] = "" if isinstance(answer, tuple) else answer.name
         return self._names[key]
-
-    def is_too_wide(self, exprs: Iterable[int]) -> bool:
-        """Whether the task reads and writes more than any kernel can be given."""
-        return bool(parameter_problem(self.task(exprs)))
 
     def signature(self, task: Task) -> object:
         """:func:`signature` of a task of this Fusion."""

@@ -83,29 +83,10 @@ def search(problem: Problem) -> Draft:
     """The best cut found of the Fusion of ``problem``."""
     groups, dependencies = presegment(problem.dependencies)
     problem = replace(problem, dependencies=dependencies)
-    if not dependencies.marked and not dependencies.alone:
-        groups = tuple(_together(problem, groups))
-    return _draft(problem, [part for group in groups for part in _narrow(problem, group)])
-
-
-def _together(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
-    """All of ``groups`` as one where a scheduler takes them, else as few as kernels have parameters for."""
-    exprs = tuple(sorted(index for group in groups for index in group))
-    if len(groups) <= 1 or problem.acceptance.scheduler(exprs):
-        return [exprs] if exprs else groups
-    if not problem.acceptance.is_too_wide(exprs):
-        return groups
-    middle = len(groups) // 2
-    return [*_together(problem, groups[:middle]), *_together(problem, groups[middle:])]
-
-
-def _narrow(problem: Problem, group: tuple[int, ...]) -> Sequence[tuple[int, ...]]:
-    """``group`` in parts, one behind the other, that kernels have parameters for: of more no task is ever made, and to
-    find that out pair by pair takes hours."""
-    if len(group) == 1 or not problem.acceptance.is_too_wide(group):
-        return [group]
-    middle = len(group) // 2
-    return [*_narrow(problem, group[:middle]), *_narrow(problem, group[middle:])]
+    is_free = not dependencies.marked and not dependencies.alone
+    if is_free and len(groups) > 1 and problem.acceptance.scheduler(dependencies.exprs):
+        groups = (dependencies.exprs,)
+    return _draft(problem, groups)
 
 
 def _draft(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Draft:
