@@ -19,7 +19,7 @@ help:  ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 27
 
 demo: $(READY)  ## compile every recipe for sm_80, sm_90, sm_100 and the CPU; run the small cases on the CPU
-	@$(BIN)/python -m fusebuild.demo recipes --out build --arch $(ARCH)
+	@$(BIN)/python -m fusebuild.cli.demo recipes --out build --arch $(ARCH)
 
 test: $(READY)  ## run the tests that need no GPU
 	@$(BIN)/pytest -n 2 --dist worksteal -m 'not gpu'

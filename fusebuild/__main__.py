@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusebuild.cli import main
+from fusebuild.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fusebuild.errors import ForkError, UsageError
-from fusebuild.formula import Formula, show
-from fusebuild.ir import Fusion, OriginalFid, SegmentFid
+from fusebuild.ir.formula import Formula, show
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import OriginalFid, SegmentFid
+from fusebuild.kernels.alias.schedule import AliasScheduler, view_sources
 from fusebuild.passes import run_passes
-from fusebuild.schedule.alias import AliasScheduler, view_sources
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import Target, find_target
+from fusebuild.target.table import Target, find_target
 
 if TYPE_CHECKING:
     from fusebuild.definition import FusionDefinition
@@ -57,8 +58,8 @@ def compile(source: Source, *, target: str | None = None) -> LoadedPlan:
 
 def _own_target() -> Target:
     """The target for the current CUDA device."""
-    from fusebuild.device_target import target_of
     from fusebuild.runtime.loader import current_capability
+    from fusebuild.target.device import target_of
 
     try:
         capability = current_capability()
@@ -70,10 +71,10 @@ def _own_target() -> Target:
 
 
 def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
-    from fusebuild.cached import cache_folder, cached_artifact
+    from fusebuild.build.toolchain import find_toolchain
+    from fusebuild.freshness.cached import cache_folder, cached_artifact
     from fusebuild.pipeline import plan_recipe, read_recipes, tuned_beside
     from fusebuild.runtime.loader import load
-    from fusebuild.toolchain import find_toolchain
 
     if path.is_dir():
         raise UsageError(f"{path} is a folder: expected the path of a recipe")
@@ -89,9 +90,8 @@ def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
 class Boundary:
     """An intermediate in global memory: segment ``producer`` writes it and each of ``consumers`` reads it.
 
-    ``shape`` and ``bytes`` are formulas over the symbols of the inputs (see :mod:`fusebuild.formula`); ``bytes`` counts
-    stride-0 dims once. ``view_of`` is the value whose memory it shares, for an intermediate that owns none.
-    """
+    ``shape`` and ``bytes`` are formulas over the symbols of the inputs (see :mod:`fusebuild.ir.formula`); ``bytes``
+    counts stride-0 dims once. ``view_of`` is the value whose memory it shares, for an intermediate that owns none."""
 
     fid: OriginalFid
     name: str
@@ -156,7 +156,7 @@ def _fusion_of(source: object) -> Fusion:
     if isinstance(source, Fusion):
         return source
     if isinstance(source, str | os.PathLike):
-        from fusebuild.recipe import load_recipe
+        from fusebuild.recipe.recipe import load_recipe
 
         return load_recipe(Path(source)).fusion
     from fusebuild.definition import FusionDefinition

@@ -17,9 +17,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild import __version__
-from fusebuild.artifact import encode_artifact, object_member, store_artifact
-from fusebuild.build import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
-from fusebuild.build_record import (
+from fusebuild.artifact.file import encode_artifact, object_member, store_artifact
+from fusebuild.build.checksums import write_checksums
+from fusebuild.build.object_store import ObjectStore
+from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.build.record import (
     BuiltRecipe,
     artifact_digest,
     extend_record,
@@ -27,42 +29,26 @@ from fusebuild.build_record import (
     made_from,
     source_digest,
 )
-from fusebuild.checksums import write_checksums
-from fusebuild.dump import Dump
-from fusebuild.eased import NOT_EASED, Eased
+from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, counted, file_name
-from fusebuild.ir import Fusion
-from fusebuild.object_store import ObjectStore
+from fusebuild.ir.fusion import Fusion
+from fusebuild.kernels.render import template_digests
 from fusebuild.passes import run_passes
-from fusebuild.plan import Plan
-from fusebuild.planning import assemble, plan_target
-from fusebuild.processes import mapped, processors
-from fusebuild.recipe import Recipe, load_recipe
-from fusebuild.recipe_files import recipe_files, tuned_path
-from fusebuild.render import Kernel, template_digests
+from fusebuild.planning.assembly import assemble, plan_target
+from fusebuild.planning.dump import Dump
+from fusebuild.planning.eased import NOT_EASED, Eased
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.planning.spills import tell_unknown, without_spills
+from fusebuild.planning.tuned import TunedKernels, choices_for, read_tuned
+from fusebuild.recipe.files import recipe_files, tuned_path
+from fusebuild.recipe.recipe import Recipe, load_recipe
 from fusebuild.segmentation import Search, SegmentedFusion, segment
-from fusebuild.spills import tell_unknown, without_spills
-from fusebuild.target import Target
-from fusebuild.toolchain import Toolchain, find_toolchain
-from fusebuild.tuned import TunedKernels, choices_for, read_tuned
+from fusebuild.system.processes import mapped, processors
+from fusebuild.target.table import Target
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRecipe:
-    """A recipe taken as far as no compiler is needed. ``kernels`` maps target to name to kernel; ``search`` is how
-    the cuts were found; ``tuned`` what replaced choices of heuristics."""
-
-    recipe: Recipe
-    fusion: Fusion
-    segmented: Mapping[str, SegmentedFusion]
-    plan: Plan
-    kernels: Mapping[str, Mapping[str, Kernel]]
-    search: Search = "heuristic"
-    tuned: TunedKernels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

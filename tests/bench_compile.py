@@ -22,9 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fusebuild.build import BuildDir
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import compiler_environment
+from fusebuild.build.objects import BuildDir
+from fusebuild.build.toolchain import compiler_environment
+from fusebuild.target.table import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS_ALONE = {"-Xptxas": 1}

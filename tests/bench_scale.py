@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from transformer_stack import transformer_stack
 
 from fusebuild.passes import run_passes
-from fusebuild.planning import plan_target
+from fusebuild.planning.assembly import plan_target
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.cover import seconds
 from fusebuild.segmentation.exact import exact_cover
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 MOST_JOBS = 2
 BEGIN, END = "<!-- segmentation:begin -->\n", "<!-- segmentation:end -->"

@@ -62,8 +62,8 @@ def empty_store(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="session")
 def compilers(cache: Path) -> None:
     """Compilers for sm_90 and host, found by their usual names. Skips without them."""
-    from fusebuild.target import TARGETS
-    from fusebuild.toolchain import find_toolchain
+    from fusebuild.build.toolchain import find_toolchain
+    from fusebuild.target.table import TARGETS
 
     try:
         find_toolchain([TARGETS["sm_90"], TARGETS["host"]])

@@ -22,7 +22,7 @@ from typing import Protocol
 import pytest
 import torch
 
-from fusebuild.target import Target, find_target
+from fusebuild.target.table import Target, find_target
 
 DEVICE_FOLDER = Path(__file__).parent / "device"
 INCLUDE_FOLDER = Path(__file__).parent.parent / "templates" / "include"

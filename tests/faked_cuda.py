@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import runtime_plans as plans
 
-from fusebuild.plan import FormulaArg, Plan, PlanOutput, ScalarArg, TensorArg
+from fusebuild.artifact.plan import FormulaArg, Plan, PlanOutput, ScalarArg, TensorArg
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 
 FOLDER = Path(os.environ["LD_LIBRARY_PATH"])

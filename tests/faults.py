@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fusebuild import cli, render
-from fusebuild.artifact import Artifact, open_artifact
-from fusebuild.kernel_resources import KernelResources
-from fusebuild.toolchain import find_cxx, nvcc_candidates
+from fusebuild.artifact.file import Artifact, open_artifact
+from fusebuild.artifact.kernel_resources import KernelResources
+from fusebuild.build.toolchain import find_cxx, nvcc_candidates
+from fusebuild.cli import main as cli
+from fusebuild.kernels import render
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ import shlex
 import sys
 import tempfile
 
-from fusebuild.cli import main
+from fusebuild.cli.main import main
 
 STREAMS = ("", "2>&-", ">&-", ">&- 2>&-", "<&-", "> /dev/full", "2> /dev/full", "| head -1", "| true")
 """What can be made of the streams, as a shell says it."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
 from fusebuild.runtime.loader import LoadedPlan
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

@@ -1,9 +1,8 @@
 """Wrong kernels in great number: evaluations in the declared dtypes, with one error planted in each.
 
 An error is one expr computed wrongly, as a mistake in a template or in an index makes it: another op, terms left out,
-elements of a neighbour, an epsilon forgotten, too few bits kept. What comes out is judged by :mod:`fusebuild.bounds`
-like what a kernel writes. Everything follows from the seed.
-"""
+elements of a neighbour, an epsilon forgotten, too few bits kept. What comes out is judged by
+:mod:`fusebuild.oracle.bounds` like what a kernel writes. Everything follows from the seed."""
 
 from __future__ import annotations
 
@@ -14,8 +13,10 @@ from typing import Any
 
 import torch
 
-from fusebuild.ir import DType, Expr, Fusion
-from fusebuild.reference import Evaluation, Step, torch_dtype
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr
+from fusebuild.oracle.reference import Evaluation, Step, torch_dtype
 
 OTHER_OPS: Mapping[str, str] = {
     "add": "sub", "sub": "add", "mul": "add", "div": "mul", "truediv": "mul", "maximum": "minimum",

@@ -12,14 +12,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from fusebuild.builder import FusionBuilder
-from fusebuild.formula import Formula
-from fusebuild.ir import DType, Fusion, Value
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.builder import FusionBuilder
 from fusebuild.passes import run_passes
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.exact import ATOM_LIMIT, atoms_of, rules_of
 from fusebuild.segmentation.segmented import dense_outputs
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 ROWS = (64, 256, 1024, 4096, 16384, 65536)
 COLUMNS = (64, 256, 1024, 4096, 8192)

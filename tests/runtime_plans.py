@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from fusebuild.plan import (
+from fusebuild.artifact.plan import (
     FORMAT_VERSION,
     Arg,
     ExtentArg,

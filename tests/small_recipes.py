@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fusebuild.ir import Fusion, Task
+from fusebuild.ir.fusion import Fusion, Task
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
-from fusebuild.recipe import Recipe, load_recipe, parse_recipe
-from fusebuild.target import TARGETS
+from fusebuild.pipeline import plan_recipe
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
+from fusebuild.target.table import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))

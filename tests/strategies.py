@@ -11,10 +11,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fusebuild.builder import FusionBuilder
-from fusebuild.formula import difference, product
-from fusebuild.ir import DType, Fusion, Value
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import difference, product
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.type_rules import TypeRuleError
 
 EXTENTS = {"M": 4, "N": 8, "K": 2}
 """The size of every symbol that :func:`fusions` uses."""
@@ -148,7 +150,7 @@ def fusions(draw: st.DrawFn, *, max_exprs: int = 12, aliases: bool = True) -> Fu
 
 def exact_inputs(fusion: Fusion, *, seed: int = 0) -> list[Any]:
     """Inputs for ``fusion`` at :data:`EXTENTS` whose floats are small multiples of a half."""
-    from fusebuild.reference import random_inputs
+    from fusebuild.oracle.reference import random_inputs
 
     inputs = random_inputs(fusion, EXTENTS, seed=seed)
     return [

@@ -32,7 +32,7 @@ outputs:
 SCRIPT = """\
 import torch
 import fusebuild
-from fusebuild.ops import OPS, Rule, _unary
+from fusebuild.ops.table import OPS, Rule, _unary
 
 (op,) = ({line})
 OPS[op.name] = op

@@ -15,11 +15,11 @@ import fusebuild
 from fusebuild.api import boundaries_of
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import RecipeError, UsageError
-from fusebuild.formula import evaluate
-from fusebuild.inspection import Inspection
+from fusebuild.ir.formula import evaluate
 from fusebuild.pipeline import plan_recipe
-from fusebuild.recipe import load_recipe
-from fusebuild.target import TARGETS
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.report.inspection import Inspection
+from fusebuild.target.table import TARGETS
 
 VIEWED = text_of(
     {"x": "float[M, N]"},

@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, given, reject, settings
 from small_recipes import RECIPES, ROOT, primitive, recipe_of, text_of
 from strategies import exact_inputs, fusions
 
-from fusebuild.argument_manager import last_reads, run_segments
-from fusebuild.bounds import compare
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import ScheduleError, UsageError
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.argument_manager import last_reads, run_segments
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.reference import evaluate, random_inputs
+from fusebuild.oracle.verification import largest_tensor
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes
-from fusebuild.planning import plan_target
-from fusebuild.recipe import load_recipe
-from fusebuild.reference import evaluate, random_inputs
+from fusebuild.planning.assembly import plan_target
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.runtime.loader import load
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import TARGETS
-from fusebuild.verification import largest_tensor
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

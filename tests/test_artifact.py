@@ -16,11 +16,9 @@ import msgspec
 import pytest
 from tiny_elf import CUDA, X86_64, tiny_elf
 
-from fusebuild import elf, stored_zip
-from fusebuild.artifact import Artifact, Manifest, MemberRecord, open_artifact, write_artifact
-from fusebuild.errors import ArtifactError
-from fusebuild.ir import DType
-from fusebuild.plan import (
+from fusebuild.artifact import elf, stored_zip
+from fusebuild.artifact.file import Artifact, Manifest, MemberRecord, open_artifact, write_artifact
+from fusebuild.artifact.plan import (
     ExtentArg,
     FormulaArg,
     Launch,
@@ -40,7 +38,9 @@ from fusebuild.plan import (
     decode,
     encode,
 )
-from fusebuild.plan_check import DTYPES, validate_plan
+from fusebuild.artifact.plan_check import DTYPES, validate_plan
+from fusebuild.errors import ArtifactError
+from fusebuild.ir.dtype import DType
 
 KERNEL = "axpy_3f2a"
 
@@ -568,7 +568,7 @@ class TestElf:
 
 
 def test_opening_imports_no_compiler_and_no_yaml() -> None:
-    heavy = ["yaml", "jinja2", "networkx", "torch", "tvm_ffi", "ninja", "click", "fusebuild.toolchain"]
-    code = f"import sys, fusebuild.artifact; print([name for name in {heavy!r} if name in sys.modules])"
+    heavy = ["yaml", "jinja2", "networkx", "torch", "tvm_ffi", "ninja", "click", "fusebuild.build.toolchain"]
+    code = f"import sys, fusebuild.artifact.file; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

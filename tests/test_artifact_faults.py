@@ -15,8 +15,8 @@ from test_artifact import KERNEL, a_plan, a_target, contents, members_of, refuse
 from tiny_elf import CUDA, tiny_elf
 
 import fusebuild
-from fusebuild import elf
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact import elf
+from fusebuild.artifact.file import open_artifact
 from fusebuild.errors import ArtifactError
 
 LOCAL_HEADER = 30

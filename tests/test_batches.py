@@ -7,12 +7,12 @@ import re
 import pytest
 from small_recipes import ROOT, recipe_of, text_of
 
-from fusebuild.ir import DType
-from fusebuild.lambdas import lambda_form
-from fusebuild.passes.built_in_lambdas import BUILT_IN, recognized
+from fusebuild.ir.dtype import DType
+from fusebuild.ops.built_in_lambdas import BUILT_IN, recognized
+from fusebuild.ops.lambdas import lambda_form
 from fusebuild.pipeline import plan_recipe
-from fusebuild.recipe import load_recipe
-from fusebuild.target import TARGETS
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.target.table import TARGETS
 
 FLAT = {"x": "bfloat16[M, N]"}
 PLACED = {"x": "bfloat16[M, N]", "at": "int64[M, 1]"}

@@ -33,15 +33,15 @@ from fusebuild.bench import (
 from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
-from fusebuild.bounds import compare
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
-from fusebuild.ir import DType
+from fusebuild.ir.dtype import DType
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.verification import Outcome, Trial, recipe_trial, run_trial
 from fusebuild.pipeline import compile_recipes
-from fusebuild.recipe import Recipe, load_recipe
+from fusebuild.recipe.recipe import Recipe, load_recipe
 from fusebuild.runtime.loader import LoadedPlan
-from fusebuild.target import TARGETS
-from fusebuild.verification import Outcome, Trial, recipe_trial, run_trial
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from small_recipes import RECIPES, text_of
 from fusebuild.bench import Measurement, Options, bench_artifacts
 from fusebuild.bench.device import CudaDevice
 from fusebuild.pipeline import compile_recipes
-from fusebuild.recipe import load_recipe
-from fusebuild.target import find_target
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.target.table import find_target
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -16,9 +16,9 @@ from fusebuild.bench.contenders import Rival, equal_copy, input_sets, our_conten
 from fusebuild.bench.device import CudaDevice, Run, Timed
 from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
 from fusebuild.pipeline import compile_recipes
-from fusebuild.recipe import load_recipe
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.runtime.loader import load
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

@@ -19,15 +19,16 @@ from fusebuild.bench.exactness import as_results  # noqa: E402
 from fusebuild.bench.torch_expression import expression_module  # noqa: E402
 from fusebuild.bench.torch_module import divide, reciprocal_root, square_root, torch_module  # noqa: E402
 from fusebuild.bench.torch_random import random_fids, same_distribution  # noqa: E402
-from fusebuild.bounds import bound_for, compare  # noqa: E402
-from fusebuild.builder import FusionBuilder  # noqa: E402
 from fusebuild.errors import NoReferenceError  # noqa: E402
-from fusebuild.ir import DType, Fusion  # noqa: E402
-from fusebuild.ops import OPS, Kind  # noqa: E402
-from fusebuild.recipe import Recipe, load_recipe  # noqa: E402
-from fusebuild.recipe_bench import TENSOR_METHODS, TORCH_DTYPES, TORCH_FUNCTIONS  # noqa: E402
-from fusebuild.reference import evaluate, random_inputs  # noqa: E402
-from fusebuild.verification import largest_tensor, recipe_inputs  # noqa: E402
+from fusebuild.ir.dtype import DType  # noqa: E402
+from fusebuild.ir.fusion import Fusion  # noqa: E402
+from fusebuild.ops.builder import FusionBuilder  # noqa: E402
+from fusebuild.ops.table import OPS, Kind  # noqa: E402
+from fusebuild.oracle.bounds import bound_for, compare  # noqa: E402
+from fusebuild.oracle.reference import evaluate, random_inputs  # noqa: E402
+from fusebuild.oracle.verification import largest_tensor, recipe_inputs  # noqa: E402
+from fusebuild.recipe.bench import TENSOR_METHODS, TORCH_DTYPES, TORCH_FUNCTIONS  # noqa: E402
+from fusebuild.recipe.recipe import Recipe, load_recipe  # noqa: E402
 
 MOST_ELEMENTS = 10**6
 REFERENCED = [path for path in RECIPES if load_recipe(path).bench.reference]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fusebuild.bounds import compare
-from fusebuild.ir import DType
-from fusebuild.reference import torch_dtype
-from fusebuild.rounding import Reach
+from fusebuild.ir.dtype import DType
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.reference import torch_dtype
+from fusebuild.oracle.rounding import Reach
 
 torch = pytest.importorskip("torch")
 

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from bench_compile import bare_arguments
 
-from fusebuild import build as building
-from fusebuild import disk_space, elf
-from fusebuild.build import (
+from fusebuild.artifact import elf
+from fusebuild.build import objects as building
+from fusebuild.build.object_store import ObjectStore
+from fusebuild.build.objects import (
     BuildDir,
     BuildError,
     BuildResult,
@@ -29,11 +30,11 @@ from fusebuild.build import (
     read_headers,
     write_if_changed,
 )
+from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import CompileError, ToolchainError, UsageError
-from fusebuild.object_store import ObjectStore
-from fusebuild.resources import ninja_template
-from fusebuild.target import TARGETS, Target
-from fusebuild.toolchain import Toolchain, find_toolchain
+from fusebuild.system import disk_space
+from fusebuild.system.resources import ninja_template
+from fusebuild.target.table import TARGETS, Target
 
 SM_90, HOST, ASAN = TARGETS["sm_90"], TARGETS["host"], TARGETS["host-asan"]
 ODD_NAME = "a b$c'd\"e:f"

@@ -21,7 +21,7 @@ import pytest
 from faults import Done, forked, fusebuild
 from small_recipes import PAIR, ROOT, TINY
 
-from fusebuild import work_folder
+from fusebuild.build import work_folder
 
 KILLS = 20
 BOTH = ("--arch", "host,sm_90")

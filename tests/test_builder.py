@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from fusebuild.builder import FusionBuilder, literal_dtype
 from fusebuild.errors import InvalidFusionError
-from fusebuild.ir import DType, ScalarType, attributes, tensor_type
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.types import ScalarType, tensor_type
+from fusebuild.ir.values import attributes
+from fusebuild.ops.builder import FusionBuilder, literal_dtype
+from fusebuild.ops.type_rules import TypeRuleError
 
 F32, F64, BF16, I64, I32, BOOL = DType.FLOAT, DType.DOUBLE, DType.BFLOAT16, DType.INT64, DType.INT32, DType.BOOL
 

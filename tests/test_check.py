@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from small_recipes import PAIR, ROOT, TINY, recipe_of
 
-from fusebuild import check as checking
-from fusebuild import render, resources
-from fusebuild.check import check_recipes
+from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import RecipeError, ToolchainError
+from fusebuild.freshness import check as checking
+from fusebuild.freshness.check import check_recipes
+from fusebuild.kernels import render
 from fusebuild.pipeline import compile_recipes, plan_recipe
-from fusebuild.target import TARGETS, Target
-from fusebuild.toolchain import find_toolchain
+from fusebuild.system import resources
+from fusebuild.target.table import TARGETS, Target
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 
@@ -88,7 +89,7 @@ class TestFresh:
         code = """
 import os, sys
 from pathlib import Path
-from fusebuild.check import check_recipes
+from fusebuild.freshness.check import check_recipes
 forks = []
 os.register_at_fork(before=lambda: forks.append(1))
 verdicts = check_recipes([Path(sys.argv[1], "recipes")], Path(sys.argv[1], "build"))

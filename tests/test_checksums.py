@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from small_recipes import PAIR, TINY
 
-from fusebuild.build import BuildDir
-from fusebuild.check import check_recipes
+from fusebuild.build.objects import BuildDir
 from fusebuild.errors import ArtifactWriteError
-from fusebuild.incremental import compile_changed
-from fusebuild.target import TARGETS
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.incremental import compile_changed
+from fusebuild.target.table import TARGETS
 
 HOST = (TARGETS["host"],)
 

@@ -12,19 +12,19 @@ from random_fusions import random_fusion
 from small_recipes import ROOT, whole
 
 from fusebuild.errors import KnobError
-from fusebuild.ir import Fusion, Task
+from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.kernels.common.choice import Choice, fewer_blocks
+from fusebuild.kernels.common.neighbours import neighbours
+from fusebuild.kernels.common.rows import RowChoice
+from fusebuild.kernels.common.spec import Scheduler
+from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, taken_variant
+from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.kernels.persistent.heuristics import RegisterChoice
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes
-from fusebuild.schedule import SCHEDULERS
-from fusebuild.schedule.choice import Choice, fewer_blocks
-from fusebuild.schedule.kernel import Scheduler
-from fusebuild.schedule.neighbours import neighbours
-from fusebuild.schedule.persistent import RegisterChoice
-from fusebuild.schedule.pointwise import PointwiseHeuristics
-from fusebuild.schedule.rows import RowChoice
-from fusebuild.schedule.specialization import hinted_sizes, named_sizes, taken_variant
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS, Target
+from fusebuild.target.table import TARGETS, Target
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 BY_NAME: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in SCHEDULERS}

@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 import pytest
 
-from fusebuild.artifact import open_artifact
-from fusebuild.cli import cli
-from fusebuild.verb import log_handler
+from fusebuild.artifact.file import open_artifact
+from fusebuild.cli.main import cli
+from fusebuild.cli.verb import log_handler
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = """\
@@ -208,13 +208,14 @@ class TestVerbose:
         host = ("--arch", "host", "-v")
         first = self.steps(folder, *host)
         why, compilers, planned, stored, written = first
-        assert why == "fusebuild.incremental: doubled.yaml: it is compiled: it is not what was compiled in build before"
-        assert re.match(r"fusebuild\.toolchain: compilers: .*g\+\+ \d[\d.]* \(/.*\), cudart ", compilers)
+        why_text = "doubled.yaml: it is compiled: it is not what was compiled in build before"
+        assert why == f"fusebuild.freshness.incremental: {why_text}"
+        assert re.match(r"fusebuild\.build\.toolchain: compilers: .*g\+\+ \d[\d.]* \(/.*\), cudart ", compilers)
         assert re.fullmatch(r"fusebuild\.pipeline: doubled\.yaml: planned for host: 1 segment, \d kernels", planned)
-        assert re.match(r"fusebuild\.build: \d of \d objects are in /.*/objects", stored)
+        assert re.match(r"fusebuild\.build\.objects: \d of \d objects are in /.*/objects", stored)
         assert written == "fusebuild.pipeline: build/doubled.fuse: written"
         _, fresh = self.steps(folder, *host)
-        assert fresh == "fusebuild.incremental: doubled.yaml: its artifact is up to date"
+        assert fresh == "fusebuild.freshness.incremental: doubled.yaml: its artifact is up to date"
         assert self.steps(folder, *host[:2]) == []
 
     def test_why_it_is_compiled_again(self, folder: Path) -> None:
@@ -225,8 +226,8 @@ class TestVerbose:
 
         def why(*arguments: str, **environ: str) -> str:
             lines = self.steps(folder, "-n", "-v", *arguments, **environ)
-            (line,) = [line for line in lines if line.startswith("fusebuild.incremental: ")]
-            return line.removeprefix("fusebuild.incremental: doubled.yaml: it is compiled: ")
+            (line,) = [line for line in lines if line.startswith("fusebuild.freshness.incremental: ")]
+            return line.removeprefix("fusebuild.freshness.incremental: doubled.yaml: it is compiled: ")
 
         assert why("--arch", "host-asan") == "it was for host, not for host-asan"
         assert why("--arch", "host", "--segmentation", "exact") == "its cuts were heuristic, not exact"
@@ -238,19 +239,21 @@ class TestVerbose:
     @pytest.mark.parametrize("way", [("-vv",), ("-v", "-v")])
     def test_twice_for_commands(self, folder: Path, empty_store: Path, way: tuple[str, ...]) -> None:
         lines = self.steps(folder, "--arch", "host", *way)
-        asked = [line for line in lines if line.startswith("fusebuild.toolchain: /")]
+        asked = [line for line in lines if line.startswith("fusebuild.build.toolchain: /")]
         assert any(line.endswith(" --version") for line in asked)
-        compiled = [line for line in lines if re.match(r"fusebuild\.build: \S*g\+\+ .* -o host/\S+ kernels/\S+", line)]
+        compiled = [
+            line for line in lines if re.match(r"fusebuild\.build\.objects: \S*g\+\+ .* -o host/\S+ kernels/\S+", line)
+        ]
         assert len(compiled) == len(list((folder / "build" / ".fusebuild" / "kernels").iterdir()))
         again = self.steps(folder, "--arch", "host", *way)
-        assert [line for line in again if line.startswith("fusebuild.build: ")] == []
+        assert [line for line in again if line.startswith("fusebuild.build.objects: ")] == []
 
     def test_check_and_verify_tell_theirs(self, built: Path) -> None:
         done = fusebuild("check", "-v", "doubled.yaml", cwd=built)
-        assert "fusebuild.check: doubled.yaml: as it was built, by the record\n" in done.stderr
+        assert "fusebuild.freshness.check: doubled.yaml: as it was built, by the record\n" in done.stderr
         pytest.importorskip("torch")
         done = fusebuild("-v", "verify", "build", "--target", "host", cwd=built)
-        assert "fusebuild.verification: build/doubled.fuse: run on host\n" in done.stderr
+        assert "fusebuild.oracle.verification: build/doubled.fuse: run on host\n" in done.stderr
 
     def test_steps_are_not_told_amid_a_progress_bar(self, built: Path, tmp_path: Path) -> None:
         shutil.copy(built / "doubled.yaml", tmp_path)
@@ -258,7 +261,7 @@ class TestVerbose:
 
     def test_others_only_warn(self) -> None:
         tells = log_handler().filter
-        assert tells(logging.LogRecord("fusebuild.build", logging.DEBUG, "", 1, "", (), None))
+        assert tells(logging.LogRecord("fusebuild.build.objects", logging.DEBUG, "", 1, "", (), None))
         assert tells(logging.LogRecord("matplotlib", logging.WARNING, "", 1, "", (), None))
         assert not tells(logging.LogRecord("matplotlib.font_manager", logging.INFO, "", 1, "", (), None))
 

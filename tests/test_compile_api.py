@@ -11,7 +11,7 @@ from host_artifacts import require_toolchain
 from small_recipes import TINY
 
 import fusebuild
-import fusebuild.cached
+import fusebuild.freshness.cached
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import RecipeError, ToolchainError, UsageError
 
@@ -34,7 +34,7 @@ def without_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_none(*_: object, **__: object) -> None:
         raise ToolchainError("there is no compiler")
 
-    monkeypatch.setattr(fusebuild.cached, "find_toolchain", find_none)
+    monkeypatch.setattr(fusebuild.freshness.cached, "find_toolchain", find_none)
 
 
 def test_a_recipe_is_compiled_and_called(recipe: Path) -> None:

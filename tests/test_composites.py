@@ -9,24 +9,28 @@ from pathlib import Path
 import pytest
 from small_recipes import recipe_of
 
-from fusebuild import inspection
-from fusebuild.artifact import open_artifact
-from fusebuild.builder import FusionBuilder
-from fusebuild.composites import carry_composites
+from fusebuild.artifact.file import open_artifact
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError
-from fusebuild.inspection import Inspection, composites_in, composites_of
-from fusebuild.ir import Composite, DType, Fusion, print_fusion, task_definitions, task_uses, verify
+from fusebuild.ir.composites import carry_composites
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion, task_definitions, task_uses
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.values import Composite
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
 from fusebuild.passes import run_passes
 from fusebuild.passes.common_subexpressions import common_subexpressions
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.pipeline import compile_recipes, plan_recipe
-from fusebuild.planning import fusion_digest
-from fusebuild.recipe import load_recipe, parse_recipe
-from fusebuild.recipe_calls import MAX_NESTING
-from fusebuild.recipe_names import MAX_NAME_LENGTH
+from fusebuild.planning.assembly import fusion_digest
+from fusebuild.recipe.calls import MAX_NESTING
+from fusebuild.recipe.names import MAX_NAME_LENGTH
+from fusebuild.recipe.recipe import load_recipe, parse_recipe
+from fusebuild.report import inspection
+from fusebuild.report.inspection import Inspection, composites_in, composites_of
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 TESTS = Path(__file__).parent
 X = "{x: 'float[M]'}"

@@ -12,12 +12,12 @@ from host_artifacts import require_toolchain
 from small_recipes import NORM, NORM_INPUTS, PAIR, text_of
 from test_artifact import members_of, resealed
 
-from fusebuild import elf, plan_check
-from fusebuild.artifact import PLAN, Artifact, decode_artifact, open_artifact
+from fusebuild.artifact import elf, plan_check
+from fusebuild.artifact.file import PLAN, Artifact, decode_artifact, open_artifact
+from fusebuild.artifact.plan import Plan, ScalarArg, encode
 from fusebuild.errors import ArtifactError
 from fusebuild.pipeline import compile_recipes
-from fusebuild.plan import Plan, ScalarArg, encode
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SCALED = """\
 fusion: scaled

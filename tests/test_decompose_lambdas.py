@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from small_recipes import AFFINE, COUNTED_SUM, WELFORD, recipe_of, text_of, text_with_lambdas
 
-from fusebuild.bounds import compare
-from fusebuild.builder import FusionBuilder
-from fusebuild.formula import Formula
-from fusebuild.ir import DType, Fusion, print_expr, verify
-from fusebuild.ops import OPS, Kind
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_expr
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.reference import evaluate, evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.passes import run_passes
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.decompose_lambdas import dim_runs
-from fusebuild.reference import evaluate, evaluate_fp64, random_inputs, torch_dtype
 
 torch = pytest.importorskip("torch")
 

@@ -14,15 +14,17 @@ from seed_003_definition import nvfuser_fusion_id1
 from small_recipes import ROOT
 
 import fusebuild
-from fusebuild.bounds import compare
 from fusebuild.definition import DataType, FusionDefinition, Scalar, Tensor
 from fusebuild.definition.text import PythonText, RecipeText
 from fusebuild.errors import NOWHERE, RecipeError, UsageError
-from fusebuild.ir import DType, Expr, Fusion
-from fusebuild.ops import OPS, Kind
-from fusebuild.recipe import load_recipe, parse_recipe
-from fusebuild.reference import evaluate, evaluate_fp64, random_inputs
-from fusebuild.verification import largest_tensor
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.reference import evaluate, evaluate_fp64, random_inputs
+from fusebuild.oracle.verification import largest_tensor
+from fusebuild.recipe.recipe import load_recipe, parse_recipe
 
 torch = pytest.importorskip("torch")
 

@@ -17,10 +17,12 @@ from fusebuild.definition import DataType, FusionDefinition, Tensor, run
 from fusebuild.definition.canonical import canonical
 from fusebuild.definition.run import DefinitionCache, definitions
 from fusebuild.errors import ScheduleError
-from fusebuild.ir import Fusion, Value, verify
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ir.verify import verify
+from fusebuild.oracle.reference import evaluate
 from fusebuild.passes import PASSES
-from fusebuild.reference import evaluate
-from fusebuild.target import TARGETS, Target
+from fusebuild.target.table import TARGETS, Target
 
 torch = pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.definition.ops import _bind
 from fusebuild.definition.recorder import shape_problem
 from fusebuild.errors import RecipeError, UsageError
-from fusebuild.ops import OPS
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ops.table import OPS
+from fusebuild.ops.type_rules import TypeRuleError
 
 torch = pytest.importorskip("torch")
 

@@ -35,8 +35,8 @@ def seed_003_inputs() -> list[object]:
 
 
 def test_seed_003_matches_fp64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fusebuild.bounds import compare
-    from fusebuild.reference import evaluate_fp64
+    from fusebuild.oracle.bounds import compare
+    from fusebuild.oracle.reference import evaluate_fp64
 
     monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path))
     with FusionDefinition() as fd:

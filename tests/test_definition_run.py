@@ -9,7 +9,7 @@ import pytest
 
 from fusebuild.definition import DataType, FusionDefinition, run
 from fusebuild.errors import UsageError
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 from small_recipes import ROOT
 
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 from fusebuild.definition.script import ImportedDefinition, import_script
 from fusebuild.errors import FusebuildError, RecipeError, UsageError
-from fusebuild.ir import Fusion
-from fusebuild.recipe import load_recipe, parse_recipe
-from fusebuild.reference import evaluate, random_inputs
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.reference import evaluate, random_inputs
+from fusebuild.recipe.recipe import load_recipe, parse_recipe
 
 SCRIPTS = ROOT / "tests" / "scripts"
 SEED_003 = (SCRIPTS / "seed_003.py").read_text()

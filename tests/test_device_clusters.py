@@ -29,7 +29,7 @@ from device_harness import (
     statistics,
 )
 
-from fusebuild.target import find_target
+from fusebuild.target.table import find_target
 
 pytestmark = pytest.mark.skipif(TARGET.cluster == 1, reason="there are no clusters")
 

@@ -36,7 +36,7 @@ from device_harness import (
     statistics,
 )
 
-from fusebuild.target import find_target
+from fusebuild.target.table import find_target
 
 # --- The platform layer
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from device_harness import DEVICE_FOLDER, library, ptx_of
 
-from fusebuild.random_ops import draws, philox4x32_10, stretched
+from fusebuild.ops.random import draws, philox4x32_10, stretched
 
 KNOWN = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),

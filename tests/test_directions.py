@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from small_recipes import RECIPES, ROOT, primitive, recipe_of, text_of
 
+from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import plan_recipe
-from fusebuild.planning import plan_alone, plan_target
-from fusebuild.recipe import load_recipe
-from fusebuild.schedule.pointwise import PointwiseScheduler
+from fusebuild.planning.assembly import plan_alone, plan_target
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.directions import backward_segments
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 BOTH_WAYS = ROOT / "tests" / "fusions" / "both_ways.yaml"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 from small_recipes import whole
 
-from fusebuild.formula import Formula
-from fusebuild.ir import Task
-from fusebuild.schedule.domain import AxisDomain, Domain, DomainError, domain_of
-from fusebuild.schedule.kernel import Rejection, axis_domain, try_domain
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.domain import AxisDomain, Domain, DomainError, domain_of
+from fusebuild.kernels.common.spec import Rejection, axis_domain, try_domain
 from fusebuild.segmentation.segmented import dense_outputs
 
 

@@ -6,7 +6,7 @@ import pytest
 from random_fusions import random_fusion
 from small_recipes import primitive, text_of
 
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.dependencies import dependencies_of
@@ -15,7 +15,7 @@ from fusebuild.segmentation.merge import RANKS, merge
 from fusebuild.segmentation.refine import refine
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 ANY_COST = 1.0

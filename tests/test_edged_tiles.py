@@ -12,17 +12,17 @@ torch = pytest.importorskip("torch")
 
 from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
+from fusebuild.artifact.plan import FormulaArg  # noqa: E402
 from fusebuild.errors import KnobError  # noqa: E402
-from fusebuild.formula import evaluate  # noqa: E402
-from fusebuild.ir import Task  # noqa: E402
-from fusebuild.plan import FormulaArg  # noqa: E402
-from fusebuild.render import Origin, render  # noqa: E402
+from fusebuild.ir.formula import evaluate  # noqa: E402
+from fusebuild.ir.fusion import Task  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent import edged_tiles  # noqa: E402
+from fusebuild.kernels.persistent.edged_tiles import EdgedTilesChoice, EdgedTilesHeuristics  # noqa: E402
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
-from fusebuild.schedule import edged_tiles  # noqa: E402
-from fusebuild.schedule.edged_tiles import EdgedTilesChoice, EdgedTilesHeuristics  # noqa: E402
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler  # noqa: E402
-from fusebuild.schedule.kernel import VariantSpec  # noqa: E402
-from fusebuild.target import TARGETS  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
 
 SIZES = (65, 127, 138, 255, 383, 509)
 NAMED = f"N: {{values: [{', '.join(map(str, SIZES))}]}}"

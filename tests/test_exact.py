@@ -13,14 +13,13 @@ import pytest
 from random_fusions import random_fusion, tiny_fusion
 from small_recipes import ROOT, SUM_THEN_ADD, primitive, text_of
 
-from fusebuild import schedule
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
 from fusebuild.errors import ScheduleError, UsageError
-from fusebuild.ir import Fusion, Task
-from fusebuild.ops import Kind, op_of
+from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.kernels import alias, families
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.passes import run_passes
-from fusebuild.recipe import load_recipe
-from fusebuild.schedule.alias import AliasScheduler
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import exact, segment
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import CostModel
@@ -28,7 +27,7 @@ from fusebuild.segmentation.cover import Cover, seconds
 from fusebuild.segmentation.dependencies import Dependencies
 from fusebuild.segmentation.exact import atoms_of, best_cover, exact_cover, rules_of, single_exprs
 from fusebuild.segmentation.segmented import dense_outputs
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 
@@ -228,7 +227,7 @@ class TestLimits:
         assert len(exact_cover(case.fusion, case.acceptance, case.costs, limit=13)) == 1
 
     def test_no_scheduler_takes_an_expr(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schedule, "SCHEDULERS", (AliasScheduler(),))
+        monkeypatch.setattr(families, "FAMILIES", (alias.FAMILY,))
         case = case_of(text_of({"x": "float[M]"}, "a = exp(x)\ny = a + x", {"y": "float"}))
         with pytest.raises(ScheduleError) as caught:
             case.exact()

@@ -6,14 +6,14 @@ import pytest
 from small_recipes import recipe_of, text_of, whole
 
 from fusebuild.errors import KnobError
-from fusebuild.ir import Task
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.few_rows import LOADED_BYTES, FewRows, ways_of_few_rows
+from fusebuild.kernels.common.rows import RowThreads
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.persistent.heuristics import FewRowsHeuristics
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
 from fusebuild.pipeline import plan_recipe
-from fusebuild.schedule.few_rows import LOADED_BYTES, FewRows, ways_of_few_rows
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
-from fusebuild.schedule.kernel import VariantSpec
-from fusebuild.schedule.persistent import FewRowsHeuristics
-from fusebuild.schedule.rows import RowThreads
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 INPUTS = {"x": "bfloat16[M, N]", "scale": "bfloat16[N]"}

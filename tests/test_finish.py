@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from small_recipes import whole
 
-from fusebuild.formula import evaluate
-from fusebuild.ir import Task
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
+from fusebuild.kernels.common.spec import LaunchSpec, reductions
+from fusebuild.kernels.inner_outer.schedule import InnerOuterPersistentScheduler
+from fusebuild.kernels.reduction.schedule import ReductionScheduler
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import load_recipe
-from fusebuild.schedule.finish import FinishGroup, FinishHeuristics, FinishPart
-from fusebuild.schedule.inner_outer_persistent import InnerOuterPersistentScheduler
-from fusebuild.schedule.kernel import LaunchSpec, reductions
-from fusebuild.schedule.reduction import ReductionScheduler
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from small_recipes import RECIPES, ROOT, planned_file, whole
 
-from fusebuild.footprint import read_bytes
-from fusebuild.formula import evaluate, symbols
-from fusebuild.schedule.kernel import DEFAULT_EXTENT
+from fusebuild.ir.formula import evaluate, symbols
+from fusebuild.kernels.common.spec import DEFAULT_EXTENT
+from fusebuild.ops.footprint import read_bytes
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.cover import hbm_bytes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SIZES = {"V": 1000, "D": 64, "S": 8}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusebuild.formula import (
+from fusebuild.ir.formula import (
     OPERATORS,
     Formula,
     at_least_zero,

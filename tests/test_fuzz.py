@@ -17,18 +17,18 @@ from hypothesis import HealthCheck, given, seed, settings
 from random_fusions import random_fusion
 from strategies import exact_inputs, fusions
 
-from fusebuild.argument_manager import run_segments
+from fusebuild.artifact.plan import decode, encode
+from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.definition.text import RecipeText
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.argument_manager import run_segments
+from fusebuild.oracle.reference import evaluate
+from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes
-from fusebuild.plan import decode, encode
-from fusebuild.plan_check import validate_plan
-from fusebuild.planning import assemble, plan_target
-from fusebuild.reference import evaluate
+from fusebuild.planning.assembly import assemble, plan_target
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import TARGETS
-from fusebuild.verification import Limits, verify_artifact
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

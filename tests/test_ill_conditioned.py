@@ -13,11 +13,11 @@ import pytest
 from host_artifacts import compile_for_host
 from small_recipes import recipe_of, text_of
 
-from fusebuild.bounds import bound_for, compare
-from fusebuild.ir import Fusion
-from fusebuild.reference import Evaluation, Step, held_in_fp64
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.reference import Evaluation, Step, held_in_fp64
+from fusebuild.oracle.verification import Trial, recipe_inputs, run_trial, trial_on
 from fusebuild.runtime.loader import load
-from fusebuild.verification import Trial, recipe_inputs, run_trial, trial_on
 
 torch = pytest.importorskip("torch")
 

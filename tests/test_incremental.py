@@ -15,17 +15,21 @@ from pathlib import Path
 import pytest
 from small_recipes import PAIR, ROOT, TINY
 
-from fusebuild import build_record, incremental, pipeline, render, resources
-from fusebuild.artifact import open_artifact
-from fusebuild.build import BuildDir
-from fusebuild.build_record import read_record
-from fusebuild.check import check_recipes
+from fusebuild import pipeline
+from fusebuild.artifact.file import open_artifact
+from fusebuild.build import record as build_record
+from fusebuild.build.objects import BuildDir
+from fusebuild.build.record import read_record
+from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ArtifactError, UsageError
-from fusebuild.incremental import Compilation, compile_changed
+from fusebuild.freshness import incremental
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.incremental import Compilation, compile_changed
+from fusebuild.kernels import render
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS, Target
-from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import encode_tuned
+from fusebuild.planning.tuned import encode_tuned
+from fusebuild.system import resources
+from fusebuild.target.table import TARGETS, Target
 
 HOST, ASAN = TARGETS["host"], TARGETS["host-asan"]
 
@@ -115,11 +119,11 @@ class TestUpToDate:
     def test_neither_yaml_nor_templates_are_imported(self, work: Path) -> None:
         code = """
 import sys
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 for verb in ("compile", "check"):
     options = ["--arch", "host"]
     cli.main([verb, "recipes", *options], standalone_mode=False)
-    print(sorted({"yaml", "jinja2", "networkx", "fusebuild.pipeline", "fusebuild.ir"} & {*sys.modules}))
+    print(sorted({"yaml", "jinja2", "networkx", "fusebuild.pipeline", "fusebuild.ir.fusion"} & {*sys.modules}))
 """
         environ = os.environ | {"PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", code]

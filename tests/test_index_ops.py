@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipes import recipe_of, text_of
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import RecipeError
-from fusebuild.formula import Formula, difference
-from fusebuild.formula import evaluate as evaluate_formula
-from fusebuild.index_ops import reshape_groups, slice_bounds
-from fusebuild.ir import DType, Fusion, TensorType
-from fusebuild.reference import evaluate, random_inputs
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, difference
+from fusebuild.ir.formula import evaluate as evaluate_formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import TensorType
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.indexing import reshape_groups, slice_bounds
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.oracle.reference import evaluate, random_inputs
 
 torch = pytest.importorskip("torch")
 

@@ -11,16 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_recipes import recipe_of, text_of
 
-from fusebuild.bounds import compare
-from fusebuild.builder import FusionBuilder
-from fusebuild.formula import difference
-from fusebuild.ir import DType, Fusion, Value, print_fusion, verify
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import difference
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.values import Value
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.oracle.bounds import compare
+from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.index_reads import index_reads
-from fusebuild.reference import evaluate_fp64, random_inputs
-from fusebuild.type_rules import TypeRuleError
 
 torch = pytest.importorskip("torch")
 
@@ -249,7 +253,7 @@ def _shape_op(draw: st.DrawFn, builder: FusionBuilder, x: Value) -> Value:
         widths = tuple(draw(st.integers(0, 2)) for _ in range(2 * draw(st.integers(0, len(shape)))))
         return builder.call("pad", [x, builder.constant(draw(st.sampled_from((0, -1.5))))], {"pad_widths": widths})[0]
     if kind == "flatten":
-        from fusebuild.formula import product
+        from fusebuild.ir.formula import product
 
         return builder.call("reshape", [x], {"shape": (product(shape[:2]), *shape[2:])})[0]
     if kind == "cat":

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from small_recipes import whole
 
-from fusebuild.ir import Task
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
+from fusebuild.kernels.common.spec import Rejection, VariantSpec, axis_domain
+from fusebuild.kernels.families import first_accepting
+from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.schedule import OTHER_REGISTERS, InnerOuterPersistentScheduler
+from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
-from fusebuild.schedule import first_accepting
-from fusebuild.schedule.finish import FinishGroup, FinishHeuristics
-from fusebuild.schedule.inner_outer import InnerOuterParts, inner_outer_parts
-from fusebuild.schedule.inner_outer_persistent import OTHER_REGISTERS, InnerOuterPersistentScheduler
-from fusebuild.schedule.inner_outer_shape import InnerOuterHeuristics
-from fusebuild.schedule.kernel import Rejection, VariantSpec, axis_domain
-from fusebuild.target import TARGETS, Target
+from fusebuild.target.table import TARGETS, Target
 
 SM_90 = TARGETS["sm_90"]
 ADALN = Path(__file__).resolve().parent.parent / "recipes" / "adaln_backward.yaml"

@@ -10,12 +10,12 @@ import pytest
 from conftest import Golden
 from small_recipes import ROOT, SUM_THEN_ADD, TINY, recipe_of, text_of
 
-from fusebuild.artifact import open_artifact
-from fusebuild.inspection import Inspection, stored_bytes
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.plan import PlanValue
 from fusebuild.pipeline import compile_recipes, plan_recipe
-from fusebuild.plan import PlanValue
-from fusebuild.recipe import Recipe, load_recipe
-from fusebuild.target import TARGETS
+from fusebuild.recipe.recipe import Recipe, load_recipe
+from fusebuild.report.inspection import Inspection, stored_bytes
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 REPORT_KEYS = ["fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"]

@@ -14,13 +14,14 @@ import pytest
 from click.testing import CliRunner
 from small_recipes import PAIR, ROOT, TINY, planned_file, recipe_of, text_of
 
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 from fusebuild.errors import UsageError
-from fusebuild.inspection import Inspection, bytes_text
-from fusebuild.inspection_html import render_page, shortened
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
-from fusebuild.recipe import Recipe, load_recipe
-from fusebuild.target import TARGETS
+from fusebuild.pipeline import plan_recipe
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import Recipe, load_recipe
+from fusebuild.report.html import render_page, shortened
+from fusebuild.report.inspection import Inspection, bytes_text
+from fusebuild.target.table import TARGETS
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))

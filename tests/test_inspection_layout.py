@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusebuild.inspection_layout import LABEL_HEIGHT, Box, Layout, Net, layers_of, layout
+from fusebuild.report.layout import LABEL_HEIGHT, Box, Layout, Net, layers_of, layout
 
 Rectangle = tuple[float, float, float, float]
 Graph = tuple[list[Box], list[Net]]

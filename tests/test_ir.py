@@ -11,27 +11,15 @@ import pytest
 from conftest import Golden
 from small_recipes import ROOT
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.errors import InvalidFusionError
-from fusebuild.ir import (
-    DType,
-    Expr,
-    ExtentBinding,
-    Fusion,
-    Output,
-    ScalarType,
-    Task,
-    TensorType,
-    Value,
-    VectorType,
-    attributes,
-    print_fusion,
-    task_definitions,
-    task_uses,
-    tensor_type,
-    verify,
-)
-from fusebuild.recipe import load_recipe
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion, Task, task_definitions, task_uses
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.types import ScalarType, TensorType, VectorType, tensor_type
+from fusebuild.ir.values import Expr, ExtentBinding, Output, Value, attributes
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.recipe.recipe import load_recipe
 
 F32, BF16, F64, I64, BOOL = DType.FLOAT, DType.BFLOAT16, DType.DOUBLE, DType.INT64, DType.BOOL
 

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 from small_recipes import PAIR
 
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 from fusebuild.errors import CompileError
-from fusebuild.incremental import Compilation
-from fusebuild.keep_going import compile_what_can_be
+from fusebuild.freshness.incremental import Compilation
+from fusebuild.freshness.keep_going import compile_what_can_be
 
 BAD = "fusion: bad\ninputs:\n  x: float[N]\nbody: |\n  y = rsqr(x)\noutputs:\n  y: float\n"
 

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from small_recipes import PAIR, recipe_of, text_of
 from test_artifact import KERNEL, write
 
-from fusebuild.artifact import open_artifact
-from fusebuild.cli import cli
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.kernel_resources import KernelResources, parse_resources, resources_text
+from fusebuild.cli.main import cli
 from fusebuild.errors import ArtifactError, RecipeError
-from fusebuild.inspection import Inspection, resources_in
-from fusebuild.inspection_html import render_page
-from fusebuild.kernel_resources import KernelResources, parse_resources, resources_text
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS
+from fusebuild.report.html import render_page
+from fusebuild.report.inspection import Inspection, resources_in
+from fusebuild.target.table import TARGETS
 
 SM_80, SM_90, HOST = TARGETS["sm_80"], TARGETS["sm_90"], TARGETS["host"]
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipes import COUNTED_SUM, recipe_of, text_with_lambdas
 
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.reference import evaluate, evaluate_fp64
 from fusebuild.passes import run_passes
-from fusebuild.reference import evaluate, evaluate_fp64
 
 torch = pytest.importorskip("torch")
 

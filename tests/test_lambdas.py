@@ -14,18 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipes import AFFINE, COUNTED_SUM, RECIPES, ROOT, WELFORD, recipe_of, text_of, text_with_lambdas
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError, SourceLocation
-from fusebuild.ir import DType, Fusion, Value, print_expr, print_fusion, verify
-from fusebuild.lambda_checks import apply, check_lambdas
-from fusebuild.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
-from fusebuild.ops import OPS, Kind, OpDef, Rule, _binary, _unary
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_expr, print_fusion
+from fusebuild.ir.values import Value
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.built_in_lambdas import BUILT_IN
+from fusebuild.ops.lambda_checks import apply, check_lambdas
+from fusebuild.ops.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
+from fusebuild.ops.table import OPS, Kind, OpDef, Rule, _binary, _unary
+from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.passes import run_passes
-from fusebuild.passes.built_in_lambdas import BUILT_IN
 from fusebuild.passes.dead_code import dead_code
-from fusebuild.recipe import load_recipe
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.recipe.recipe import load_recipe
 
 F64, F32, BF16, I64, I32, BOOL = (
     DType.DOUBLE, DType.FLOAT, DType.BFLOAT16, DType.INT64, DType.INT32, DType.BOOL,

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from small_recipes import RECIPES, ROOT, planned_file, recipe_of, text_of
 
-from fusebuild.formula import evaluate
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
-from fusebuild.plan import Variant, as_formula
-from fusebuild.target import TARGETS
+from fusebuild.artifact.plan import Variant, as_formula
+from fusebuild.ir.formula import evaluate
+from fusebuild.pipeline import plan_recipe
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 FUSIONS = sorted((ROOT / "tests" / "fusions").glob("*.yaml"))

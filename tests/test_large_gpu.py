@@ -15,7 +15,7 @@ from small_recipes import text_of
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
 from fusebuild.runtime.loader import load
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 pytestmark = [

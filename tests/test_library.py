@@ -20,20 +20,21 @@ import pytest
 from runtime_plans import HandMadeArtifact
 from small_recipes import ROOT, recipe_of, text_of
 
-from fusebuild.bounds import Comparison, compare
+from fusebuild.artifact.plan import BatchDim, LibraryCall, Plan, decode, encode
+from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.errors import ArtifactError, ScheduleError
-from fusebuild.formula import Formula
-from fusebuild.inspection import Inspection
-from fusebuild.ir import Fusion, Task, print_fusion
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.ir.text import print_fusion
+from fusebuild.kernels.common.spec import Rejection
+from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.oracle.bounds import Comparison, compare
+from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import plan_recipe
-from fusebuild.plan import BatchDim, LibraryCall, Plan, decode, encode
-from fusebuild.plan_check import validate_plan
-from fusebuild.reference import evaluate_fp64, random_inputs
+from fusebuild.report.inspection import Inspection
 from fusebuild.runtime.loader import LoadedPlan, _matrix_libraries, load_artifact
-from fusebuild.schedule import SCHEDULERS, first_accepting
-from fusebuild.schedule.kernel import Rejection
-from fusebuild.target import TARGETS, Target
+from fusebuild.target.table import TARGETS, Target
 
 torch = pytest.importorskip("torch")
 

@@ -6,17 +6,18 @@ import pytest
 from small_recipes import ROOT, primitive, recipe_of, text_of, whole
 
 from fusebuild import FusionDefinition
-from fusebuild.formula import evaluate
-from fusebuild.ir import Fusion, print_expr
+from fusebuild.artifact.plan import as_formula
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_expr
+from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
 from fusebuild.passes.decompose import decompose
-from fusebuild.plan import as_formula
-from fusebuild.planning import plan_target
-from fusebuild.recipe import load_recipe
-from fusebuild.reference import evaluate_fp64, random_inputs
-from fusebuild.schedule import SCHEDULERS
+from fusebuild.planning.assembly import plan_target
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 SIZES = {"A": 2, "B": 3, "C": 4, "D": 5}

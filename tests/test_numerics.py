@@ -17,11 +17,11 @@ import pytest
 from host_artifacts import require_toolchain
 from sanitized import SANITIZED
 
+from fusebuild.oracle.reference import random_inputs
+from fusebuild.oracle.verification import Limits, bits_of, largest_tensor, read_recipe, verify_artifact
 from fusebuild.pipeline import compile_recipes
-from fusebuild.reference import random_inputs
 from fusebuild.runtime.loader import load
-from fusebuild.target import TARGETS
-from fusebuild.verification import Limits, bits_of, largest_tensor, read_recipe, verify_artifact
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

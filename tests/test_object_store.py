@@ -15,8 +15,8 @@ import pytest
 from faults import forked, fusebuild
 from small_recipes import PAIR, TINY
 
+from fusebuild.build.object_store import DEFAULT_LIMIT, CompiledObject, ObjectStore, parse_size, user_store
 from fusebuild.errors import UsageError
-from fusebuild.object_store import DEFAULT_LIMIT, CompiledObject, ObjectStore, parse_size, user_store
 
 BOTH = ("--arch", "host,sm_90")
 

@@ -12,17 +12,17 @@ from host_artifacts import require_toolchain
 from small_recipes import ROOT, TINY
 
 import fusebuild
-from fusebuild import resources
-from fusebuild.check import check_recipes
+from fusebuild.build.object_store import ObjectStore
 from fusebuild.definition.script import ImportedDefinition, import_script, written
 from fusebuild.errors import ArtifactError, SourceLocation, TunedError, UsageError
-from fusebuild.incremental import compile_changed
-from fusebuild.inspected import inspections_of
-from fusebuild.object_store import ObjectStore
-from fusebuild.recipe import load_recipe
-from fusebuild.recipe_files import tuned_path
-from fusebuild.resources import cache_dir, templates_dir
-from fusebuild.target import TARGETS
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.incremental import compile_changed
+from fusebuild.recipe.files import tuned_path
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.report.inspected import inspections_of
+from fusebuild.system import resources
+from fusebuild.system.resources import cache_dir, templates_dir
+from fusebuild.target.table import TARGETS
 
 HOST = TARGETS["host"]
 

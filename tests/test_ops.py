@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from small_recipes import ROOT
 
-from fusebuild.ir import Attribute, DType, ScalarType, TensorType, ValueType, tensor_type
-from fusebuild.ops import OPS, REQUIRED, Kind, OpDef
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.ir.values import Attribute
+from fusebuild.ops.table import OPS, REQUIRED, Kind, OpDef
+from fusebuild.ops.type_rules import TypeRuleError
 
 F64, F32, F16, BF16 = DType.DOUBLE, DType.FLOAT, DType.HALF, DType.BFLOAT16
 I64, I32, BOOL = DType.INT64, DType.INT32, DType.BOOL

@@ -9,11 +9,11 @@ import runtime_plans as plans
 from msgspec.structs import replace
 from small_recipes import RECIPES, ROOT, planned_file, recipe_of, text_of
 
+from fusebuild.artifact.plan import ExtentArg, Launch, PlanOutput, PlanSegment, TargetPlan, TensorArg
+from fusebuild.artifact.plan_check import validate_plan
+from fusebuild.kernels.common.overlap import Neighbours, neighbours
 from fusebuild.pipeline import plan_recipe
-from fusebuild.plan import ExtentArg, Launch, PlanOutput, PlanSegment, TargetPlan, TensorArg
-from fusebuild.plan_check import validate_plan
-from fusebuild.schedule.overlap import Neighbours, neighbours
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 FUSIONS = sorted((Path(__file__).parent / "fusions").glob("*.yaml"))

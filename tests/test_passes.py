@@ -14,10 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import EXTENTS, exact_inputs, fusions
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.errors import InvalidFusionError, SourceLocation
-from fusebuild.ir import DType, Fusion, Value, print_expr, print_fusion, verify
-from fusebuild.ops import OPS, Kind
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_expr, print_fusion
+from fusebuild.ir.values import Value
+from fusebuild.ir.verify import verify
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.scalar_math import fold
+from fusebuild.ops.table import OPS, Kind
 from fusebuild.passes import PASSES, Pass, run_passes
 from fusebuild.passes.alias_outputs import alias_outputs
 from fusebuild.passes.cast_chains import cast_chains
@@ -25,7 +30,6 @@ from fusebuild.passes.common_subexpressions import common_subexpressions
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
 from fusebuild.passes.fold_constants import fold_constants
-from fusebuild.passes.scalar_math import fold
 from fusebuild.passes.views import views
 
 F32, F64, BF16, F16 = DType.FLOAT, DType.DOUBLE, DType.BFLOAT16, DType.HALF
@@ -401,7 +405,7 @@ def test_the_authors_fids_end_where_they_ended() -> None:
 
 
 def assert_equal_results(got: Any, want: Any) -> None:
-    from fusebuild.bounds import compare
+    from fusebuild.oracle.bounds import compare
 
     for actual, expected in zip(got, want, strict=True):
         dtype = F64 if expected.is_floating_point() else I64
@@ -411,7 +415,7 @@ def assert_equal_results(got: Any, want: Any) -> None:
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(fusion=fusions())
 def test_every_pass_keeps_the_results_and_has_nothing_left_to_do(fusion: Fusion) -> None:
-    from fusebuild.reference import evaluate_fp64
+    from fusebuild.oracle.reference import evaluate_fp64
 
     inputs = exact_inputs(fusion)
     want = evaluate_fp64(fusion, inputs)
@@ -503,7 +507,7 @@ def in_place_updates(draw: st.DrawFn) -> Fusion:
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(fusion=in_place_updates())
 def test_no_input_is_read_after_it_was_overwritten(fusion: Fusion) -> None:
-    from fusebuild.reference import evaluate
+    from fusebuild.oracle.reference import evaluate
 
     inputs = exact_inputs(fusion)
     want = evaluate(fusion, inputs)

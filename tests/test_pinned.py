@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import fusebuild
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
 from fusebuild.errors import ArtifactError, UsageError
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 RECIPE = "fusion: doubled\ninputs:\n  x: float[N]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\n"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of
 
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.plan import encode
 from fusebuild.errors import CompileError, RecipeError, UsageError
 from fusebuild.passes import PASSES
 from fusebuild.pipeline import CompileReport, compile_recipes, kernel_requests, plan_recipe, read_recipes
-from fusebuild.plan import encode
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 
@@ -157,7 +157,7 @@ def test_equal_kernels_of_many_recipes_are_requested_once() -> None:
 def test_a_compiler_that_fails_is_an_error_and_leaves_no_artifact(
     compilers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fusebuild import render
+    from fusebuild.kernels import render
 
     monkeypatch.setattr(render, "strip_comments", lambda text: text.replace("fb::store", "fb::no_such_function"))
     layout = TINY.replace("float[3, 5]", "float[4, 4]")

@@ -19,12 +19,12 @@ from runtime_plans import plan as make_plan
 from small_recipes import PAIR, TINY, text_of
 from test_artifact import members_of, resealed
 
-from fusebuild import kernel_text
-from fusebuild.artifact import PLAN, Artifact, decode_artifact
+from fusebuild.artifact import kernel_text
+from fusebuild.artifact.file import PLAN, Artifact, decode_artifact
+from fusebuild.artifact.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg, WorkspaceArg, encode
+from fusebuild.artifact.plan_check import kernels_of, validate_plan
 from fusebuild.errors import ArtifactError
-from fusebuild.formula import INT64_MAX
-from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg, WorkspaceArg, encode
-from fusebuild.plan_check import kernels_of, validate_plan
+from fusebuild.ir.formula import INT64_MAX
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 
 torch = pytest.importorskip("torch")

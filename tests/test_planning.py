@@ -9,9 +9,7 @@ import pytest
 from conftest import Golden
 from small_recipes import RECIPES, SUM_THEN_ADD, planned_file, recipe_of, text_of
 
-from fusebuild.formula import evaluate
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
-from fusebuild.plan import (
+from fusebuild.artifact.plan import (
     ExtentArg,
     FormulaArg,
     ScalarArg,
@@ -22,10 +20,13 @@ from fusebuild.plan import (
     decode,
     encode,
 )
-from fusebuild.plan_check import validate_plan
-from fusebuild.planning import fusion_digest
-from fusebuild.recipe import load_recipe
-from fusebuild.target import TARGETS
+from fusebuild.artifact.plan_check import validate_plan
+from fusebuild.ir.formula import evaluate
+from fusebuild.pipeline import plan_recipe
+from fusebuild.planning.assembly import fusion_digest
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 GOLDEN = Path(__file__).parent / "golden" / "plans"

@@ -18,12 +18,12 @@ from host_artifacts import compile_for_host
 from random_fusions import random_fusion
 from small_recipes import recipe_of, text_of
 
-from fusebuild.bounds import bound_for, compare
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
+from fusebuild.kernels.common.wrapping import wrapped
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.reference import random_inputs
+from fusebuild.oracle.verification import Limits, Trial, trial_on, verify_artifact
 from fusebuild.passes import run_passes
-from fusebuild.reference import random_inputs
-from fusebuild.verification import Limits, Trial, trial_on, verify_artifact
-from fusebuild.wrapping import wrapped
 
 pytest.importorskip("torch")
 
@@ -112,7 +112,7 @@ def test_mistakes_in_kernels_are_found(name: str, tmp_path: Path, monkeypatch: p
         edited.append(count)
         return text
 
-    monkeypatch.setattr("fusebuild.render.wrapped", spoilt)
+    monkeypatch.setattr("fusebuild.kernels.render.wrapped", spoilt)
     compile_for_host(tmp_path, {"sums": SUMS})
     assert sum(edited)
     verdicts = list(verify_artifact(tmp_path / "sums.fuse", target="host", limits=Limits()))

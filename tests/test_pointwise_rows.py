@@ -8,12 +8,12 @@ import pytest
 from small_recipes import whole
 
 from fusebuild.errors import KnobError
-from fusebuild.ir import Task
-from fusebuild.render import Origin, render
-from fusebuild.schedule.kernel import VariantSpec
-from fusebuild.schedule.pointwise import PointwiseHeuristics, PointwiseScheduler
-from fusebuild.schedule.pointwise_rows import PointwiseRowsHeuristics, RowsChoice
-from fusebuild.target import TARGETS
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, RowsChoice
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics, PointwiseScheduler
+from fusebuild.kernels.render import Origin, render
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 BIAS = whole({"x": "bfloat16[M, N]", "b": "bfloat16[N]"}, "y = x + b", {"y": "bfloat16"})

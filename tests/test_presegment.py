@@ -11,7 +11,7 @@ from fusebuild.segmentation import SegmentedFusion, segment, segmenter
 from fusebuild.segmentation.dependencies import dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.presegment import presegment
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 MATRIX = {"x": "float[M, N]"}

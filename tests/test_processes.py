@@ -14,7 +14,7 @@ START = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from fusebuild.errors import UsageError
-from fusebuild.processes import mapped
+from fusebuild.system.processes import mapped
 parent = os.getpid()
 """
 
@@ -115,7 +115,7 @@ mapped(work, [sys.argv[1]] * 100, processes=2)
 def test_recipes_are_planned_as_in_one_process() -> None:
     assert run("""
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 paths = [Path("recipes", f"{name}.yaml") for name in ("softmax", "mlp", "silu_mul", "layernorm_backward")]
 forks = []
 os.register_at_fork(before=lambda: forks.append(1))

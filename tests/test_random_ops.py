@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipes import primitive, recipe_of, text_of
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import RecipeError
-from fusebuild.ir import DType
+from fusebuild.ir.dtype import DType
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.random import philox4x32_10
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.oracle.reference import evaluate, evaluate_fp64, torch_dtype
 from fusebuild.pipeline import compile_recipes, plan_recipe
-from fusebuild.random_ops import philox4x32_10
-from fusebuild.reference import evaluate, evaluate_fp64, torch_dtype
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

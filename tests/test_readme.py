@@ -25,11 +25,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fusebuild import errors, ops, target, toolchain
-from fusebuild.cli import cli
+from fusebuild import errors
+from fusebuild.build import toolchain
+from fusebuild.cli.main import cli
+from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.ops import table as ops
+from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes, plan_recipe, read_recipes
-from fusebuild.schedule import SCHEDULERS
-from fusebuild.verification import Limits, verify_artifact
+from fusebuild.target import table as target
 
 torch = pytest.importorskip("torch")
 

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from small_recipes import PAIR, ROOT, TINY
 
-from fusebuild import stored_zip
-from fusebuild.artifact import MANIFEST, open_artifact
-from fusebuild.check import check_recipes
-from fusebuild.elf import problem
+from fusebuild.artifact import stored_zip
+from fusebuild.artifact.elf import problem
+from fusebuild.artifact.file import MANIFEST, open_artifact
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.rebuild import rebuild_recipes
 from fusebuild.pipeline import compile_recipes
-from fusebuild.rebuild import rebuild_recipes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 NO_RECORD = "2 fresh, 0 stale; machine code of 2 not compared: no record of a build here\n"

@@ -15,12 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusebuild.errors import RecipeError, UsageError
-from fusebuild.ir import DType, ExtentFact, Fusion, print_fusion
-from fusebuild.planning import fusion_digest
-from fusebuild.recipe import Recipe, load_recipe, parse_recipe
-from fusebuild.recipe_files import MAX_BYTES
-from fusebuild.recipe_names import name_problem
-from fusebuild.recipe_text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.values import ExtentFact
+from fusebuild.planning.assembly import fusion_digest
+from fusebuild.recipe.files import MAX_BYTES
+from fusebuild.recipe.names import name_problem
+from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
+from fusebuild.recipe.text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -355,7 +358,7 @@ def test_whatever_is_broken_in_a_recipe_the_answer_is_a_recipe_error(data: st.Da
 
 def test_reading_recipes_imports_neither_torch_nor_a_compiler() -> None:
     unwanted = {"torch", "jinja2", "networkx", "tvm_ffi", "msgspec"}
-    check = f"import sys, fusebuild.recipe; sys.exit(bool({unwanted} & set(sys.modules)))"
+    check = f"import sys, fusebuild.recipe.recipe; sys.exit(bool({unwanted} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
 
 
@@ -396,7 +399,7 @@ ADALN_CASES = [{"B": 3, "S": 5, "D": 17}, {"B": 1, "S": 1, "D": 1}, {"B": 2, "S"
 @pytest.mark.parametrize("case", ADALN_CASES)
 def test_adaln_as_recorded_computes_what_the_seed_computes(case: dict[str, int]) -> None:
     torch = pytest.importorskip("torch")
-    reference = pytest.importorskip("fusebuild.reference")
+    reference = pytest.importorskip("fusebuild.oracle.reference")
     fusion: Fusion = load_recipe(TESTS / "fusions" / "adaln_as_recorded.yaml").fusion
     inputs = reference.random_inputs(fusion, case, seed=3)
     for got, want in zip(reference.evaluate_fp64(fusion, inputs), seed_003(torch, inputs), strict=True):
@@ -408,7 +411,7 @@ def test_adaln_as_recorded_computes_what_the_seed_computes(case: dict[str, int])
 def test_adaln_backward_computes_what_the_seed_computes(case: dict[str, int]) -> None:
     """Up to the last rounding of the first two outputs, which the seed sums once more."""
     torch = pytest.importorskip("torch")
-    reference = pytest.importorskip("fusebuild.reference")
+    reference = pytest.importorskip("fusebuild.oracle.reference")
     fusion: Fusion = load_recipe(ROOT / "recipes" / "adaln_backward.yaml").fusion
     weight, bias, *others = inputs = reference.random_inputs(fusion, case, seed=3)
     expanded = [row.expand(case["B"], case["S"], case["D"]) for row in (weight, bias)]

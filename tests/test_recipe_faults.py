@@ -10,11 +10,11 @@ import pytest
 from faults import fusebuild
 from small_recipes import TINY
 
-from fusebuild.build import BuildDir
+from fusebuild.build.objects import BuildDir
 from fusebuild.errors import RecipeError, UsageError
-from fusebuild.recipe import MAX_ELEMENTS, load_recipe, parse_recipe
-from fusebuild.recipe_files import MAX_BYTES
-from fusebuild.recipe_text import MAX_NODES
+from fusebuild.recipe.files import MAX_BYTES
+from fusebuild.recipe.recipe import MAX_ELEMENTS, load_recipe, parse_recipe
+from fusebuild.recipe.text import MAX_NODES
 
 FUSION = "fusion: f\ninputs:\n  x: {type}\nbody: |\n  y = {body}\noutputs:\n  y: float\n"
 ODD_NAMES = ["../up", "/tmp/f", "a/b", "..", "$(touch ran)", "`touch ran`", "a'b", 'a"b', "$HOME", "a:b", "a b", "-o",

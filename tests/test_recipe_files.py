@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild.errors import UsageError
-from fusebuild.recipe_files import recipe_files
+from fusebuild.recipe.files import recipe_files
 
 
 def test_a_folder_holds_those_that_are_not_hidden(tmp_path: Path) -> None:

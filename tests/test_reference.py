@@ -10,11 +10,13 @@ import pytest
 import torch
 from small_recipes import recipe_of, text_of
 
-from fusebuild.bounds import bound_for, compare
-from fusebuild.builder import FusionBuilder
 from fusebuild.errors import UsageError
-from fusebuild.ir import DType, Fusion, Value
-from fusebuild.reference import bind_extents, evaluate, evaluate_fp64, random_inputs
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.reference import bind_extents, evaluate, evaluate_fp64, random_inputs
 
 F32, F64, BF16, F16 = DType.FLOAT, DType.DOUBLE, DType.BFLOAT16, DType.HALF
 I32, I64, BOOL = DType.INT32, DType.INT64, DType.BOOL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seed_003_definition import nvfuser_fusion_id1
 
 from fusebuild import FusionDefinition
-from fusebuild.ir import Fusion, Task
+from fusebuild.ir.fusion import Fusion, Task
 from fusebuild.passes import run_passes
 from fusebuild.passes.dead_code import dead_code
 from fusebuild.passes.decompose import decompose
@@ -16,7 +16,7 @@ from fusebuild.segmentation.dependencies import dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 

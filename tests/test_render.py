@@ -14,11 +14,12 @@ import pytest
 from conftest import Golden
 from small_recipes import RECIPES, ROOT, SUM_THEN_ADD, planned_file, recipe_of, text_of
 
-from fusebuild.pipeline import PlannedRecipe, plan_recipe
-from fusebuild.render import Kernel, describe, environment, strip_comments, template_digests
-from fusebuild.schedule.persistent import PersistentHeuristics
-from fusebuild.schedule.rows import RowThreads
-from fusebuild.target import TARGETS
+from fusebuild.kernels.common.rows import RowThreads
+from fusebuild.kernels.persistent.heuristics import PersistentHeuristics
+from fusebuild.kernels.render import Kernel, describe, environment, strip_comments, template_digests
+from fusebuild.pipeline import plan_recipe
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 GOLDEN = Path(__file__).parent / "golden" / "kernels"

@@ -10,11 +10,11 @@ import pytest
 from small_recipes import whole
 
 from fusebuild.errors import KnobError
-from fusebuild.formula import evaluate
-from fusebuild.ir import Task
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
-from fusebuild.schedule.kernel import VariantSpec, axis_domain
-from fusebuild.schedule.resident import (
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
+from fusebuild.kernels.common.spec import VariantSpec, axis_domain
+from fusebuild.kernels.persistent.resident import (
     EDGED_COLUMNS,
     RESIDENT_ROW_BYTES,
     THREAD_BYTES,
@@ -22,8 +22,8 @@ from fusebuild.schedule.resident import (
     ResidentHeuristics,
     shared_by_rows,
 )
-from fusebuild.schedule.rows import CLUSTER_BUFFER_BYTES, fits_exchange
-from fusebuild.target import TARGETS, Target
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.target.table import TARGETS, Target
 
 SM_90 = TARGETS["sm_90"]
 SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ny = e / sum(e, dims=[1], keepdim=True)"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild import resources
 from fusebuild.errors import UsageError
-from fusebuild.resources import cache_dir
+from fusebuild.system import resources
+from fusebuild.system.resources import cache_dir
 
 
 def test_where_the_cache_is() -> None:

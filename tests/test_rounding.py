@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from small_recipes import recipe_of, text_of
 
-from fusebuild.ir import DType
-from fusebuild.reference import rounded_last
+from fusebuild.ir.dtype import DType
+from fusebuild.oracle.reference import rounded_last
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.rounding import RandomlyRounded, RandomRounding, distance, reaches  # noqa: E402
+from fusebuild.oracle.rounding import RandomlyRounded, RandomRounding, distance, reaches  # noqa: E402
 
 EXACT = {
     "copies": ("y = permute(x, permutation=[1, 0])", "float"),

@@ -6,7 +6,7 @@ import pytest
 from small_recipes import recipe_of, text_of
 
 from fusebuild.pipeline import plan_recipe
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 ROWS = {"x": "float[M, N]", "m": "{type: 'float[M]', contiguity: [false]}"}
 ONE_ROW = {"x": "float[1, N]"}

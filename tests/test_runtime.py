@@ -20,10 +20,20 @@ import pytest
 import runtime_plans as plans
 
 import fusebuild
-from fusebuild.artifact import write_artifact
+from fusebuild.artifact.file import write_artifact
+from fusebuild.artifact.plan import (
+    ExtentArg,
+    FormulaArg,
+    Plan,
+    PlanOutput,
+    ScalarArg,
+    TensorArg,
+    WorkspaceArg,
+    decode,
+    encode,
+)
+from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.errors import ArtifactError
-from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, ScalarArg, TensorArg, WorkspaceArg, decode, encode
-from fusebuild.plan_check import validate_plan
 from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 
 torch = pytest.importorskip("torch")

@@ -18,7 +18,7 @@ from test_runtime_gpu import cubin, current_target, expected, inputs, open_plan
 
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -15,13 +15,13 @@ import pytest
 import runtime_plans as plans
 import tvm_ffi
 
+from fusebuild.artifact.plan import ExtentArg, FormulaArg, Launch, Plan, PlanOutput, ScalarArg, TensorArg
 from fusebuild.errors import ArtifactError
-from fusebuild.formula import Formula
+from fusebuild.ir.formula import Formula
+from fusebuild.oracle.verification import Limits, read_recipe, recipe_inputs, verify_artifact
 from fusebuild.pipeline import compile_recipes
-from fusebuild.plan import ExtentArg, FormulaArg, Launch, Plan, PlanOutput, ScalarArg, TensorArg
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
-from fusebuild.target import TARGETS
-from fusebuild.verification import Limits, read_recipe, recipe_inputs, verify_artifact
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 pytestmark = [

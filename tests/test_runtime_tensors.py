@@ -17,7 +17,7 @@ import runtime_plans as plans
 from host_artifacts import compile_for_host
 from small_recipes import text_of
 
-from fusebuild.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg
+from fusebuild.artifact.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg
 from fusebuild.runtime import memory
 from fusebuild.runtime.layouts import Layout
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact

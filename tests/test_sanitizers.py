@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import runtime_plans as plans
 
-from fusebuild.plan import encode
+from fusebuild.artifact.plan import encode
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "fusebuild" / "runtime" / "native"

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from fusebuild.ir import DType, Literal, TensorType, tensor_type
-from fusebuild.ops import OPS, Kind, Rule, _unary
-from fusebuild.passes.scalar_math import convert, fold, has_scalar_meaning
-from fusebuild.reference import torch_dtype
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.types import Literal, TensorType, tensor_type
+from fusebuild.ops.scalar_math import convert, fold, has_scalar_meaning
+from fusebuild.ops.table import OPS, Kind, Rule, _unary
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.oracle.reference import torch_dtype
 
 F64, F32, I64, I32 = DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32
 

@@ -6,10 +6,10 @@ import pytest
 from transformer_stack import transformer_stack
 
 from fusebuild.passes import run_passes
-from fusebuild.planning import plan_target
+from fusebuild.planning.assembly import plan_target
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.acceptance import Acceptance
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 

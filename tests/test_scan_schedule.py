@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 from small_recipes import AFFINE, primitive, text_with_lambdas, whole
 
-from fusebuild.formula import Formula
-from fusebuild.ir import Task
-from fusebuild.schedule import SCHEDULERS, first_accepting
-from fusebuild.schedule.kernel import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec
-from fusebuild.schedule.scan import COLUMN_THREADS, MAX_ROW_THREADS, ScanHeuristics, ScanScheduler, ordered
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec
+from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, MAX_ROW_THREADS, ScanHeuristics, ScanScheduler, ordered
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 SCAN = ScanScheduler()

@@ -7,16 +7,10 @@ from collections.abc import Mapping
 import pytest
 from small_recipes import primitive, recipe_of, text_of, whole
 
-from fusebuild.formula import Formula
-from fusebuild.ir import Task
-from fusebuild.schedule import SCHEDULERS, first_accepting
-from fusebuild.schedule.inner_persistent import (
-    CLUSTER_ROW_BYTES,
-    CLUSTER_SHARE_BYTES,
-    REGISTER_BYTES,
-    InnerPersistentScheduler,
-)
-from fusebuild.schedule.kernel import (
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.rows import RowThreads, levels, next_power_of_two, row_threads
+from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
     KernelSpec,
     LaunchSpec,
@@ -27,14 +21,20 @@ from fusebuild.schedule.kernel import (
     hint,
     usable,
 )
-from fusebuild.schedule.persistent import ClusterHeuristics, PersistentHeuristics
-from fusebuild.schedule.pointwise import PointwiseHeuristics
-from fusebuild.schedule.reduction import InnerHeuristics, OuterHeuristics
-from fusebuild.schedule.resident import EDGED_COLUMNS
-from fusebuild.schedule.rows import RowThreads, levels, next_power_of_two, row_threads
-from fusebuild.schedule.sweeps import cached_inputs, input_sweeps, kept_values
+from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
+from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, PersistentHeuristics
+from fusebuild.kernels.persistent.resident import EDGED_COLUMNS
+from fusebuild.kernels.persistent.schedule import (
+    CLUSTER_ROW_BYTES,
+    CLUSTER_SHARE_BYTES,
+    REGISTER_BYTES,
+    InnerPersistentScheduler,
+)
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS, Target
+from fusebuild.target.table import TARGETS, Target
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}

@@ -14,11 +14,12 @@ import yaml
 from faults import Done, fusebuild
 from jsonschema import Draft202012Validator
 
-from fusebuild.cli import SCHEMAS, cli
+from fusebuild.cli.main import cli
+from fusebuild.cli.schema import SCHEMAS
+from fusebuild.cli.schemas import schema_of
 from fusebuild.errors import RecipeError
-from fusebuild.recipe import Recipe, parse_recipe
-from fusebuild.recipe_sections import SECTIONS
-from fusebuild.schemas import schema_of
+from fusebuild.recipe.recipe import Recipe, parse_recipe
+from fusebuild.recipe.sections import SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = [*sorted((ROOT / "recipes").glob("*.yaml")), *sorted((ROOT / "tests" / "fusions").glob("*.yaml"))]

@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 from small_recipes import PAIR, RECIPES, ROOT, SUM_THEN_ADD, primitive, text_of
 
-from fusebuild import schedule
+from fusebuild.artifact.plan import TargetPlan
 from fusebuild.errors import ScheduleError
-from fusebuild.ir import Fusion, Task, tensor_type, verify
+from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.ir.types import tensor_type
+from fusebuild.ir.verify import verify
+from fusebuild.kernels import alias, families
 from fusebuild.passes import run_passes
-from fusebuild.plan import TargetPlan
-from fusebuild.planning import plan_target
-from fusebuild.recipe import load_recipe
-from fusebuild.schedule.alias import AliasScheduler
+from fusebuild.planning.assembly import plan_target
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import SegmentedFusion, extract, segment
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.segmented import dense_outputs, with_scalars
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 EXPLICIT = text_of(
@@ -123,7 +124,7 @@ class TestCuts:
         assert schedulers(cut(text_of({"x": "float[M]"}, "y = x", {"y": "float"}))) == ["pointwise"]
 
     def test_no_scheduler_takes_an_expr(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schedule, "SCHEDULERS", (AliasScheduler(),))
+        monkeypatch.setattr(families, "FAMILIES", (alias.FAMILY,))
         with pytest.raises(ScheduleError) as caught:
             cut(text_of({"x": "float[M]"}, "a = exp(x)\ny = a + 1.0", {"y": "float"}))
         assert str(caught.value) == (
@@ -293,8 +294,8 @@ class TestLives:
 def test_the_same_plans_whatever_the_hash_seed() -> None:
     script = (
         "import hashlib, sys; from pathlib import Path\n"
-        "from fusebuild.pipeline import plan_recipe\nfrom fusebuild.plan import encode\n"
-        "from fusebuild.recipe import load_recipe\nfrom fusebuild.target import TARGETS\n"
+        "from fusebuild.pipeline import plan_recipe\nfrom fusebuild.artifact.plan import encode\n"
+        "from fusebuild.recipe.recipe import load_recipe\nfrom fusebuild.target.table import TARGETS\n"
         "targets = [TARGETS['sm_90'], TARGETS['host']]\n"
         "for path in sys.argv[1:]:\n"
         "    planned = plan_recipe(load_recipe(Path(path)), targets)\n"

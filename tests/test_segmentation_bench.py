@@ -21,7 +21,7 @@ from bench_segmentation import (
 )
 from random_fusions import atom_count, random_fusion
 
-from fusebuild.ir import print_fusion
+from fusebuild.ir.text import print_fusion
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPARED = ROOT / "tests" / "segmentation_bench.json"

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from small_recipes import RECIPES
 from strategies import fusions
 
-from fusebuild.ir import Fusion, verify
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.verify import verify
 from fusebuild.passes import run_passes
-from fusebuild.recipe import load_recipe, parse_recipe
+from fusebuild.recipe.recipe import load_recipe, parse_recipe
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.canonical import canonical_order, reordered
 from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.cover import seconds
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 

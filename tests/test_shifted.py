@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch")
 
 from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
-from fusebuild.ir import Task  # noqa: E402
+from fusebuild.ir.fusion import Task  # noqa: E402
+from fusebuild.kernels.common.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec, axis_domain  # noqa: E402
+from fusebuild.kernels.families import SCHEDULERS  # noqa: E402
+from fusebuild.kernels.persistent.heuristics import PersistentHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
-from fusebuild.schedule import SCHEDULERS  # noqa: E402
-from fusebuild.schedule.kernel import VariantSpec, axis_domain  # noqa: E402
-from fusebuild.schedule.persistent import PersistentHeuristics  # noqa: E402
-from fusebuild.schedule.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
-from fusebuild.target import TARGETS  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
 BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fusebuild.artifact.plan import ExtentArg, Variant, as_formula
+from fusebuild.kernels.common.specialization import named_sizes
 from fusebuild.pipeline import plan_recipe, read_recipes
-from fusebuild.plan import ExtentArg, Variant, as_formula
-from fusebuild.schedule.specialization import named_sizes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 SOFTMAX = """
 fusion: softmax

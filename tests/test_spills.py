@@ -13,24 +13,25 @@ import pytest
 from click.testing import CliRunner
 from small_recipes import PAIR, recipe_of
 
-from fusebuild.artifact import Artifact, open_artifact, write_artifact
-from fusebuild.build import BuildDir, BuildResult, KernelSource, build, object_name
-from fusebuild.check import check_recipes
-from fusebuild.cli import cli
-from fusebuild.eased import eased_in
+from fusebuild.artifact.file import Artifact, open_artifact, write_artifact
+from fusebuild.artifact.kernel_resources import KernelResources, resources_of
+from fusebuild.build.object_store import ObjectStore
+from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, object_name
+from fusebuild.build.toolchain import Toolchain, find_toolchain
+from fusebuild.cli.main import cli
 from fusebuild.errors import KnobError, SpillError
-from fusebuild.inspection import Inspection
-from fusebuild.inspection_html import render_page
-from fusebuild.kernel_resources import KernelResources, resources_of
-from fusebuild.object_store import ObjectStore
+from fusebuild.freshness.check import check_recipes
+from fusebuild.kernels.families import SCHEDULERS
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import PlannedRecipe, compile_recipes, plan_recipe, replanned
-from fusebuild.recipe import load_recipe
-from fusebuild.schedule import SCHEDULERS
+from fusebuild.pipeline import compile_recipes, plan_recipe, replanned
+from fusebuild.planning.eased import eased_in
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.planning.spills import require_known_spills, without_spills
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.report.html import render_page
+from fusebuild.report.inspection import Inspection
 from fusebuild.segmentation import segment
-from fusebuild.spills import require_known_spills, without_spills
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import Toolchain, find_toolchain
+from fusebuild.target.table import TARGETS
 
 SM_80, SM_90, HOST = TARGETS["sm_80"], TARGETS["sm_90"], TARGETS["host"]
 ROOT = Path(__file__).resolve().parent.parent
@@ -319,7 +320,7 @@ class TestNotKnown:
         recipe, out = tmp_path / "pair.yaml", tmp_path / "build"
         recipe.write_text(PAIR)
         require_known_spills([compile_recipes([recipe], [SM_90], out).artifacts[0].path])
-        monkeypatch.setattr("fusebuild.build.resources_of", lambda log, cubin: None)
+        monkeypatch.setattr("fusebuild.build.objects.resources_of", lambda log, cubin: None)
         built = compile_recipes([recipe], [SM_90], out).artifacts[0]
         with pytest.raises(SpillError) as caught:
             require_known_spills([built.path])

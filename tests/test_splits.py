@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from small_recipes import whole
 
-from fusebuild.ir import Task
-from fusebuild.render import Origin, render
-from fusebuild.schedule.kernel import INDEX_HEADROOM, VariantSpec
-from fusebuild.schedule.reduction import OuterHeuristics, ReductionScheduler
-from fusebuild.target import TARGETS
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.spec import INDEX_HEADROOM, VariantSpec
+from fusebuild.kernels.reduction.schedule import OuterHeuristics, ReductionScheduler
+from fusebuild.kernels.render import Origin, render
+from fusebuild.target.table import TARGETS
 
 SM_90 = TARGETS["sm_90"]
 COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})

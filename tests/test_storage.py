@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from small_recipes import recipe_of, text_of, whole
 
-from fusebuild.formula import Formula
-from fusebuild.index_ops import reshaped_strides
-from fusebuild.ir import Task
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.spec import Rejection, any_domain
+from fusebuild.kernels.common.storage import Storage, hidden, sources
+from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.ops.indexing import reshaped_strides
 from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.runtime.loader import load
-from fusebuild.schedule.kernel import Rejection, any_domain
-from fusebuild.schedule.pointwise import PointwiseScheduler
-from fusebuild.schedule.storage import Storage, hidden, sources
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 MATRIX = {"x": "float[M, N]"}
 

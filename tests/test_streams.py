@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from forked_cli import STREAMS
 
-from fusebuild.cli import cli
-from fusebuild.schemas import schema_of
-from fusebuild.streams import printable
+from fusebuild.cli.main import cli
+from fusebuild.cli.schemas import schema_of
+from fusebuild.cli.streams import printable
 
 GOOD = "fusion: doubled\ninputs:\n  x: float[M]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\ncases:\n  - {M: 3}\n"
 CALLS = {

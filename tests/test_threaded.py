@@ -13,13 +13,13 @@ torch = pytest.importorskip("torch")
 from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
 from fusebuild.errors import KnobError  # noqa: E402
-from fusebuild.ir import Task  # noqa: E402
+from fusebuild.ir.fusion import Task  # noqa: E402
+from fusebuild.kernels.common.rows import next_power_of_two  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.persistent.threaded import ThreadedHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler  # noqa: E402
-from fusebuild.schedule.kernel import VariantSpec  # noqa: E402
-from fusebuild.schedule.rows import next_power_of_two  # noqa: E402
-from fusebuild.schedule.threaded import ThreadedHeuristics  # noqa: E402
-from fusebuild.target import TARGETS  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
 
 SIZES = (1, 2, 3, 7, 12, 15)
 NAMED = f"N: {{values: {list(SIZES)}}}"

@@ -9,18 +9,18 @@ import pytest
 from host_artifacts import chosen, compile_for_host
 from small_recipes import recipe_of, text_of, whole
 
+from fusebuild.artifact.plan import WorkspaceArg
+from fusebuild.build.toolchain import find_toolchain
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.tickets import COUNTERS, TicketCounters
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.render import Origin, render
 from fusebuild.passes import run_passes
-from fusebuild.plan import WorkspaceArg
-from fusebuild.recipe_files import tuned_path
-from fusebuild.render import Origin, render
+from fusebuild.planning.tuned import Entry, bucket_of, encode_tuned, segment_digest
+from fusebuild.recipe.files import tuned_path
 from fusebuild.runtime.loader import load
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler
-from fusebuild.schedule.kernel import VariantSpec
-from fusebuild.schedule.tickets import COUNTERS, TicketCounters
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import Entry, bucket_of, encode_tuned, segment_digest
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 

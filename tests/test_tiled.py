@@ -12,16 +12,16 @@ torch = pytest.importorskip("torch")
 
 from host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
+from fusebuild.artifact.plan import FormulaArg  # noqa: E402
 from fusebuild.errors import KnobError  # noqa: E402
-from fusebuild.formula import Formula, evaluate  # noqa: E402
-from fusebuild.ir import Task  # noqa: E402
-from fusebuild.plan import FormulaArg  # noqa: E402
-from fusebuild.render import Origin, render  # noqa: E402
+from fusebuild.ir.formula import Formula, evaluate  # noqa: E402
+from fusebuild.ir.fusion import Task  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.persistent.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
+from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
-from fusebuild.schedule.inner_persistent import InnerPersistentScheduler  # noqa: E402
-from fusebuild.schedule.kernel import VariantSpec  # noqa: E402
-from fusebuild.schedule.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
-from fusebuild.target import TARGETS  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
 

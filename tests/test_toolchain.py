@@ -13,10 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild import doctor
-from fusebuild.errors import NoRoomError, ToolchainError
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import (
+from fusebuild.build.toolchain import (
     FIX,
     Part,
     Toolchain,
@@ -26,6 +23,9 @@ from fusebuild.toolchain import (
     find_toolchain,
     nvcc_candidates,
 )
+from fusebuild.errors import NoRoomError, ToolchainError
+from fusebuild.report import doctor
+from fusebuild.target.table import TARGETS
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 
@@ -404,7 +404,8 @@ class TestDoctor:
 
     def test_it_imports_neither_torch_nor_tvm_ffi(self) -> None:
         code = (
-            "import sys; from fusebuild.doctor import diagnose; diagnose(environ={'PATH': ''}, site_packages=[]);"
+            "import sys; from fusebuild.report.doctor import diagnose\n"
+            "diagnose(environ={'PATH': ''}, site_packages=[])\n"
             "print([name for name in ('torch', 'tvm_ffi', 'yaml', 'jinja2') if name in sys.modules])"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,32 +10,27 @@ import msgspec
 import pytest
 from small_recipes import PAIR, ROOT, primitive, recipe_of, text_of
 
-from fusebuild.artifact import open_artifact
-from fusebuild.check import check_recipes
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.plan import Plan, Variant, encode
+from fusebuild.artifact.plan_check import validate_plan
+from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import TunedError
-from fusebuild.inspected import inspections_of
-from fusebuild.inspection import Inspection
-from fusebuild.inspection_html import write_page
-from fusebuild.ir import ExtentFact, Fusion
+from fusebuild.freshness.check import check_recipes
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import ExtentFact
+from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import PlannedRecipe, compile_recipes, plan_recipe, tuned_beside
-from fusebuild.plan import Plan, Variant, encode
-from fusebuild.plan_check import validate_plan
-from fusebuild.planning import plan_alone
-from fusebuild.recipe import load_recipe
-from fusebuild.recipe_files import tuned_path
+from fusebuild.pipeline import compile_recipes, plan_recipe, tuned_beside
+from fusebuild.planning.assembly import plan_alone
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.planning.tuned import Entry, bucket_of, encode_tuned, points_of, read_tuned, segment_digest
+from fusebuild.recipe.files import tuned_path
+from fusebuild.recipe.recipe import load_recipe
+from fusebuild.report.html import write_page
+from fusebuild.report.inspected import inspections_of
+from fusebuild.report.inspection import Inspection
 from fusebuild.segmentation import segment
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import (
-    Entry,
-    bucket_of,
-    encode_tuned,
-    points_of,
-    read_tuned,
-    segment_digest,
-)
-from fusebuild.verification import Limits, verify_artifact
+from fusebuild.target.table import TARGETS
 
 HOST, SM_90 = TARGETS["host"], TARGETS["sm_90"]
 SOFTMAX = text_of(
@@ -355,7 +350,7 @@ class TestWhatDoesNotHoldAnyMore:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        caplog.set_level(logging.INFO, logger="fusebuild.tuned")
+        caplog.set_level(logging.INFO, logger="fusebuild.planning.tuned")
         found = planned(write(Path(), tuned_entry()), "sm_90")
         assert b"tuned" not in encode(found.plan)
         assert [(record.levelname, record.getMessage()) for record in caplog.records] == [

@@ -18,22 +18,22 @@ import pytest
 from click.testing import CliRunner
 from small_recipes import text_of, whole
 
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.bench.device import Run, Timed
-from fusebuild.cli import cli
+from fusebuild.cli.main import cli
 from fusebuild.errors import ToolchainError, UsageError, VerificationError
-from fusebuild.kernel_resources import KernelResources
+from fusebuild.kernels.common.neighbours import neighbours
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics, PointwiseScheduler
+from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
-from fusebuild.schedule.kernel import VariantSpec
-from fusebuild.schedule.neighbours import neighbours
-from fusebuild.schedule.pointwise import PointwiseHeuristics, PointwiseScheduler
-from fusebuild.target import TARGETS
-from fusebuild.tuned import Entry, encode_tuned, read_tuned
-from fusebuild.tuning import Place, Row, TuneOptions, TuneReport, find_place, tune_recipes, workshop
+from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
+from fusebuild.target.table import TARGETS
+from fusebuild.tuning import Place, Row, TuneFindings, TuneOptions, find_place, tune_recipes, workshop
 from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, own_target
 from fusebuild.tuning.search import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, is_win, search
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
-from fusebuild.verification import Limits, verify_artifact
 
 torch = pytest.importorskip("torch")
 
@@ -297,13 +297,15 @@ class SteppedDevice(HostDevice):
         self._known.clear()
 
 
-def tuned_with(folder: Path, device: HostDevice, **options: Any) -> TuneReport:
+def tuned_with(folder: Path, device: HostDevice, **options: Any) -> TuneFindings:
     chosen = TuneOptions(**{"out": folder / "build", "jobs": 2, "budget": 2, **options})
     return tune_recipes([folder / "summed.yaml"], None, chosen, place=Place(device=device, target=HOST))
 
 
 @pytest.fixture(scope="module")
-def tuned(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TuneReport, list[tuple[int, int]]]:
+def tuned(
+    compilers: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, TuneFindings, list[tuple[int, int]]]:
     """A folder with a recipe and what was tuned for it, by a clock that knows who wins."""
     folder = tmp_path_factory.mktemp("tuning")
     (folder / "summed.yaml").write_text(SUMMED)
@@ -315,7 +317,7 @@ def tuned(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return folder, report, seen
 
 
-Tuned = tuple[Path, TuneReport, list[tuple[int, int]]]
+Tuned = tuple[Path, TuneFindings, list[tuple[int, int]]]
 
 
 class FullDevice(SteppedDevice):
@@ -567,7 +569,7 @@ def test_the_table() -> None:
         changed={"threads_per_row": 8, "keeps": False},
     )  # fmt: skip
     rows = (row, replace(row, fusion="long_name", case={}, milliseconds=0.25, changed={}))
-    report = TuneReport(target="sm_90", device="a GPU", driver="1", rows=rows, written=(Path("softmax.tuned.json"),))
+    report = TuneFindings(target="sm_90", device="a GPU", driver="1", rows=rows, written=(Path("softmax.tuned.json"),))
     assert report.as_text() == (
         "kernel                            case        heuristic ms  best ms     win  tried  knobs\n"
         "softmax.0 registers_vec8_int32    M=64 N=512        0.2500   0.2000  20.0 %      7  "

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from small_recipes import ROOT, text_of
 
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
+from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
-from fusebuild.recipe_files import tuned_path
-from fusebuild.tuned import read_tuned
+from fusebuild.planning.tuned import read_tuned
+from fusebuild.recipe.files import tuned_path
 from fusebuild.tuning import TuneOptions, find_place, tune_recipes
-from fusebuild.verification import Limits, verify_artifact
 
 torch = pytest.importorskip("torch")
 pytestmark = [

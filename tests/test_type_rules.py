@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from fusebuild.formula import Formula
-from fusebuild.ir import DType, ScalarType, TensorType, ValueType, VectorType, tensor_type
-from fusebuild.type_rules import (
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.types import ScalarType, TensorType, ValueType, VectorType, tensor_type
+from fusebuild.ops.type_rules import (
     TypeRuleError,
     broadcast_in_dim_type,
     broadcast_shapes,

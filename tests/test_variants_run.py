@@ -11,11 +11,11 @@ from pathlib import Path
 from sanitized import SANITIZED
 from small_recipes import RECIPES, ROOT, planned_file
 
-from fusebuild.formula import Formula, evaluate
-from fusebuild.pipeline import PlannedRecipe
-from fusebuild.plan import PlanSegment, Variant, as_formula
-from fusebuild.schedule import SCHEDULERS
-from fusebuild.verification import largest_tensor
+from fusebuild.artifact.plan import PlanSegment, Variant, as_formula
+from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.oracle.verification import largest_tensor
+from fusebuild.planning.planned import PlannedRecipe
 
 LIMIT = 300_000
 """Elements that ``test_numerics.py`` takes at most."""

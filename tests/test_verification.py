@@ -15,12 +15,20 @@ from faults import Done, fusebuild
 from host_artifacts import compile_for_host
 from small_recipes import recipe_of, text_of
 
-from fusebuild.demo import _verdicts
+from fusebuild.cli.demo import _verdicts
+from fusebuild.cli.schemas import schema_of
 from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
-from fusebuild.recipe import Recipe
+from fusebuild.oracle.verification import (
+    Limits,
+    Skipped,
+    Trial,
+    recipe_trial,
+    repeat_trial,
+    verify_artifact,
+    verify_or_skip,
+)
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.schemas import schema_of
-from fusebuild.verification import Limits, Skipped, Trial, recipe_trial, repeat_trial, verify_artifact, verify_or_skip
 
 torch = pytest.importorskip("torch")
 
@@ -175,7 +183,7 @@ def test_memory_is_named_however_it_is_said(error: Exception, artifacts: Path, m
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("fusebuild.verification.evaluate_fp64", fail)
+    monkeypatch.setattr("fusebuild.oracle.verification.evaluate_fp64", fail)
     with pytest.raises(OutOfMemoryError, match="two M=3 N=40: out of memory"):
         list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
 
@@ -184,7 +192,7 @@ def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.Mo
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("something else")
 
-    monkeypatch.setattr("fusebuild.verification.evaluate_fp64", fail)
+    monkeypatch.setattr("fusebuild.oracle.verification.evaluate_fp64", fail)
     with pytest.raises(RuntimeError, match="something else"):
         list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from host_artifacts import require_toolchain
 
+from fusebuild.build.toolchain import find_toolchain
+from fusebuild.kernels.common.spec import PARAMETER_BYTES
 from fusebuild.pipeline import plan_recipe
-from fusebuild.recipe import parse_recipe
-from fusebuild.resources import templates_dir
-from fusebuild.schedule.kernel import PARAMETER_BYTES
+from fusebuild.recipe.recipe import parse_recipe
 from fusebuild.segmentation.segmenter import MOST_REFINED
-from fusebuild.target import TARGETS
-from fusebuild.toolchain import find_toolchain
+from fusebuild.system.resources import templates_dir
+from fusebuild.target.table import TARGETS
 
 MOST = 2.2
 MANY = 4000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusebuild.wrapping import wrapped
+from fusebuild.kernels.common.wrapping import wrapped
 
 
 def test_lines_that_fit_stay_as_they_are() -> None:

@@ -15,7 +15,7 @@ from test_numerics import FUSIONS, RECIPES, artifacts, shared  # noqa: F401
 from zero_sizes import HOST_MEMORIES, Tally, check_artifact, zero_cases
 
 from fusebuild.errors import RecipeError
-from fusebuild.recipe import load_recipe, parse_recipe
+from fusebuild.recipe.recipe import load_recipe, parse_recipe
 from fusebuild.runtime.loader import load
 
 torch = pytest.importorskip("torch")

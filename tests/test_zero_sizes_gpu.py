@@ -22,7 +22,7 @@ from zero_sizes import GPU_MEMORIES, Tally, check_artifact, unreached
 
 from fusebuild.errors import ToolchainError
 from fusebuild.pipeline import compile_recipes
-from fusebuild.target import TARGETS
+from fusebuild.target.table import TARGETS
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusebuild.builder import FusionBuilder
-from fusebuild.ir import DType, Fusion, Value
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.builder import FusionBuilder
 
 SIZES = {"T": 8192, "D": 1024, "H": 4096}
 

@@ -20,14 +20,14 @@ from typing import Any
 import torch
 from test_variants_run import Kind, holds, kind_of
 
-from fusebuild.bounds import bound_for, compare
-from fusebuild.formula import evaluate
-from fusebuild.ir import Fusion
-from fusebuild.plan import Variant, as_formula
-from fusebuild.recipe import Recipe
-from fusebuild.reference import evaluate_fp64, torch_dtype
+from fusebuild.artifact.plan import Variant, as_formula
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.reference import evaluate_fp64, torch_dtype
+from fusebuild.oracle.verification import bits_of, largest_tensor, read_recipe, recipe_inputs
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.verification import bits_of, largest_tensor, read_recipe, recipe_inputs
 
 LARGEST = 300_000
 """Elements of the largest tensor of a case."""

@@ -11,10 +11,10 @@ from fusebuild.bench.copies import equal_copies
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import Deviation, OutputErrors, as_results, torch_deviations
 from fusebuild.errors import FusebuildError, NoReferenceError
-from fusebuild.ir import Fusion
-from fusebuild.recipe import Recipe
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.verification import Trial, recipe_inputs
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan
-from fusebuild.verification import Trial, recipe_inputs
 
 OURS, EAGER, COMPILE, COPY = "ours", "eager", "compile", "copy"
 MOST_SETS = 64

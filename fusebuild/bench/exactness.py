@@ -1,8 +1,8 @@
 """How exact results are: the distance of each output from the fp64 oracle, by the same norms for everybody.
 
 The oracle rounds only where the recipe does and leaves out the last rounding of an output. Two norms, both relative.
-``largest`` is that of :func:`fusebuild.reference.compare`, which has bounds: it finds the one wrong element. It does
-not tell two right results apart, because the unluckiest last rounding of millions decides: 2^-8 of a bfloat16 for
+``largest`` is that of :func:`fusebuild.oracle.reference.compare`, which has bounds: it finds the one wrong element. It
+does not tell two right results apart, because the unluckiest last rounding of millions decides: 2^-8 of a bfloat16 for
 everybody. ``rms``, the root mean square of the error over that of the result, counts every element. Over n elements it
 varies by chance by about ``1 / sqrt(2n)`` of itself, so what is said of exactness, who is worse than whom, is said of
 it. A last rounding to bfloat16 is most of the error of any right result, and belongs to it: users get the rounded one.
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fusebuild.bounds import bound_for, compare
 from fusebuild.errors import VerificationError, counted
-from fusebuild.reference import torch_dtype
-from fusebuild.verification import Outcome, Trial
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.reference import torch_dtype
+from fusebuild.oracle.verification import Outcome, Trial
 
 LENIENCE = 16
 """How far a contender's results may be from the oracle's, in bounds of its comparison: it must compute the same thing,

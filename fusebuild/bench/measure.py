@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fusebuild.artifact.plan import as_formula
 from fusebuild.bench.contenders import (
     COPY,
     OURS,
@@ -50,14 +51,13 @@ from fusebuild.bench.report import Measurement, Report
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import Traffic, TrafficError, measured_traffic
 from fusebuild.errors import UsageError, VerificationError, nearest
-from fusebuild.footprint import read_bytes
-from fusebuild.formula import evaluate, total
-from fusebuild.ir import Fusion
-from fusebuild.plan import as_formula
-from fusebuild.recipe import Recipe
-from fusebuild.recipe_sections import broken_fact
+from fusebuild.ir.formula import evaluate, total
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ops.footprint import read_bytes
+from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
+from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.verification import memory_named, read_recipe, recipe_trial, run_trial
 
 logger = logging.getLogger(__name__)
 

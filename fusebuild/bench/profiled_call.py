@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fusebuild.oracle.verification import read_recipe, recipe_inputs
 from fusebuild.runtime.loader import load
-from fusebuild.verification import read_recipe, recipe_inputs
 
 WARM_UP = 3
 

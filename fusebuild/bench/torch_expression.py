@@ -14,8 +14,9 @@ from torch import fx
 
 from fusebuild.bench.torch_graph import TorchGraph
 from fusebuild.errors import NoReferenceError, nearest
-from fusebuild.ir import Fusion, ScalarType
-from fusebuild.recipe_bench import Reference, reference_expression
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import ScalarType
+from fusebuild.recipe.bench import Reference, reference_expression
 
 _OPERATORS: dict[type[ast.operator], Callable[..., Any]] = {
     ast.Add: operator.add,

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from fusebuild.errors import NOWHERE, NoReferenceError
-from fusebuild.formula import Formula
-from fusebuild.ir import Fusion
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
 
 Argument: TypeAlias = "fx.Node | bool | int | float"
 """What a value is in the graph: a node, or the number that it always is."""

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from fusebuild.bench.torch_graph import Argument, TorchGraph
-from fusebuild.index_ops import permutation_of
-from fusebuild.ir import Expr, Value
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.indexing import permutation_of
 
 Write = Callable[[TorchGraph, Expr, Sequence[Any], Value], Argument]
 """From an expr, its operands in the graph and the value that it gives, to a node."""

@@ -1,11 +1,11 @@
 """A Fusion as a torch module: what eager torch and ``torch.compile`` are measured on.
 
 The module is an ``fx.GraphModule`` of ordinary torch calls, one or a few an op, each in the dtype that the Fusion types
-its values with: pointwise ops are what :mod:`fusebuild.ops` gives as their references, traced; reductions, views and
-library calls are what a torch user writes. Where the oracle widens first and then sums, the module asks ``torch.sum``
-for the dtype, and products are made in the dtype of their operands: both are what torch is fast at. Scalars stay Python
-numbers, held as double where the Fusion says float. An output that overwrites an input is copied into it.
-"""
+its values with: pointwise ops are what :mod:`fusebuild.ops.table` gives as their references, traced; reductions, views
+and library calls are what a torch user writes. Where the oracle widens first and then sums, the module asks
+``torch.sum`` for the dtype, and products are made in the dtype of their operands: both are what torch is fast at.
+Scalars stay Python numbers, held as double where the Fusion says float. An output that overwrites an input is copied
+into it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from fusebuild.bench.torch_graph import Argument, TorchGraph
 from fusebuild.bench.torch_indexing import INDEXING
 from fusebuild.bench.torch_random import RANDOM
 from fusebuild.errors import NoReferenceError
-from fusebuild.formula import product
-from fusebuild.ir import DType, Expr, Fusion, Value
-from fusebuild.lambda_reference import built_in
-from fusebuild.ops import OPS, Kind
-from fusebuild.reference import torch_dtype
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import product
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.oracle.lambda_reference import built_in
+from fusebuild.oracle.reference import torch_dtype
 
 
 def torch_module(fusion: Fusion) -> fx.GraphModule:

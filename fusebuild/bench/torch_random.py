@@ -1,6 +1,6 @@
 """Random ops as torch calls: what a torch user writes, with torch's own generator.
 
-Torch numbers its draws otherwise than :mod:`fusebuild.random_ops` does, so what these compute agrees with a kernel in
+Torch numbers its draws otherwise than :mod:`fusebuild.ops.random` does, so what these compute agrees with a kernel in
 distribution alone, and that is how it is compared: see :func:`same_distribution`.
 """
 
@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from fusebuild.bench.torch_graph import Argument, TorchGraph
-from fusebuild.ir import Fusion, Value
-from fusebuild.ops import OPS
-from fusebuild.reference import torch_dtype
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.table import OPS
+from fusebuild.oracle.reference import torch_dtype
 
 DEVIATIONS = 6.0
 """By how many standard deviations two means may differ: what chance exceeds once in a billion times."""

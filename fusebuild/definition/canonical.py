@@ -11,8 +11,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fusebuild.formula import Formula, symbols
-from fusebuild.ir import Attribute, Expr, Fusion, Output, TensorType, Value, VectorType, print_fusion, verify
+from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.types import TensorType, VectorType
+from fusebuild.ir.values import Attribute, Expr, Output, Value
+from fusebuild.ir.verify import verify
 from fusebuild.passes.dead_code import dead_code
 
 CANONICAL_NAME = "definition"

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fusebuild.builder import literal_dtype
 from fusebuild.definition.ops import Ops
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.text import PythonText, RecipeText
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import RecipeError, UsageError, counted
-from fusebuild.ir import DType, Fusion, Literal
-from fusebuild.recipe_names import name_problem
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal
+from fusebuild.ops.builder import literal_dtype
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.recipe.names import name_problem
 
 if TYPE_CHECKING:
     from fusebuild.definition.run import Cut
@@ -209,7 +211,7 @@ class FusionDefinition:
     def setup_segmentation(self, inputs: Sequence[Any] | None = None, *, target: str | None = None) -> int:
         """The first step of :meth:`segment`: cut; returns the number of segments."""
         from fusebuild.definition.run import definitions, target_for
-        from fusebuild.target import find_target
+        from fusebuild.target.table import find_target
 
         if target or inputs is None:
             chosen = find_target(target or DEFAULT_TARGET)
@@ -281,7 +283,7 @@ def _dtype_of(dtype: object, default: DType) -> DType:
 
 
 def dtype_of_torch(dtype: Any) -> DataType:
-    from fusebuild.reference import torch_dtype
+    from fusebuild.oracle.reference import torch_dtype
 
     for known in DataType:
         if known.value is not None and torch_dtype(known.value) == dtype:

@@ -1,4 +1,4 @@
-"""``fd.ops``: every op of :data:`fusebuild.ops.OPS`, called as nvFuser's Python frontend calls it.
+"""``fd.ops``: every op of :data:`fusebuild.ops.table.OPS`, called as nvFuser's Python frontend calls it.
 
 Parameters go by the names of ``OPS`` or by nvFuser's own (``arg``, ``arg1``, ``keep_dim``, ``axes``, ``output_shape``).
 """
@@ -12,9 +12,10 @@ from typing import Any
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import Diagnostic, RecipeError, counted, nearest
-from fusebuild.ir import Attribute, DType
-from fusebuild.ops import OPERANDS, OPS, REQUIRED, OpDef, Parameter
-from fusebuild.type_rules import TypeRuleError
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.values import Attribute
+from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
+from fusebuild.ops.type_rules import TypeRuleError
 
 _OTHER_NAMES = {"keep_dim": "keepdim", "dim": "dims", "axis": "dims", "axes": "dims", "output_shape": "shape",
                 "dims": "permutation", "new_shape": "shape", "widths": "pad_widths"}  # fmt: skip
@@ -121,7 +122,7 @@ def _bind(op: OpDef, args: Sequence[object], keywords: Mapping[str, object]) -> 
 
 def _signature(op: OpDef) -> str:
     """The signature as a hint."""
-    from fusebuild.recipe_calls import signature  # imports YAML, which recording does not need
+    from fusebuild.recipe.calls import signature  # imports YAML, which recording does not need
 
     return f"the signature is {signature(op)}"
 

@@ -18,27 +18,16 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
-from fusebuild.builder import FusionBuilder
 from fusebuild.definition.values import DataType, Operand, Scalar, Tensor, Vector
 from fusebuild.errors import RecipeError, SourceLocation
-from fusebuild.formula import Formula, substitute, symbols
-from fusebuild.ir import (
-    Attribute,
-    DType,
-    Expr,
-    Fusion,
-    Literal,
-    TensorType,
-    Value,
-    VectorType,
-    attributes,
-    tensor_type,
-)
-from fusebuild.ops import OPS, Kind
-from fusebuild.type_rules import TypeRuleError
-
-SCALAR_DTYPES = (DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32, DType.BOOL)
-"""The dtypes that scalars may have, in recipes too."""
+from fusebuild.ir.dtype import SCALAR_DTYPES, DType
+from fusebuild.ir.formula import Formula, substitute, symbols
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
+from fusebuild.ir.values import Attribute, Expr, Value, attributes
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.ops.type_rules import TypeRuleError
 
 
 def caller() -> SourceLocation:

@@ -2,7 +2,7 @@
 
 A definition is known by the digest of its canonical form (:mod:`fusebuild.definition.canonical`); it gets back the
 result in its own fids. What is compiled lies in a folder of that name and so is shared across processes too. The folder
-holds a usual artifact (:mod:`fusebuild.cached`): ``fusebuild inspect`` and ``fusebuild verify`` take it.
+holds a usual artifact (:mod:`fusebuild.freshness.cached`): ``fusebuild inspect`` and ``fusebuild verify`` take it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fusebuild.artifact import open_artifact
-from fusebuild.cached import cache_folder, cached_artifact
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.plan import Plan, PlanOutput, PlanValue
 from fusebuild.definition.canonical import Canonical, canonical
 from fusebuild.definition.text import RecipeText, recipe_name
-from fusebuild.device_target import target_of
 from fusebuild.errors import ScheduleError
-from fusebuild.ir import Fusion
+from fusebuild.freshness.cached import cache_folder, cached_artifact
+from fusebuild.ir.fusion import Fusion
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import PlannedRecipe, plan_segmented
-from fusebuild.plan import Plan, PlanOutput, PlanValue
-from fusebuild.recipe import Recipe
+from fusebuild.pipeline import plan_segmented
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment
-from fusebuild.target import Target, find_target
+from fusebuild.target.device import target_of
+from fusebuild.target.table import Target, find_target
 
 Named = TypeVar("Named", PlanValue, PlanOutput)
 

@@ -17,13 +17,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
 
 from fusebuild.errors import Diagnostic, RecipeError, SourceLocation, UsageError
-from fusebuild.recipe import parse_recipe
+from fusebuild.recipe.recipe import parse_recipe
 
 _CHILD = "from fusebuild.definition.script_process import main; main()"
 _log = logging.getLogger("fusebuild")
+
+
+class ImportedRecipe(TypedDict):
+    """``fusebuild import --json``: one definition; ``path`` is null where nothing was written"""
+
+    fusion: str
+    line: Annotated[int, Meta(description="of the script")]
+    path: str | None
+    recipe: Annotated[str, Meta(description="the recipe's text")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ from fusebuild.definition.stand_ins import ANYTHING, TensorStandIn, install_torc
 from fusebuild.definition.text import RecipeText
 from fusebuild.definition.values import DataType, Tensor
 from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation, UsageError
-from fusebuild.ir import Fusion
-from fusebuild.recipe_names import MAX_NAME_LENGTH, name_problem
-from fusebuild.reference import bind_extents
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.reference import bind_extents
+from fusebuild.recipe.names import MAX_NAME_LENGTH, name_problem
 
 
 class RecordedDefinition(FusionDefinition):

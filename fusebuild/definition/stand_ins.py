@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from fusebuild.ir import DType
+from fusebuild.ir.dtype import DType
 
 
 class Anything:
@@ -108,17 +108,9 @@ class TorchDtype:
 
 
 def _dtypes() -> Iterator[tuple[str, TorchDtype]]:
-    for names, dtype in (
-        ("float64 double", DType.DOUBLE),
-        ("float32 float", DType.FLOAT),
-        ("float16 half", DType.HALF),
-        ("bfloat16", DType.BFLOAT16),
-        ("int64 long", DType.INT64),
-        ("int32 int", DType.INT32),
-        ("bool", DType.BOOL),
-    ):
-        made = TorchDtype(names.split()[0], dtype)
-        yield from ((name, made) for name in names.split())
+    for dtype in DType:
+        made = TorchDtype(dtype.row.torch, dtype)
+        yield from ((name, made) for name in (dtype.row.torch, *dtype.row.torch_spellings))
 
 
 DTYPES = dict(_dtypes())

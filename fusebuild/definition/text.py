@@ -11,20 +11,12 @@ from itertools import islice
 
 from fusebuild.definition.values import DataType
 from fusebuild.errors import UsageError
-from fusebuild.formula import Formula, show, symbols
-from fusebuild.ir import (
-    Attribute,
-    DType,
-    Expr,
-    Fusion,
-    Literal,
-    TensorType,
-    Value,
-    VectorType,
-    tensor_type,
-    used_lambdas,
-)
-from fusebuild.ops import OPS, Parameter
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, show, symbols
+from fusebuild.ir.fusion import Fusion, used_lambdas
+from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ops.table import OPS, Parameter
 
 
 def in_allocation_order(type_: TensorType) -> tuple[bool | None, ...]:

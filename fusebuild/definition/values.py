@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 from typing import Any, Protocol
 
-from fusebuild.formula import Formula
-from fusebuild.ir import DType, Value
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.values import Value
 
 
 class DataType(enum.Enum):

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fusebuild.errors import InvalidFusionError
-from fusebuild.ir import Fusion, verify
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.verify import verify
 from fusebuild.passes.alias_outputs import alias_outputs
 from fusebuild.passes.cast_chains import cast_chains
 from fusebuild.passes.common_subexpressions import common_subexpressions

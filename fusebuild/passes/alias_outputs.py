@@ -11,10 +11,11 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 
-from fusebuild.composites import carry_composites
-from fusebuild.ir import Expr, Fusion, Output, Value
-from fusebuild.ir import attributes as canonical
-from fusebuild.ops import OPS, Kind
+from fusebuild.ir.composites import carry_composites
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Output, Value
+from fusebuild.ir.values import attributes as canonical
+from fusebuild.ops.table import OPS, Kind
 
 
 def alias_outputs(fusion: Fusion) -> Fusion:

@@ -5,18 +5,9 @@ A round trip through a narrower dtype (float to bfloat16 and back) rounds, so it
 
 from __future__ import annotations
 
-from fusebuild.ir import DType, Expr, Fusion, Value
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Value
 from fusebuild.passes.rewriting import Rewriter
-
-_EXACTLY_HELD_BY: dict[DType, frozenset[DType]] = {
-    DType.BOOL: frozenset(DType),
-    DType.INT32: frozenset({DType.INT32, DType.INT64, DType.DOUBLE}),
-    DType.INT64: frozenset({DType.INT64}),
-    DType.HALF: frozenset({DType.HALF, DType.FLOAT, DType.DOUBLE}),
-    DType.BFLOAT16: frozenset({DType.BFLOAT16, DType.FLOAT, DType.DOUBLE}),
-    DType.FLOAT: frozenset({DType.FLOAT, DType.DOUBLE}),
-    DType.DOUBLE: frozenset({DType.DOUBLE}),
-}
 
 
 def cast_chains(fusion: Fusion) -> Fusion:
@@ -42,7 +33,7 @@ def _through_widening(rewriter: Rewriter, value: Value) -> Value:
     """The value that ``value`` is a widened copy of; ``value`` itself when it is none."""
     while (definition := _cast_of(rewriter, value)) is not None:
         (source,) = rewriter.operands(definition)
-        if value.dtype not in _EXACTLY_HELD_BY[source.dtype]:
+        if not value.dtype.holds(source.dtype):
             break
         value = source
     return value

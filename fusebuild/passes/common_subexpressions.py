@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable
 
-from fusebuild.ir import Expr, Fusion, Value
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Value
 from fusebuild.passes.rewriting import Rewriter
 
 _COMMUTATIVE = frozenset(

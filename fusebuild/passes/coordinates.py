@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.errors import SourceLocation
-from fusebuild.formula import Formula
-from fusebuild.ir import Attribute, DType, Value
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.values import Attribute, Value
 from fusebuild.passes.rewriting import Rewriter
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fusebuild.composites import carry_composites
-from fusebuild.ir import Fusion
+from fusebuild.ir.composites import carry_composites
+from fusebuild.ir.fusion import Fusion
 
 
 def dead_code(fusion: Fusion) -> Fusion:

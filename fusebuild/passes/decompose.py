@@ -13,18 +13,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fusebuild.formula import product
-from fusebuild.ir import Attribute, DType, Expr, Fusion, TensorType, Value
-from fusebuild.ops import OPS, Kind
-from fusebuild.passes.built_in_lambdas import BUILT_IN
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import product
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.kernels.persistent.schedule import ONE_BLOCK
+from fusebuild.ops.built_in_lambdas import BUILT_IN
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.ops.type_rules import reduction_dtype
 from fusebuild.passes.decompose_indexing import COMPOSITES as INDEXING_COMPOSITES
 from fusebuild.passes.decompose_indexing import indexing
 from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
 from fusebuild.passes.decompose_random import COMPOSITES as RANDOM_COMPOSITES
 from fusebuild.passes.decompose_random import random
 from fusebuild.passes.rewriting import Rewriter
-from fusebuild.schedule.inner_persistent import ONE_BLOCK
-from fusebuild.type_rules import reduction_dtype
 
 _SIMPLE_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
 

@@ -3,8 +3,8 @@ comparisons of coordinates."""
 
 from __future__ import annotations
 
-from fusebuild.formula import Formula, total
-from fusebuild.ir import Expr, Value
+from fusebuild.ir.formula import Formula, total
+from fusebuild.ir.values import Expr, Value
 from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusebuild.errors import SourceLocation
-from fusebuild.formula import Formula
-from fusebuild.ir import Attribute, DType, Expr, Value
-from fusebuild.lambdas import state_dtypes
-from fusebuild.ops import OPS
-from fusebuild.passes.built_in_lambdas import BUILT_IN
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ops.built_in_lambdas import BUILT_IN
+from fusebuild.ops.lambdas import state_dtypes
+from fusebuild.ops.table import OPS
+from fusebuild.ops.type_rules import broadcast_shapes
 from fusebuild.passes.coordinates import coordinate
 from fusebuild.passes.rewriting import Rewriter
-from fusebuild.type_rules import broadcast_shapes
 
 Results = Sequence[int | None]
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusebuild.ir import DType, Expr, Value
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.random import DRAW_BITS
 from fusebuild.passes.rewriting import Rewriter
-from fusebuild.random_ops import DRAW_BITS
 
 COMPOSITES = frozenset({"uniform", "rand_like", "dropout"})
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 
-from fusebuild.formula import Formula
-from fusebuild.ir import Expr, Fusion, Literal, ScalarType, Value
-from fusebuild.ops import OPS
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal, ScalarType
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.scalar_math import fold
+from fusebuild.ops.table import OPS
+from fusebuild.ops.type_rules import promote
 from fusebuild.passes.rewriting import Rewriter
-from fusebuild.passes.scalar_math import fold
-from fusebuild.type_rules import promote
 
 _INVOLUTIONS = frozenset({"neg", "logical_not", "bitwise_not"})
 

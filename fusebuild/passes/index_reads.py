@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from fusebuild.errors import SourceLocation
-from fusebuild.formula import Formula, total
-from fusebuild.index_ops import pad_widths, permutation_of, reshape_groups, reshaped_strides
-from fusebuild.ir import Attribute, Expr, Fusion, Value
-from fusebuild.ops import OPS, Kind
+from fusebuild.ir.formula import Formula, total
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ops.indexing import pad_widths, permutation_of, reshape_groups, reshaped_strides
+from fusebuild.ops.table import OPS, Kind
 from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fusebuild.builder import FusionBuilder
-from fusebuild.composites import carry_composites
 from fusebuild.errors import NOWHERE, SourceLocation
-from fusebuild.ir import Attribute, DType, Expr, Fusion, Literal, Value
+from fusebuild.ir.composites import carry_composites
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal
+from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ops.builder import FusionBuilder
 
 
 class Rewriter:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusebuild.formula import Formula
-from fusebuild.index_ops import permutation_of
-from fusebuild.ir import Expr, Fusion, Value
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.indexing import permutation_of
 from fusebuild.passes.rewriting import Rewriter
 
 _LONGEST_CHAIN = 4

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fusebuild.artifact.plan import Plan, TargetPlan
 from fusebuild.errors import counted
-from fusebuild.plan import Plan, TargetPlan
 from fusebuild.runtime.direct import directly
 from fusebuild.runtime.dynamo import left_alone
 from fusebuild.runtime.memory import TorchMemory, torch_memory

@@ -13,7 +13,7 @@ from functools import cache, update_wrapper
 from types import CodeType
 from typing import Any
 
-from fusebuild.plan import Plan, PlanValue
+from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.runtime.memory import TorchMemory
 from fusebuild.runtime.signature import words_for
 from fusebuild.runtime.unreadable import ABSENT, ERRORS, explained, is_negated

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fusebuild.formula import evaluate, show
-from fusebuild.plan import Plan, PlanValue, as_formula
+from fusebuild.artifact.plan import Plan, PlanValue, as_formula
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import evaluate, show
 
 
 class Layout(NamedTuple):
@@ -80,20 +81,16 @@ def layout_of(value: PlanValue, sizes: Mapping[str, Any]) -> Layout:
     return Layout(shape, strides, _torch_dtype(value.dtype))
 
 
-_OF_TORCH = {"double": "float64", "float": "float32", "half": "float16"}
-"""What torch calls dtypes that have another name here."""
-
-
 def _torch_dtype(dtype: str) -> Any:
     import torch
 
-    return getattr(torch, _OF_TORCH.get(dtype, dtype))
+    return getattr(torch, DType(dtype).row.torch)
 
 
 def _name(torch_dtype: Any) -> str:
     """What messages call a dtype of torch's."""
     name = str(torch_dtype).removeprefix("torch.")
-    return next((ours for ours, theirs in _OF_TORCH.items() if theirs == name), name)
+    return next((dtype.value for dtype in DType if dtype.row.torch == name), name)
 
 
 def _listed(sizes: Iterable[Any]) -> str:

@@ -20,9 +20,9 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 import fusebuild.runtime
-from fusebuild.artifact import open_artifact
+from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.plan import Plan, TargetPlan
 from fusebuild.errors import ArtifactError, ForkError
-from fusebuild.plan import Plan, TargetPlan
 from fusebuild.runtime.call import Executor, Tensor, caller
 from fusebuild.runtime.signature import doc_of, signature_of
 from fusebuild.runtime.unreadable import ERRORS, explained
@@ -32,7 +32,7 @@ _GPU_TARGET = re.compile(r"sm_([0-9]+)")
 
 
 class Opened(Protocol):
-    """What loading needs of :class:`fusebuild.artifact.Artifact`."""
+    """What loading needs of :class:`fusebuild.artifact.file.Artifact`."""
 
     @property
     def path(self) -> Path: ...

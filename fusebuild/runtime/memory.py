@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fusebuild.formula import symbols
-from fusebuild.plan import Plan, PlanValue, TargetPlan, as_formula
+from fusebuild.artifact.plan import Plan, PlanValue, TargetPlan, as_formula
+from fusebuild.ir.formula import symbols
 from fusebuild.runtime.layouts import Layout, layout_of, sizes_of
 
 Tensor: TypeAlias = Any

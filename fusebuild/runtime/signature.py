@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from inspect import Parameter, Signature
 from keyword import iskeyword
 
-from fusebuild.plan import Plan, PlanValue
+from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.runtime.layouts import described
 
 OPTIONS = ("out", "variant")

@@ -17,17 +17,15 @@ from keyword import iskeyword
 from threading import RLock
 from typing import Any, Literal, Protocol, TypeAlias
 
+from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.errors import UsageError, counted
-from fusebuild.plan import Plan, PlanValue
+from fusebuild.ir.dtype import DType
 from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_of, sizes_of
 
 Tensor: TypeAlias = Any
 Operator: TypeAlias = Callable[..., Any]
 
 GRADIENT = "grad_"
-_NUMBERS = {"double": "float", "float": "float", "half": "float", "bfloat16": "float", "bool": "bool"}
-"""What schemas call the numbers of a dtype; all others are ``SymInt``, so that torch.compile lets them change: the
-counter of random numbers does in every step. There is no such type for ``float``."""
 
 
 class Runnable(Protocol):
@@ -115,7 +113,7 @@ class _Signature:
 
     def _type(self, value: PlanValue) -> str:
         if value.kind == "scalar":
-            return _NUMBERS.get(value.dtype, "SymInt")
+            return _number_type(DType(value.dtype))
         return f"Tensor(a{self.mutated.index(value.name)}!)" if value.name in self.mutated else "Tensor"
 
     def returned(self, inputs: Sequence[Any], made: Sequence[Tensor]) -> Any:
@@ -277,3 +275,11 @@ def _register_autograd(operator: Any, gradients: _Gradients, backward: Operator)
         return tuple(results)
 
     operator.register_autograd(run, setup_context=keep)
+
+
+def _number_type(dtype: DType) -> str:
+    """What schemas call the numbers of ``dtype``. Integers are ``SymInt``, so that torch.compile lets them change: the
+    counter of random numbers does in every step. There is no such type for ``float``."""
+    if dtype.is_floating:
+        return "float"
+    return "SymInt" if dtype.is_integer else "bool"

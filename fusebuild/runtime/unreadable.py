@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from fusebuild.artifact.plan import Plan
 from fusebuild.errors import counted
-from fusebuild.plan import Plan
 
 _UNREADABLE = (BufferError, RuntimeError)
 """What is raised for a tensor that cannot be read, and for more."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fusebuild.ir import Fusion, Task
-from fusebuild.schedule import first_accepting
-from fusebuild.schedule.kernel import Rejection, Scheduler, TooManyParameters
+from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.kernels.common.spec import Rejection, Scheduler, TooManyParameters
+from fusebuild.kernels.families import first_accepting
 from fusebuild.segmentation.segmented import scalar_closure
-from fusebuild.target import Target
+from fusebuild.target.table import Target
 
 
 class Acceptance:

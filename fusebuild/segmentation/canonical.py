@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
 
 
 def canonical_order(fusion: Fusion) -> tuple[int, ...]:

@@ -2,20 +2,18 @@
 
 ``cost = sum over segments of (HBM bytes / bandwidth + launch)``. Every tensor that a segment reads or writes counts
 once a segment, stride-0 and broadcast dims at their real footprint, and what only index ops read no more than they take
-of it (:mod:`fusebuild.footprint`). Arithmetic is free beside memory. Symbols have the sizes of the first case; without
-one, or for a symbol it does not name,
-:data:`~fusebuild.schedule.kernel.DEFAULT_EXTENT`.
-"""
+of it (:mod:`fusebuild.ops.footprint`). Arithmetic is free beside memory. Symbols have the sizes of the first case;
+without one, or for a symbol it does not name, :data:`~fusebuild.kernels.common.spec.DEFAULT_EXTENT`."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from fusebuild.footprint import is_taken_from, taken_bytes
-from fusebuild.formula import Formula, evaluate, symbols
-from fusebuild.ir import Fusion
-from fusebuild.schedule.kernel import DEFAULT_EXTENT
-from fusebuild.target import Target
+from fusebuild.ir.formula import Formula, evaluate, symbols
+from fusebuild.ir.fusion import Fusion
+from fusebuild.kernels.common.spec import DEFAULT_EXTENT
+from fusebuild.ops.footprint import is_taken_from, taken_bytes
+from fusebuild.target.table import Target
 
 VIEW_SECONDS = 1e-9
 """What a task that only views memory costs: next to nothing, but more than no task."""

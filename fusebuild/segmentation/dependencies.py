@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from fusebuild.ir import Fusion
-from fusebuild.ops import Kind, op_of
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ops.table import Kind, op_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

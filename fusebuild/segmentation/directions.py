@@ -10,9 +10,9 @@ sizes (small tensors stay in L2 anyway) nor from anything that is tuned, and no 
 
 from __future__ import annotations
 
-from fusebuild.schedule.direction import TURNING
-from fusebuild.schedule.domain import AxisDomain
-from fusebuild.schedule.kernel import any_domain
+from fusebuild.kernels.common.direction import TURNING
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.spec import any_domain
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion
 
 

@@ -36,8 +36,10 @@ from functools import cache
 from itertools import count
 
 from fusebuild.errors import Diagnostic, ScheduleError, UsageError
-from fusebuild.ir import Expr, Fusion, TensorType
-from fusebuild.ops import Kind, op_of
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import Expr
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import Acceptance, overwritten_inputs
 from fusebuild.segmentation.canonical import canonical_order, reordered
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel

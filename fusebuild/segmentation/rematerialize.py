@@ -16,7 +16,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from fusebuild.ops import Kind, op_of
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.draft import Draft, Proposal
 
 if TYPE_CHECKING:

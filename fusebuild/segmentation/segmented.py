@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fusebuild.footprint import read_bytes
-from fusebuild.formula import Formula, symbols, total
-from fusebuild.ir import (
-    Fusion,
-    OriginalFid,
-    Output,
-    SegmentFid,
-    Task,
-    tensor_type,
-    used_lambdas,
-    verify,
-)
+from fusebuild.ir.formula import Formula, symbols, total
+from fusebuild.ir.fusion import Fusion, Task, used_lambdas
+from fusebuild.ir.types import tensor_type
+from fusebuild.ir.values import OriginalFid, Output, SegmentFid
+from fusebuild.ir.verify import verify
+from fusebuild.ops.footprint import read_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from fusebuild.ir import Fusion
+from fusebuild.ir.fusion import Fusion
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.canonical import canonical_order, reordered
 from fusebuild.segmentation.cost import CostModel
@@ -28,7 +28,7 @@ from fusebuild.segmentation.reasons import segmented_fusion
 from fusebuild.segmentation.refine import refine
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import SegmentedFusion, dense_outputs
-from fusebuild.target import Target
+from fusebuild.target.table import Target
 
 MOST_RANKED = 40
 """Exprs of a group that is merged by every rank; a larger one is merged by the first."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
-from fusebuild.device_target import target_of
 from fusebuild.errors import UsageError
-from fusebuild.target import Target
+from fusebuild.target.device import target_of
+from fusebuild.target.table import Target
 
 EXECUTIONS = 5
 """How often the CPU does the same thing to say how long it takes."""

@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, TypedDict
 
-from fusebuild.inspection import knobs_text
+from msgspec import Meta
 
-if TYPE_CHECKING:
-    from fusebuild import reports
+from fusebuild.artifact.json_types import Milliseconds, Sizes
+from fusebuild.report.inspection import knobs_text
+
+
+class TunedKernel(TypedDict):
+    """A kernel beside its neighbours, which differ in one knob."""
+
+    fusion: str
+    segment: int
+    variant: str
+    case: Sizes
+    heuristic_milliseconds: Milliseconds
+    milliseconds: Milliseconds
+    tried: Annotated[int, Meta(description="neighbours that were raced")]
+    refused: Annotated[list[str], Meta(description="why others were not")]
+    changed: Annotated[dict[str, bool | int], Meta(description="knobs that differ from the heuristics'")]
+    win: Annotated[float, Meta(description="the share of the heuristics' time that is saved")]
+
+
+class TuneReport(TypedDict):
+    """``fusebuild tune --json``"""
+
+    target: str
+    device: str
+    driver: str
+    kernels: list[TunedKernel]
+    written: list[str]
+    skipped: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +59,7 @@ class Row:
         """The share of the heuristics' time that is saved."""
         return 1 - self.milliseconds / self.heuristic_milliseconds if self.changed else 0.0
 
-    def as_json(self) -> reports.TunedKernel:
+    def as_json(self) -> TunedKernel:
         """The same as JSON has it."""
         return {
             "fusion": self.fusion,
@@ -50,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneReport:
+class TuneFindings:
     """All kernels of one run, what they were measured on, the files that changed, and the kernels that could not be
     measured, with the reason."""
 
@@ -61,7 +87,7 @@ class TuneReport:
     written: tuple[Path, ...]
     skipped: tuple[str, ...] = ()
 
-    def as_json(self) -> reports.TuneReport:
+    def as_json(self) -> TuneReport:
         """The same as JSON has it."""
         return {
             "target": self.target,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fusebuild.bench.device import Timed
-from fusebuild.schedule.kernel import VariantSpec
+from fusebuild.kernels.common.spec import VariantSpec
 
 MOST_NEIGHBOURS = 16
 """Neighbours that are tried for one kernel, at most."""

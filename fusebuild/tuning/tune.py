@@ -10,23 +10,23 @@ from functools import partial
 from pathlib import Path
 
 from fusebuild.bench.measure import require_fitting
-from fusebuild.build import write_if_changed
+from fusebuild.build.objects import write_if_changed
+from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
-from fusebuild.formula import symbols
-from fusebuild.ir import Fusion
+from fusebuild.ir.formula import symbols
+from fusebuild.ir.fusion import Fusion
+from fusebuild.kernels.common.neighbours import neighbours
+from fusebuild.kernels.common.spec import DEFAULT_EXTENT, VariantSpec
+from fusebuild.kernels.common.specialization import hinted_sizes, taken_variant, used_symbols
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes, tuned_beside
-from fusebuild.recipe import Recipe
-from fusebuild.recipe_files import tuned_path
-from fusebuild.schedule.kernel import DEFAULT_EXTENT, VariantSpec
-from fusebuild.schedule.neighbours import neighbours
-from fusebuild.schedule.specialization import hinted_sizes, taken_variant, used_symbols
+from fusebuild.planning.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of
+from fusebuild.recipe.files import tuned_path
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.segmentation import segment
-from fusebuild.target import Target
-from fusebuild.toolchain import find_toolchain
-from fusebuild.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of
+from fusebuild.target.table import Target
 from fusebuild.tuning.place import Place, find_place
-from fusebuild.tuning.report import Row, TuneReport
+from fusebuild.tuning.report import Row, TuneFindings
 from fusebuild.tuning.search import MOST_NEIGHBOURS, Outcome, Track, search
 from fusebuild.tuning.workshop import Bench, Workshop
 
@@ -85,8 +85,8 @@ def tune_recipes(
     place: Place | None = None,
     make_track: MakeTrack = _workshop,
     on_progress: Progress | None = None,
-) -> TuneReport:
-    """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.recipe_files.tuned_path` beside each
+) -> TuneFindings:
+    """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.recipe.files.tuned_path` beside each
     recipe as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
     A kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
 
@@ -124,7 +124,7 @@ def tune_recipes(
             if path := _write(recipe, [*kept, *entries], old):
                 written.append(path)
     name, driver = place.device.description
-    return TuneReport(
+    return TuneFindings(
         target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written),
         skipped=tuple(skipped),
     )  # fmt: skip

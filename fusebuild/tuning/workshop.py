@@ -14,32 +14,32 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from fusebuild.artifact import write_artifact
+from fusebuild.artifact.elf import loaded_sections
+from fusebuild.artifact.file import write_artifact
+from fusebuild.artifact.kernel_resources import KernelResources
+from fusebuild.artifact.plan import Plan, as_formula
 from fusebuild.bench.contenders import InputSets, input_sets, our_contender, set_count
 from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
-from fusebuild.bounds import bound_for, compare
-from fusebuild.build import BuildDir, BuildError, BuildResult, KernelSource, build
-from fusebuild.elf import loaded_sections
+from fusebuild.build.objects import BuildDir, BuildError, BuildResult, KernelSource, build
+from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import VerificationError
-from fusebuild.formula import Formula, evaluate
-from fusebuild.ir import SegmentFid
-from fusebuild.kernel_resources import KernelResources
-from fusebuild.plan import Plan, as_formula
-from fusebuild.planning import plan_alone
-from fusebuild.recipe import Recipe
-from fusebuild.render import Kernel
-from fusebuild.rounding import reaches
+from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.values import SegmentFid
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.render import Kernel
+from fusebuild.oracle.bounds import bound_for, compare
+from fusebuild.oracle.rounding import reaches
+from fusebuild.oracle.verification import recipe_inputs
+from fusebuild.planning.assembly import plan_alone
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
-from fusebuild.schedule.kernel import VariantSpec
 from fusebuild.segmentation import Segment
-from fusebuild.target import Target
-from fusebuild.toolchain import Toolchain
+from fusebuild.target.table import Target
 from fusebuild.tuning.place import Place
 from fusebuild.tuning.search import Rival, Turns
-from fusebuild.verification import recipe_inputs
 
 TURNS = 20
 """Turns of a round."""

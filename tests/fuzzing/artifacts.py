@@ -20,11 +20,20 @@ from typing import Any, TypeAlias
 import msgspec
 from tiny_elf import CUDA, X86_64, tiny_elf
 
-from fusebuild import plan_check, stored_zip
-from fusebuild.artifact import MANIFEST, PLAN, RECIPE, Artifact, Manifest, decode_artifact, kernel_member, object_member
+from fusebuild.artifact import plan_check, stored_zip
+from fusebuild.artifact.file import (
+    MANIFEST,
+    PLAN,
+    RECIPE,
+    Artifact,
+    Manifest,
+    decode_artifact,
+    kernel_member,
+    object_member,
+)
+from fusebuild.artifact.plan import Plan, decode, encode
 from fusebuild.errors import ArtifactError
-from fusebuild.formula import OPERATORS
-from fusebuild.plan import Plan, decode, encode
+from fusebuild.ir.formula import OPERATORS
 from fusebuild.runtime.loader import load_artifact
 
 MAX_LENGTH = 16384

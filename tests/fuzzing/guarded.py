@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fusebuild.formula import evaluate
-from fusebuild.plan import PlanValue, as_formula
+from fusebuild.artifact.plan import PlanValue, as_formula
+from fusebuild.ir.formula import evaluate
 
 _PAGE, _MOST = mmap.PAGESIZE, 1 << 28
 _UNSIGNED, _BFLOAT = 1, 4  # what DLPack calls the kinds of dtypes

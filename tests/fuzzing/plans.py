@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 from fuzzing import artifacts, guarded
 
-from fusebuild import stored_zip
-from fusebuild.artifact import PLAN, RECIPE, Artifact, decode_artifact
+from fusebuild.artifact import stored_zip
+from fusebuild.artifact.file import PLAN, RECIPE, Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
-from fusebuild.formula import evaluate, product
-from fusebuild.recipe import parse_recipe
+from fusebuild.ir.formula import evaluate, product
+from fusebuild.recipe.recipe import parse_recipe
 from fusebuild.runtime.loader import load_artifact
 
 SIZES = (5, 6, 7, 9)

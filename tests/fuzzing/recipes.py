@@ -13,10 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from fusebuild import lambda_checks
 from fusebuild.errors import RecipeError
-from fusebuild.ops import OPS
-from fusebuild.recipe import decode_recipe
+from fusebuild.ops import lambda_checks
+from fusebuild.ops.table import OPS
+from fusebuild.recipe.recipe import decode_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LENGTH = 600

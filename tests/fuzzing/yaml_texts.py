@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from fusebuild.errors import RecipeError
-from fusebuild.recipe_text import parse_yaml, read_source
+from fusebuild.recipe.text import parse_yaml, read_source
 
 MAX_LENGTH = 80
 SUFFIX = ".yaml"

@@ -1,4 +1,4 @@
-// Formulas over extents, compiled from the plan's prefix lists to postfix code (see fusebuild/formula.py).
+// Formulas over extents, compiled from the plan's prefix lists to postfix code (see fusebuild/ir/formula.py).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The plan as flat structs: fusebuild/plan.py after all names are resolved to indices. Read once, then
+// The plan as flat structs: fusebuild/artifact/plan.py after all names are resolved to indices. Read once, then
 // immutable.
 #pragma once
 

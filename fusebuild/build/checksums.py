@@ -1,0 +1,47 @@
+"""SHA256SUMS: the digests of a folder's artifacts, as ``sha256sum --check`` reads and signing tools sign them.
+
+A line is what compile made, not what lies there: a file that was put there by somebody else gets none, and one that was
+changed since does not get a new one, so that the check fails. Lines come from the compile that writes the file, then
+from the record of earlier ones, and, where there is no record, as after a clone, from the file as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from fusebuild.artifact.file import store_artifact
+from fusebuild.build.objects import BuildDir
+from fusebuild.build.record import read_record
+from fusebuild.system.regular_file import file_bytes
+
+NAME = "SHA256SUMS"
+
+_LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[A-Za-z0-9_.-]+\.fuse)")
+
+
+def read_checksums(build_dir: BuildDir) -> dict[str, str] | None:
+    """The digest of each artifact that the file names; None where there is no file that can be read."""
+    try:
+        text = file_bytes(_path(build_dir)).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return {match["name"]: match["sha256"] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
+
+
+def write_checksums(build_dir: BuildDir, made: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write the file where its text changes. ``made`` are the digests of artifacts that were made just now, by name of
+    the file; the caller holds the lock of ``build_dir``. Raises :class:`ArtifactWriteError`."""
+    recorded = {f"{each.fusion}.fuse": each.sha256 for each in read_record(build_dir).recipes.values()}
+    digests = {**(read_checksums(build_dir) or {}), **recorded, **made}
+    there = {path.name for path in build_dir.root.glob("*.fuse")}
+    text = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests.keys() & there))
+    for half in build_dir.root.glob(f".{NAME}.*.tmp"):
+        half.unlink(missing_ok=True)  # of a build that was killed: nobody else writes here
+    store_artifact(_path(build_dir), text.encode())
+
+
+def _path(build_dir: BuildDir) -> Path:
+    return build_dir.root / NAME

@@ -1,0 +1,155 @@
+"""What was built in a directory, and from what: so that doing it again takes no planning.
+
+Planning a recipe takes far longer than reading it, and the result depends on nothing but what is recorded here: the
+recipe, what was tuned for it, fusebuild itself and the compilers. All of it is compared by content and so is the
+artifact; no time stamp is trusted, and a record that is lost, old or unreadable only means that all is planned again.
+(ninja's log and git's index are the models, less their time stamps.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from fusebuild.build.objects import BuildDir, write_if_changed
+from fusebuild.build.toolchain import Toolchain
+from fusebuild.errors import UsageError
+from fusebuild.recipe.files import MAX_BYTES, tuned_path
+from fusebuild.system.regular_file import file_bytes
+from fusebuild.system.resources import ninja_template, templates_dir
+from fusebuild.target.table import Target
+
+logger = logging.getLogger(__name__)
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
+"""Those that have a say in what a recipe becomes."""
+
+
+class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One recipe's artifact, by its digest, and by the ``sha256`` that others check. ``made_from`` has a digest for
+    each thing that decided its bytes but the recipe; ``kernels`` are names by target, ``objects`` the sha256 of each
+    member that is machine code, ``spills`` the bytes that some of the kernels spill."""
+
+    fusion: str
+    targets: tuple[str, ...]
+    search: str
+    made_from: dict[str, str]
+    artifact: str
+    sha256: str
+    kernels: dict[str, list[str]]
+    objects: dict[str, str]
+    spills: dict[str, dict[str, int]]
+
+
+class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The recipes that were built in a directory, each by its :func:`source_digest`."""
+
+    recipes: dict[str, BuiltRecipe] = {}
+
+
+def read_record(build_dir: BuildDir) -> BuildRecord:
+    """The record of ``build_dir``; an empty one where there is none that can be read."""
+    try:
+        return msgspec.json.decode(file_bytes(build_dir.record), type=BuildRecord)
+    except FileNotFoundError:
+        return BuildRecord()
+    except (OSError, msgspec.DecodeError) as error:
+        logger.info("everything is planned again: %s: %s", build_dir.record, error)
+        return BuildRecord()
+
+
+def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None:
+    """Add ``built`` to the record, in the place of what it said of the same fusions. A record that cannot be written
+    only makes the next compile slower."""
+    fusions = {each.fusion for each in built.values()}
+    try:
+        with build_dir.locked():
+            kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
+            record = BuildRecord(recipes=kept | dict(built))
+            write_if_changed(build_dir.record, msgspec.json.encode(record, order="deterministic"))
+    except OSError as error:
+        logger.warning("the next compile plans everything again: %s: %s", build_dir.record, error.strerror)
+
+
+def recorded(files: Sequence[Path], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
+    """What was built from those of ``files`` that are as they were then. Where several of them define one fusion, which
+    is an error, none of these is among them."""
+    recipes = read_record(build_dir).recipes
+    known = {file: built for file in files if (built := recipes.get(_source_digest_of(file)))}
+    uses = Counter(built.fusion for built in known.values())
+    return {file: built for file, built in known.items() if uses[built.fusion] == 1}
+
+
+def untouched(known: Mapping[Path, BuiltRecipe], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
+    """Those of ``known`` whose artifact is, byte for byte, the one that was built."""
+    with ThreadPoolExecutor() as pool:  # reading and hashing need no interpreter
+        whole = pool.map(partial(_is_whole, build_dir), known.values())
+        return {file: built for (file, built), is_whole in zip(known.items(), whole, strict=True) if is_whole}
+
+
+def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:
+    try:
+        return artifact_digest(file_bytes(build_dir.artifact(built.fusion))) == built.artifact
+    except (OSError, UsageError):
+        return False
+
+
+def _source_digest_of(recipe: Path) -> str:
+    """Empty where the files cannot be read."""
+    tuned = tuned_path(recipe)
+    try:
+        if not recipe.is_file() or recipe.stat().st_size > MAX_BYTES:  # what was built is none of these
+            return ""
+        return source_digest(recipe.name, file_bytes(recipe), file_bytes(tuned) if os.path.lexists(tuned) else None)
+    except OSError:
+        return ""
+
+
+def artifact_digest(data: bytes) -> str:
+    """The digest of an artifact's bytes (BLAKE2b: without SHA instructions it is three times as fast as SHA-256)."""
+    return hashlib.blake2b(data).hexdigest()
+
+
+def source_digest(name: str, recipe: bytes, tuned: bytes | None) -> str:
+    """The digest of a recipe in a file called ``name``, which its kernels tell, and of what was tuned for it."""
+    return _digest([name, *(hashlib.sha256(text).hexdigest() for text in (recipe, tuned) if text is not None)])
+
+
+def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild: str) -> dict[str, str]:
+    """A digest for each thing that decides what a recipe becomes for ``targets``, :func:`fusebuild_digest` among them;
+    without a toolchain, all but it."""
+    flags = {f"flags of {target.name}": _digest(target.compiler_flags) for target in targets}
+    compilers = {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets} if toolchain else {}
+    return {"fusebuild": fusebuild, **flags, **compilers}
+
+
+def fusebuild_digest() -> str:
+    """The digest of fusebuild's own code and templates, and of the libraries that they are used with."""
+    versions = [platform.python_version(), *(version(name) for name in _LIBRARIES)]
+    return _digest([*versions, *_own_files()])
+
+
+def _own_files() -> Iterator[tuple[str, str]]:
+    """Names and digests of the files that fusebuild is made of."""
+    code, data = sorted(_PACKAGE.rglob("*.py")), sorted(templates_dir().rglob("*"))
+    for folder, paths in ((_PACKAGE, code), (templates_dir(), data)):
+        for path in paths:
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()
+    yield "build.ninja.in", ninja_template()
+
+
+def _digest(items: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(items).encode()).hexdigest()

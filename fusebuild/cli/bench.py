@@ -1,0 +1,54 @@
+"""``fusebuild bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fusebuild.cli.options import SEED, sizes_given
+from fusebuild.cli.output import print_text
+from fusebuild.cli.verb import Verb
+from fusebuild.errors import VerificationError
+from fusebuild.recipe.files import artifact_files
+
+
+@click.command(cls=Verb)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
+              help="Sizes to measure instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
+@click.option("--no-compare", is_flag=True, help="Measure the artifacts and copies only, not torch.")
+@click.option("--ncu", is_flag=True, help="Count the DRAM bytes of each case with NVIDIA's ncu, which must be on PATH.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here too.")
+@click.option("--plot", "plot_file", type=click.Path(path_type=Path, dir_okay=False),
+              help="Draw the rates as bars here, as .png or .svg; needs matplotlib.")  # fmt: skip
+@SEED
+def bench(
+    paths: Sequence[Path],
+    cases: tuple[dict[str, int], ...],
+    no_compare: bool,
+    ncu: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
+    seed: int,
+) -> None:
+    """Measure the artifacts in PATHS (files or folders) on the current CUDA device. Needs torch.
+
+    Beside each artifact, in the same process, run eager torch and torch.compile: the reference in the recipe's bench
+    section, or the fusion op by op; and copies, the large one that sets the roof and one of the same bytes. The sizes
+    are those of the bench section, or the recipe's first case. Results are checked before anything is timed, and the
+    errors of all against fp64 are shown.
+    """
+    from fusebuild.bench import Options, bench_artifacts, markdown_table, require_plot, write_plot, write_report
+
+    if plot_file is not None:
+        require_plot(plot_file)
+    report = bench_artifacts(artifact_files(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
+    if json_file is not None:
+        write_report(report, json_file)
+    if plot_file is not None:
+        write_plot(report, plot_file)
+    print_text(markdown_table(report))
+    if report.wrong:
+        raise VerificationError("\n".join(report.wrong))

@@ -1,0 +1,31 @@
+"""``fusebuild cache``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from fusebuild.cli.options import JSON
+from fusebuild.cli.output import print_json, say
+from fusebuild.cli.verb import Verb
+
+
+@click.command(cls=Verb)
+@click.option("--prune", is_flag=False, flag_value="", metavar="[SIZE]",
+              help="Remove compiled objects, those first that were not used for longest, until there are at most SIZE "
+                   "bytes, such as 500M or 0 (default: the limit).")  # fmt: skip
+@JSON
+def cache(prune: str | None, as_json: bool) -> None:
+    """Show what the cache holds, or prune it.
+
+    Compiled objects are kept there, so that none is compiled twice, up to FUSEBUILD_CACHE_BYTES (default: 2G); after a
+    build that compiled something those go that were not used for longest. Removing any of it only makes builds slower.
+    """
+    from fusebuild.report.cache import cache_report
+
+    report = cache_report(os.environ, prune)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        say(report.as_text())

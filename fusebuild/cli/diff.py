@@ -1,0 +1,33 @@
+"""``fusebuild diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fusebuild.cli.options import JSON
+from fusebuild.cli.output import print_json, print_text
+from fusebuild.cli.verb import Verb
+
+
+@click.command("diff", cls=Verb)
+@click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@JSON
+def diff_command(old: Path, new: Path, as_json: bool) -> None:
+    """Show what the artifact NEW has that OLD has not: segments, bytes, kernels, registers.
+
+    Bytes are those of the first case of NEW's recipe. Needs no GPU. The exit code is 0 for artifacts that differ, too.
+    """
+    from fusebuild.artifact.file import open_artifact
+    from fusebuild.report.diff import compare
+    from fusebuild.report.inspected import fusion_in
+
+    before, after = open_artifact(old), open_artifact(new)
+    fusion = fusion_in(after)
+    diff = compare(before, after, fusion.cases[0] if fusion.cases else {})
+    if as_json:
+        print_json(diff.as_json())
+    else:
+        print_text(diff.as_text())

@@ -1,0 +1,40 @@
+"""``fusebuild doctor``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from fusebuild.cli.options import JSON, NVCC
+from fusebuild.cli.output import print_json
+from fusebuild.cli.streams import printable
+from fusebuild.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from fusebuild.report.doctor import DoctorFinding
+
+
+@click.command(cls=Verb)
+@NVCC
+@JSON
+def doctor(nvcc: str | None, as_json: bool) -> None:
+    """Say which compilers and libraries are found, whether they fit each other, and what to do where not."""
+    from fusebuild.report.doctor import diagnose
+
+    findings = diagnose(nvcc=nvcc)
+    if as_json:
+        found: list[DoctorFinding] = [
+            {"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings
+        ]
+        print_json(found)
+    else:
+        colors = {"ok": "green", "warn": "yellow", "error": "red"}
+        for finding in findings:
+            status = click.style(f"{finding.status:5}", fg=colors[finding.status])
+            click.echo(f"{status} {finding.name:16} {printable(finding.found)}")
+            if finding.advice:
+                click.echo(f"      {'':16} {printable(finding.advice)}")
+    if any(finding.status == "error" for finding in findings):
+        sys.exit(5)

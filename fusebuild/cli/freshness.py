@@ -1,0 +1,57 @@
+"""What ``check`` and ``compile --frozen`` have in common: they say what is stale, and exit 3 where anything is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusebuild.cli.output import print_json, progress, say
+from fusebuild.cli.streams import printable
+from fusebuild.errors import StaleError
+from fusebuild.target.table import Target
+
+if TYPE_CHECKING:
+    from fusebuild.freshness.check import Freshness
+    from fusebuild.segmentation import Search
+
+
+def rebuild_and_report(
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...] | None,
+    search: Search | None,
+    nvcc: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> list[Path]:
+    """Compile everything into scratch and say what is not the same. The artifacts that are."""
+    from fusebuild.freshness.rebuild import rebuild_recipes
+
+    with progress("compiling") as on_progress:
+        verdicts = rebuild_recipes(
+            paths, out, targets=targets, search=search, nvcc=nvcc, jobs=jobs, on_progress=on_progress
+        )
+    report_freshness(verdicts, paths, out, as_json)
+    return [verdict.artifact for verdict in verdicts]
+
+
+def report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out: Path, as_json: bool) -> None:
+    """Say what is stale, and exit 3 when anything is."""
+    from fusebuild.freshness.check import orphans, orphans_json, summary
+
+    orphaned = orphans(paths, out, verdicts)
+    if as_json:
+        print_json([*(verdict.as_json() for verdict in verdicts), *orphans_json(orphaned)])
+    for verdict in verdicts:
+        for difference in verdict.differences:
+            click.echo(printable(f"{verdict.recipe}: stale: {difference}"), err=True)
+    for path in orphaned:
+        click.echo(printable(f"orphaned: {path}: no recipe of that name"), err=True)
+    if not as_json:
+        say(summary(verdicts))
+    if any(verdict.differences for verdict in verdicts):
+        sys.exit(StaleError.exit_code)

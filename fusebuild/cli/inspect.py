@@ -1,0 +1,48 @@
+"""``fusebuild inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusebuild.cli.options import JSON, SEGMENTATION, targets_named
+from fusebuild.cli.output import print_json, print_text
+from fusebuild.cli.verb import Verb
+from fusebuild.target.table import Target
+
+if TYPE_CHECKING:
+    from fusebuild.segmentation import Search
+
+
+@click.command(cls=Verb)
+@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--arch", "targets", callback=targets_named, help="Targets to show (default: sm_90, or an artifact's own)."
+)
+@click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write a page here that draws the segments; nothing but a browser is needed to see it.")  # fmt: skip
+@SEGMENTATION
+@JSON
+def inspect(
+    path: Path, targets: tuple[Target, ...] | None, page: Path | None, search: Search | None, as_json: bool
+) -> None:
+    """Show the segments of PATH (a recipe or an artifact): why each cut exists, what crosses it, and how many bytes.
+
+    Needs no GPU. With --json and one target the report is one object, with several it is a list.
+    """
+    from fusebuild.report.inspected import inspections_of
+
+    inspections, fusion = inspections_of(path, targets, search)
+    if page is not None:
+        from fusebuild.report.html import write_page
+
+        write_page(page, inspections, fusion)
+        if not as_json:
+            return
+    if as_json:
+        shown = [inspection.as_json() for inspection in inspections]
+        print_json(shown[0] if len(shown) == 1 else shown)
+        return
+    print_text("\n".join(inspection.as_text() for inspection in inspections))

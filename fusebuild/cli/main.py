@@ -1,0 +1,77 @@
+"""The command line: the verbs as one group, and how errors end it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import click
+
+from fusebuild import __version__
+from fusebuild.cli.bench import bench
+from fusebuild.cli.cache import cache
+from fusebuild.cli.check import check
+from fusebuild.cli.compile import compile_command
+from fusebuild.cli.diff import diff_command
+from fusebuild.cli.doctor import doctor
+from fusebuild.cli.import_script import import_command
+from fusebuild.cli.inspect import inspect
+from fusebuild.cli.schema import schema
+from fusebuild.cli.streams import Output, open_outputs, printable
+from fusebuild.cli.tune import tune
+from fusebuild.cli.verb import Verbs, log_handler, loudness
+from fusebuild.cli.verify import verify
+from fusebuild.errors import FusebuildError, LocatedError
+
+
+@click.group(cls=Verbs, params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fusebuild")
+def cli() -> None:
+    """Build, check and run GPU fusion artifacts, ahead of time."""
+
+
+def main() -> None:
+    """Run the command line; errors of fusebuild end it with their message and exit code."""
+    stdout, stderr = open_outputs()
+    logging.basicConfig(handlers=[log_handler()])
+    code = _run(stderr)
+    if stdout.problem:
+        _complain(f"error: stdout cannot be written to: {stdout.problem}", stderr)
+    sys.exit(code or int(bool(stdout.problem)))
+
+
+def _run(stderr: Output) -> int:
+    """Run the verb; its exit code."""
+    color = False if os.environ.get("NO_COLOR") else None
+    try:
+        done = cli.main(standalone_mode=False, color=color)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except click.ClickException as error:
+        usage = error.ctx.get_usage() + "\n" if isinstance(error, click.UsageError) and error.ctx else ""
+        _complain(f"{usage}Error: {error.format_message()}", stderr)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _complain("aborted", stderr)
+        return 130
+    except FusebuildError as error:
+        _complain(str(error) if isinstance(error, LocatedError) else f"error: {error}", stderr)
+        return error.exit_code
+    return done if isinstance(done, int) else 0
+
+
+def _complain(text: str, stderr: Output) -> None:
+    """Say on stderr what went wrong; on stdout where stderr cannot be written to."""
+    click.echo(printable(text), err=True)
+    if stderr.problem:
+        click.echo(printable(text))
+
+
+VERBS = (
+    compile_command, check, inspect, diff_command, verify, bench, tune, import_command, schema, cache, doctor,
+)  # fmt: skip
+"""A verb is a file of this folder and a name here."""
+
+for verb in VERBS:
+    cli.add_command(verb)

@@ -1,0 +1,50 @@
+"""The JSON schemas that are published: of recipes, and of what each verb prints with ``--json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fusebuild.definition.script import ImportedRecipe
+from fusebuild.freshness.check import CheckedRecipe
+from fusebuild.freshness.incremental import CompileReport
+from fusebuild.oracle.verification import VerifiedCase
+from fusebuild.recipe.schema import DIALECT, recipe_schema
+from fusebuild.report.cache import CacheReport
+from fusebuild.report.diff import DiffReport
+from fusebuild.report.doctor import DoctorFinding
+from fusebuild.report.inspection_report import InspectReport
+from fusebuild.system.failure import FailureReport
+from fusebuild.tuning.report import TuneReport
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The schema (draft 2020-12) of ``recipe``, or of the report of the verb ``name``. Raises :class:`KeyError` for
+    a name that has none."""
+    if name == "recipe":
+        return recipe_schema()
+    title = {"$schema": DIALECT, "title": f"The report of fusebuild {name} --json"}
+    if name == "bench":
+        return {**title, **msgspec.json.schema(_report(name))}  # into a file, which an error leaves as it is
+    types = (_report(name), FailureReport)
+    shapes, shared = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    return {**title, "anyOf": list(shapes), "$defs": shared}
+
+
+def _report(verb: str) -> Any:
+    if verb == "bench":
+        from fusebuild.bench import Report
+
+        return Report
+    return {
+        "cache": CacheReport,
+        "check": list[CheckedRecipe],
+        "compile": CompileReport | list[CheckedRecipe],
+        "diff": DiffReport,
+        "doctor": list[DoctorFinding],
+        "import": list[ImportedRecipe],
+        "inspect": InspectReport | list[InspectReport],
+        "tune": TuneReport,
+        "verify": list[VerifiedCase],
+    }[verb]

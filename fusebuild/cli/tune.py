@@ -1,0 +1,59 @@
+"""``fusebuild tune``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
+from fusebuild.cli.output import print_json, print_text, progress, say
+from fusebuild.cli.verb import Verb
+from fusebuild.errors import UsageError
+from fusebuild.target.table import Target
+
+
+@click.command(cls=Verb)
+@PATHS
+@OUT
+@click.option("--arch", "targets", callback=targets_named,
+              help="'host' tunes for the CPU (default: the current CUDA device's own).")  # fmt: skip
+@click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
+              help="Sizes to measure at instead of those that kernels are planned for, within a factor of two of them, "
+                   "such as M=1024,N=4096; may be repeated.")  # fmt: skip
+@click.option("--budget", default=16, show_default=True, type=click.IntRange(1, 16),
+              help="Neighbours to try for each kernel.")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@SEED
+@NVCC
+@JSON
+def tune(
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...] | None,
+    cases: tuple[dict[str, int], ...],
+    budget: int,
+    jobs: int | None,
+    seed: int,
+    nvcc: str | None,
+    as_json: bool,
+) -> None:
+    """Measure the kernels of the recipes in PATHS beside others that differ in one knob, and keep what wins.
+
+    Needs a compiler, torch, and the device to tune for in one machine. What is faster by more than 2 % every time it is
+    measured goes into NAME.tuned.json beside the recipe, where compile finds it.
+    """
+    from fusebuild.tuning import TuneOptions, tune_recipes
+
+    if targets is not None and len(targets) != 1:
+        raise UsageError("tune is for one target at a time")
+    options = TuneOptions(cases=cases, budget=budget, out=out, jobs=jobs, nvcc=nvcc, seed=seed)
+    with progress("tuning") as on_progress:
+        report = tune_recipes(paths, targets[0] if targets else None, options, on_progress=on_progress)
+    if as_json:
+        print_json(report.as_json())
+        return
+    print_text(report.as_text())
+    for path in report.written:
+        say(f"{path}  {'written' if path.exists() else 'removed: the heuristics are the best'}")

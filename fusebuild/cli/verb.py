@@ -1,0 +1,85 @@
+"""What all verbs have in common: how much they say, and how ``--json`` says errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import click
+
+from fusebuild.cli.streams import printable
+from fusebuild.errors import FusebuildError, UsageError
+from fusebuild.system.failure import failure_report
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines that no terminal obeys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def log_handler() -> logging.Handler:
+    """Log lines on stderr: fusebuild's own, and what others warn of."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or record.name.partition(".")[0] == "fusebuild")
+    return handler
+
+
+def _set_loudness(context: click.Context, parameter: click.Parameter, value: bool | int) -> None:
+    """``-q`` and ``-v`` count before the verb and after it alike."""
+    state = context.find_root().ensure_object(dict)
+    name = parameter.name or ""
+    state[name] = state.get(name, 0) + value
+    verbose = state.get("verbose", 0)
+    level = logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING
+    logging.getLogger().setLevel(logging.ERROR if state.get("quiet") else level)
+
+
+def loudness() -> list[click.Parameter]:
+    """The options ``-q`` and ``-v``."""
+    return [
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_loudness,
+                     help="Say only what went wrong."),
+        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=_set_loudness,
+                     help="Say each step and why it is done; twice for the commands of compilers, too."),
+    ]  # fmt: skip
+
+
+def _print_report(error: FusebuildError) -> None:
+    click.echo(json.dumps(failure_report(error), indent=2))
+
+
+class Verb(click.Command):
+    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.params += loudness()
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        """The options that were given; what is wrong with them is an error as others are."""
+        as_json = "--json" in args and any(parameter.name == "as_json" for parameter in self.params)
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except click.UsageError as error:
+            if as_json:
+                _print_report(UsageError(error.format_message()))
+            raise
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except FusebuildError as error:
+            if ctx.params.get("as_json"):
+                _print_report(error)
+            raise
+
+
+class Verbs(click.Group):
+    """The verbs of the command line."""
+
+    command_class = Verb

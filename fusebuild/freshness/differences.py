@@ -1,0 +1,100 @@
+"""What an artifact holds that its recipe, templates, flags and toolchain would not give now, by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from fusebuild.artifact.file import Artifact, open_artifact
+from fusebuild.artifact.plan import encode
+from fusebuild.build.toolchain import Toolchain
+from fusebuild.errors import ArtifactError, KnobError
+from fusebuild.pipeline import plan_recipe, source_digests, tuned_beside
+from fusebuild.planning.eased import eased_in
+from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.recipe.recipe import Recipe
+from fusebuild.segmentation import Search
+from fusebuild.system.processes import mapped, processors
+from fusebuild.target.table import Target, find_target
+
+Toolchains: TypeAlias = Mapping[tuple[Target, ...], Toolchain | None]
+"""What compiles for targets; None where nothing was found that does."""
+
+
+def differences_of_all(
+    recipes: Sequence[tuple[Recipe, Path]],
+    targets: Sequence[Target] | None,
+    search: Search | None,
+    toolchain_for: Callable[[tuple[Target, ...]], Toolchain | None],
+) -> list[tuple[str, ...]]:
+    """For each of ``recipes``, with the path of its artifact, why that is not what the recipe would give for
+    ``targets`` and by ``search`` (None: those that it holds and was cut by); empty when it is.
+
+    All processors share the work. Raises :class:`TunedError` for what lies beside a recipe.
+    """
+    held = dict.fromkeys(_held_targets(path) for _, path in recipes)
+    toolchains = {targets: toolchain_for(targets) for targets in held if targets}
+    compare = partial(_differences, targets=targets, search=search, toolchains=toolchains)
+    return mapped(compare, recipes, processes=processors())
+
+
+def _held_targets(path: Path) -> tuple[Target, ...]:
+    """What the artifact at ``path`` was compiled for; nothing where it cannot be read."""
+    try:
+        return tuple(find_target(name) for name in open_artifact(path).targets)
+    except ArtifactError:
+        return ()
+
+
+def _differences(
+    pair: tuple[Recipe, Path], *, targets: Sequence[Target] | None, search: Search | None, toolchains: Toolchains
+) -> tuple[str, ...]:
+    recipe, path = pair
+    if not os.path.exists(path):  # Path's own raises where it cannot look
+        return (f"{path} is missing",)
+    try:
+        artifact = open_artifact(path)
+    except ArtifactError as error:
+        return (f"artifact is not whole: {error}",)
+    if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
+        return (f"targets differ: {', '.join(sorted(names))}",)
+    held = tuple(find_target(name) for name in artifact.targets)
+    own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+    toolchain = toolchains.get(held)
+    eased = eased_in(artifact.plan)  # what only a compiler finds out
+    try:
+        planned = plan_recipe(
+            recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain, eased=eased
+        )
+    except KnobError as error:
+        return (f"a choice that was made when registers ran out is none now: {error}",)
+    return (
+        *source_differences(artifact, planned, held, toolchain),
+        *_plan_differences(artifact, planned),
+    )
+
+
+def source_differences(
+    artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
+) -> tuple[str, ...]:
+    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
+    now = source_digests(planned, targets, toolchain)
+    then = dict(artifact.manifest.sources)
+    if toolchain is None:
+        then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
+    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
+
+
+def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
+    differences = []
+    if artifact.member("plan.json") != encode(planned.plan):
+        differences.append("plan changed")
+    kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
+    for name, kernel in sorted(kernels.items()):
+        member = f"kernels/{name}.cu"
+        if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
+            differences.append(f"kernel {name} changed")
+    return tuple(differences)

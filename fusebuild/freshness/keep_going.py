@@ -1,0 +1,78 @@
+"""Compiling what can be compiled of several recipes, whatever is wrong with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fusebuild.errors import CompileError, FusebuildError, LocatedError
+from fusebuild.freshness.incremental import Compilation
+from fusebuild.recipe.files import recipe_files, tuned_path
+
+Compile = Callable[[Sequence[Path]], Compilation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialCompilation:
+    """What was compiled, and what was wrong with the recipes that were not."""
+
+    done: Compilation
+    errors: tuple[FusebuildError, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst error, the one with the greatest; 0 where there is none."""
+        return max((error.exit_code for error in self.errors), default=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """Recipes that are still to be compiled by ``compile_files``, and what was wrong with others."""
+
+    compile_files: Compile
+    files: list[Path]
+    errors: list[FusebuildError] = field(default_factory=list)
+
+    def run(self) -> Compilation:
+        """Compile all; where some recipes are wrong, those that are not named by the error; where kernels of some do
+        not compile, one recipe after another, which compiles none of the other kernels again."""
+        while self.files:
+            try:
+                return self.compile_files(self.files)
+            except LocatedError as error:
+                self._pass_over(error)
+            except CompileError as error:
+                if len(self.files) == 1:
+                    self.errors.append(error)
+                    break
+                return self._one_by_one()
+        return Compilation(recipes=(), compiled=0, seconds=0.0)
+
+    def _pass_over(self, error: LocatedError) -> None:
+        named = {diagnostic.location.path for diagnostic in error.diagnostics}
+        left = [file for file in self.files if named.isdisjoint({file.as_posix(), tuned_path(file).as_posix()})]
+        if len(left) == len(self.files):  # it is about none of them
+            raise error
+        self.errors.append(error)
+        self.files = left
+
+    def _one_by_one(self) -> Compilation:
+        parts = []
+        for file in self.files:
+            own = _Attempt(compile_files=self.compile_files, files=[file])
+            parts.append(own.run())
+            self.errors += own.errors
+        return Compilation(
+            recipes=tuple(each for part in parts for each in part.recipes),
+            compiled=sum(part.compiled for part in parts),
+            seconds=sum(part.seconds for part in parts),
+        )
+
+
+def compile_what_can_be(paths: Sequence[Path], compile_files: Compile) -> PartialCompilation:
+    """``compile_files`` for those recipes below ``paths`` that it does not raise :class:`LocatedError` or
+    :class:`CompileError` for. Other errors are about no single recipe and are raised."""
+    attempt = _Attempt(compile_files=compile_files, files=list(recipe_files(paths)))
+    done = attempt.run()
+    return PartialCompilation(done=done, errors=tuple(attempt.errors))

@@ -1,0 +1,82 @@
+"""The whole proof of freshness: everything is compiled again, and each byte of each artifact is compared.
+
+Builds are reproducible, wherever they run, so what is compiled into scratch and what is shipped are equal or not of the
+same make. Nothing is taken from the store of objects, whose contents would be proof of themselves alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusebuild.artifact.file import decode_artifact, open_artifact
+from fusebuild.build.object_store import ObjectStore
+from fusebuild.build.toolchain import find_toolchain
+from fusebuild.freshness.check import Freshness, check_recipes
+from fusebuild.pipeline import compile_recipes
+from fusebuild.recipe.files import recipe_files
+from fusebuild.system.disk_space import temporary_folder
+from fusebuild.target.table import Target, find_target
+
+if TYPE_CHECKING:
+    from fusebuild.segmentation import Search
+
+
+def rebuild_recipes(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    targets: Sequence[Target] | None = None,
+    search: Search | None = None,
+    nvcc: str | None = None,
+    jobs: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[Freshness, ...]:
+    """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`; what is fresh as far as texts go is compiled,
+    and stale where that gives other bytes.
+
+    Raises what that and :func:`~fusebuild.pipeline.compile_recipes` raise, :class:`ToolchainError` among it.
+    """
+    if targets is not None:
+        find_toolchain(targets, nvcc=nvcc)
+    verdicts = dict(zip(recipe_files(paths),
+                        check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc), strict=True))  # fmt: skip
+    groups: dict[tuple[tuple[Target, ...], Search], list[Path]] = {}
+    for file, verdict in verdicts.items():
+        if not verdict.differences:
+            held, own = _made_for(verdict.artifact)
+            groups.setdefault((tuple(targets or held), search or own), []).append(file)
+    with tempfile.TemporaryDirectory(prefix="fusebuild-rebuild-", dir=temporary_folder(os.environ)) as folder:
+        store = ObjectStore(root=Path(folder, "objects"))
+        for number, ((wanted, way), files) in enumerate(groups.items()):
+            scratch = Path(folder, str(number))
+            compile_recipes(files, wanted, scratch, nvcc=nvcc, jobs=jobs, on_progress=on_progress,
+                            search=way, store=store)  # fmt: skip
+            verdicts |= {file: _compared(verdicts[file], scratch) for file in files}
+    return tuple(verdicts.values())
+
+
+def _made_for(path: Path) -> tuple[tuple[Target, ...], Search]:
+    """The targets of an artifact, and how its cuts were found."""
+    artifact = open_artifact(path)
+    targets = tuple(find_target(name) for name in artifact.targets)
+    return targets, "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+
+
+def _compared(verdict: Freshness, scratch: Path) -> Freshness:
+    """``verdict``, once the artifact is compared with the one that was built in ``scratch``."""
+    data, wanted = verdict.artifact.read_bytes(), (scratch / verdict.artifact.name).read_bytes()
+    if data == wanted:
+        return replace(verdict, machine_code="as rebuilt")
+    found = decode_artifact(data, verdict.artifact).members
+    made = decode_artifact(wanted, verdict.artifact).members
+    differing = [name for name in sorted({*found, *made}) if found.get(name) != made.get(name)]
+    return replace(
+        verdict,
+        differences=tuple(f"{name} is not what compile makes" for name in differing),
+        machine_code="as rebuilt",
+    )

@@ -1,0 +1,145 @@
+"""What a Fusion is made of: values and exprs, outputs, facts about extents, and the composites that authors named.
+
+Every value of a Fusion has a **fid**, an index into one insertion-ordered space shared by inputs, constants, vectors
+and results. Extents have negative fids: walking the tensor inputs in order and their dims in order gives -1, -2, ….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NewType, TypeAlias
+
+from fusebuild.errors import NOWHERE, SourceLocation
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.types import Literal, TensorType, ValueType
+
+OriginalFid = NewType("OriginalFid", int)
+"""A fid in the index space of the whole Fusion."""
+
+SegmentFid = NewType("SegmentFid", int)
+"""A fid in the index space of one extracted segment."""
+
+Attribute: TypeAlias = (
+    "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | tuple[DType, ...] | Formula | None"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One node of data. ``literal`` is set for constants only (a tuple of fids for a vector)."""
+
+    fid: int
+    name: str
+    type: ValueType
+    location: SourceLocation = NOWHERE
+    literal: Literal | tuple[int, ...] | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.type, TensorType)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.literal is not None
+
+    @property
+    def tensor(self) -> TensorType:
+        """The type, for a value known to be a tensor."""
+        assert isinstance(self.type, TensorType), f"fid {self.fid} is not a tensor"
+        return self.type
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expr:
+    """One op applied to values. ``attributes`` are sorted by name and never hold fids."""
+
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    location: SourceLocation = NOWHERE
+
+    def attribute(self, name: str) -> Attribute:
+        """The attribute ``name``; raises ``KeyError`` where the op has none."""
+        return dict(self.attributes)[name]
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Expr:
+        """The same op on values with other fids."""
+        inputs, outputs = (tuple(numbers[fid] for fid in fids) for fids in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The ``dims`` attribute of reductions, squeeze and broadcast_in_dim."""
+        dims = self.attribute("dims")
+        assert isinstance(dims, tuple)
+        return dims  # type: ignore[return-value]
+
+    @property
+    def combine(self) -> str:
+        """The name of the lambda that a generalized reduction or scan combines with; empty for every other op."""
+        return str(dict(self.attributes).get("combine", ""))
+
+    @property
+    def is_ordered(self) -> bool:
+        """True for a generalized reduction that combines strictly in index order, and for every scan."""
+        return bool(dict(self.attributes).get("ordered", False))
+
+
+def attributes(**named: Attribute) -> tuple[tuple[str, Attribute], ...]:
+    """Attributes in canonical order."""
+    return tuple(sorted(named.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A result that the user gets: its fid, the name the user gave it, and the input it overwrites, if any."""
+
+    fid: int
+    name: str
+    alias: int | None = None
+    location: SourceLocation = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentFact:
+    """What a recipe promises about a symbol; checked at run time."""
+
+    symbol: str
+    multiple_of: int = 1
+    min: int = 0
+    max: int | None = None
+    values: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentBinding:
+    """A negative fid: dim ``dim`` of tensor input ``input``, whose size is ``extent``."""
+
+    fid: int
+    input: int
+    dim: int
+    extent: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """One call of a sub-body that the author wrote once and named. It computes nothing: its exprs are the Fusion's own,
+    and :meth:`Fusion.composite_task` finds them, since results keep their fids while passes rewrite exprs.
+
+    ``inputs`` are the fids that the call was given, ``outputs`` those of its results that are computed inside and not
+    thrown away, ``location`` is where the call stands, and ``parent`` the index, among the Fusion's composites, of the
+    call whose body it stands in.
+    """
+
+    name: str
+    location: SourceLocation
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parent: int | None = None

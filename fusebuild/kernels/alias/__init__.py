@@ -1,0 +1,8 @@
+"""Views: a task that moves no data runs no kernel."""
+
+from __future__ import annotations
+
+from fusebuild.kernels.alias.schedule import AliasScheduler
+from fusebuild.kernels.common.family import Family
+
+FAMILY = Family(folder="alias", scheduler=AliasScheduler())

@@ -1,0 +1,519 @@
+"""The canonical iteration domain of a task: which loops its tensors share, merged to as few axes as memory allows.
+
+Dims that must be walked together form one **loop** (nvFuser: an iteration domain in one exact-map group). Loops get one
+order that every tensor agrees with. Neighbouring loops merge into one **axis** when every tensor in global memory steps
+through them as through one dim. Schedulers then see ``rows x cols`` whatever the rank was.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from fusebuild.ir.formula import Formula, product
+from fusebuild.ir.fusion import Task
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import Expr
+from fusebuild.kernels.common.storage import Position, Storage, hidden, operands
+from fusebuild.ops.indexing import permutation_of
+from fusebuild.ops.table import Kind, op_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """One loop: its extent, and the reductions and scans (indices of exprs) that run over it."""
+
+    extent: Formula
+    walkers: frozenset[int]
+
+    @property
+    def reduced(self) -> bool:
+        """Whether some reduction or scan runs over the loop."""
+        return bool(self.walkers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """Loops in order, and for each tensor value the loop of each of its dims (None where the dim has size 1).
+
+    ``reordered`` are values whose dims come in another order than the loops.
+    """
+
+    loops: tuple[Loop, ...]
+    dims: dict[int, tuple[int | None, ...]]
+    reordered: frozenset[int] = frozenset()
+
+    def varying(self, fid: int, type_: TensorType) -> frozenset[int]:
+        """The loops along which the value ``fid`` changes: its dims that are no broadcast."""
+        pairs = zip(self.dims[fid], type_.contiguity, strict=True)
+        return frozenset(loop for loop, flag in pairs if loop is not None and flag is not None)
+
+
+class DomainError(Exception):
+    """The task has no single iteration domain; the message says why."""
+
+
+class _Loops:
+    """Union-find over ``(fid, dim)``."""
+
+    def __init__(self) -> None:
+        self._parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def find(self, key: tuple[int, int]) -> tuple[int, int]:
+        self._parent.setdefault(key, key)
+        while self._parent[key] != key:
+            self._parent[key] = self._parent[self._parent[key]]
+            key = self._parent[key]
+        return key
+
+    def join(self, a: tuple[int, int], b: tuple[int, int]) -> None:
+        a, b = self.find(a), self.find(b)
+        self._parent[max(a, b)] = min(a, b)
+
+
+def domain_of(task: Task) -> Domain:
+    """The iteration domain of ``task``, whose exprs must be primitive (after the ``decompose`` pass).
+
+    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`DomainError`
+    when a loop cannot be placed.
+    """
+    loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
+    fids = _tensor_fids(task)
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        for a, b in _same_loop(task, expr):
+            loops.join(a, b)
+        if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
+            for key in walked_dims(task, expr):
+                walked.setdefault(key, set()).add(index)
+    _join_parallel_loops(task, fids, loops)
+    shapes = {fid: task.fusion.value(fid).tensor.shape for fid in fids}
+    walkers: dict[tuple[int, int], set[int]] = {}
+    for key, indices in walked.items():
+        walkers.setdefault(loops.find(key), set()).update(indices)
+    chains = {fid: [loops.find((fid, dim)) for dim, extent in enumerate(shape) if extent != 1 or (fid, dim) in walked]
+              for fid, shape in shapes.items()}  # fmt: skip
+    order, reordered = _common_order(chains, task.outputs, {*walkers})
+    position = {loop: index for index, loop in enumerate(order)}
+    extents = {loops.find((fid, dim)): extent for fid, shape in shapes.items() for dim, extent in enumerate(shape)}
+    return Domain(
+        loops=tuple(Loop(extent=extents[loop], walkers=frozenset(walkers.get(loop, ()))) for loop in order),
+        dims={
+            fid: tuple(
+                position.get(loops.find((fid, dim))) if extent != 1 else None for dim, extent in enumerate(shape)
+            )
+            for fid, shape in shapes.items()
+        },
+        reordered=reordered,
+    )
+
+
+def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
+    """``(fid, dim)`` of the operands' dims that a reduction or scan runs over; dims of size 1 only where all are."""
+    dims = expr.dims if op_of(expr).kind is Kind.REDUCTION else (expr.attribute("dim"),)
+    tensors = [fid for fid in expr.inputs if task.fusion.value(fid).is_tensor]
+    long = [
+        (fid, dim)
+        for dim in dims
+        for fid in tensors
+        if isinstance(dim, int) and task.fusion.value(fid).tensor.shape[dim] != 1
+    ]
+    return tuple(long or [(tensors[0], dim) for dim in dims if isinstance(dim, int)])
+
+
+def _tensor_fids(task: Task) -> tuple[int, ...]:
+    seen: dict[int, None] = {}
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        seen.update((fid, None) for fid in (*operands(expr), *expr.outputs) if task.fusion.value(fid).is_tensor)
+    unseen = hidden(task)
+    return tuple(fid for fid in seen if fid not in unseen)
+
+
+def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pairs of dims of ``expr``'s operands and results that are walked by one loop."""
+    op = op_of(expr)
+    if not task.fusion.value(expr.outputs[0]).is_tensor or op.kind is Kind.CREATION:
+        return
+    shapes = {fid: value.tensor.shape for fid in (*operands(expr), *expr.outputs)
+              if (value := task.fusion.value(fid)).is_tensor}  # fmt: skip
+    tensors = [fid for fid in operands(expr) if fid in shapes]
+    for index, fid in enumerate(tensors):
+        own = shapes[fid]
+        for source, target in _dim_pairs(expr, op.kind, len(own)):
+            for result in expr.outputs:
+                if own[source] == shapes[result][target]:
+                    yield (fid, source), (result, target)
+        for other in tensors[:index] if op.kind is Kind.REDUCTION else ():
+            yield from (((other, dim), (fid, dim)) for dim in expr.dims if own[dim] == shapes[other][dim] != 1)
+
+
+def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
+    """``(operand dim, result dim)`` pairs."""
+    if expr.op == "broadcast":
+        mask = expr.attribute("is_broadcast_dim")
+        assert isinstance(mask, tuple)
+        kept = [position for position, is_new in enumerate(mask) if not is_new]
+        return enumerate(kept)
+    if expr.op == "permute":
+        return ((source, target) for target, source in enumerate(permutation_of(dict(expr.attributes), rank)))
+    if expr.op == "take":
+        dim = expr.attribute("dim")
+        assert isinstance(dim, int)
+        return ((source, source + dim) for source in range(rank))
+    if expr.op == "squeeze" or kind is Kind.REDUCTION:
+        kept = [dim for dim in range(rank) if dim not in expr.dims]
+        return ((dim, position) for position, dim in enumerate(kept))
+    return ((dim, dim) for dim in range(rank))
+
+
+_Key: TypeAlias = tuple[int, int]
+
+
+def _join_parallel_loops(task: Task, fids: Sequence[int], loops: _Loops) -> None:
+    """Join loops of equal extent that follow the same loops and never meet in one tensor.
+
+    A row statistic of ``x[M, N]`` applied to ``y[M, N]`` walks two loops of extent N; nothing ties them but their
+    place. One loop nest can run both, which is what makes such a pair one kernel.
+    """
+    while not _ParallelLoops(task, fids, loops).join_all():
+        pass
+
+
+class _ParallelLoops:
+    """The loops of a task in order, what each follows, and which meet in one tensor."""
+
+    def __init__(self, task: Task, fids: Sequence[int], loops: _Loops) -> None:
+        self._loops = loops
+        self._extents: dict[_Key, Formula] = {}
+        self._before: dict[_Key, set[_Key]] = {}
+        self._after: dict[_Key, set[_Key]] = {}
+        self._together: dict[_Key, set[_Key]] = {}
+        for fid in fids:
+            shape = task.fusion.value(fid).tensor.shape
+            self._add([(loops.find((fid, dim)), extent) for dim, extent in enumerate(shape) if extent != 1])
+
+    def _add(self, chain: Sequence[tuple[_Key, Formula]]) -> None:
+        keys = [loop for loop, _ in chain]
+        for index, (loop, extent) in enumerate(chain):
+            self._extents.setdefault(loop, extent)
+            self._before.setdefault(loop, set()).update(keys[:index])
+            self._together.setdefault(loop, set()).update(keys)
+            for other in keys[:index]:
+                self._after.setdefault(other, set()).add(loop)
+
+    def join_all(self) -> bool:
+        """Join each loop with the first in its place. False where a join changed what an earlier loop follows: then
+        all has to be looked at again."""
+        position = {loop: index for index, loop in enumerate(self._extents)}
+        places: dict[tuple[Formula, frozenset[_Key]], _Key] = {}
+        for loop, extent in self._extents.items():
+            place = (extent, frozenset(self._before[loop]))
+            first = places.setdefault(place, loop)
+            if first == loop or loop in self._together[first]:
+                continue
+            kept, gone = min(first, loop), max(first, loop)
+            followers = self._after.get(gone, set())
+            self._loops.join(first, loop)
+            if kept == loop or any(position[follower] <= position[loop] for follower in followers):
+                return False
+            self._rename(gone, kept)
+        return True
+
+    def _rename(self, gone: _Key, kept: _Key) -> None:
+        """The loop ``gone`` is ``kept`` now, in whose place it was."""
+        for leader in self._before[gone]:
+            self._after[leader].discard(gone)
+        for follower in self._after.pop(gone, ()):
+            self._before[follower].discard(gone)
+            self._before[follower].add(kept)
+            self._after.setdefault(kept, set()).add(follower)
+        for other in self._together.pop(gone) - {gone}:
+            self._together[other].discard(gone)
+            self._together[other].add(kept)
+            self._together[kept].add(other)
+
+
+def _common_order(
+    chains: Mapping[int, Sequence[_Key]], first: Sequence[int], reduced: set[_Key]
+) -> tuple[tuple[_Key, ...], frozenset[int]]:
+    """One order of all loops, earliest fid first among equals, and the fids whose chains disagree with it.
+
+    Where chains contradict each other, those of the fids ``first`` count, and then the earlier ones.
+    """
+    for chain in chains.values():
+        if len(set(chain)) < len(chain):
+            raise DomainError("a tensor walks one loop with two of its dims")
+    order = _sorted_loops(chains.values(), reduced)
+    if order is not None:
+        return order, frozenset()
+    agreed: dict[int, Sequence[_Key]] = {fid: [] for fid in chains}
+    disagree: set[int] = set()
+    for fid in (*first, *(fid for fid in chains if fid not in first)):
+        tried = agreed | {fid: chains[fid]}
+        if _sorted_loops(tried.values(), reduced) is None:
+            disagree.add(fid)
+        else:
+            agreed = tried
+    alone = [[loop] for chain in chains.values() for loop in chain]
+    order = _sorted_loops([*agreed.values(), *alone], reduced)
+    assert order is not None
+    return order, frozenset(disagree)
+
+
+def _sorted_loops(chains: Iterable[Sequence[_Key]], reduced: set[_Key]) -> tuple[_Key, ...] | None:
+    """The loops of ``chains`` in an order that all agree with; None when there is none."""
+    after: dict[_Key, set[_Key]] = {}
+    waiting: dict[_Key, int] = {}
+    for chain in chains:
+        for loop in chain:
+            after.setdefault(loop, set())
+            waiting.setdefault(loop, 0)
+        for first, second in pairwise(chain):
+            if second not in after[first]:
+                after[first].add(second)
+                waiting[second] += 1
+    order: list[_Key] = []
+    ready = [(loop in reduced, loop) for loop, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    while ready:
+        _, loop = heapq.heappop(ready)
+        order.append(loop)
+        for follower in after[loop]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, (follower in reduced, follower))
+    return tuple(order) if len(order) == len(waiting) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One or more loops walked as one. ``loops`` are indices into the domain, ascending."""
+
+    extent: Formula
+    loops: tuple[int, ...]
+    reduced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a tensor in global memory is stepped through, in elements.
+
+    ``strides`` has those of the axes along which the tensor changes, ascending, None where the stride is known only at
+    run time; ``dims`` the tensor's dim whose stride each of them is. The rest is as in :class:`Storage`, with
+    ``bounds`` by axes. ``pointer`` is what kernels call the tensor's address.
+    """
+
+    fid: int
+    strides: Mapping[int, Formula | None]
+    dims: Mapping[int, int | None]
+    tensor: int
+    pointer: str
+    offset: Formula = 0
+    bounds: tuple[tuple[int, Formula, Formula], ...] = ()
+    fill: int | None = None
+    position: Position | None = None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes along which the tensor changes."""
+        return tuple(self.strides)
+
+    @property
+    def formulas(self) -> tuple[tuple[str, Formula], ...]:
+        """The sizes that its address is computed from beside the extents of axes and the strides, as kernels name
+        them."""
+        found: list[tuple[str, Formula]] = [(f"{self.pointer}_offset", self.offset)]
+        for axis, first, end in self.bounds:
+            found += [(f"{self.pointer}_first{axis}", first), (f"{self.pointer}_end{axis}", end)]
+        if self.position is not None:
+            found += [(f"{self.pointer}_size", self.position.size), (f"{self.pointer}_stride", self.position.stride)]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisDomain:
+    """A domain with merged axes, the access of every tensor of global memory that is read as it is or written, and
+    where the results of index ops are read from."""
+
+    domain: Domain
+    axes: tuple[Axis, ...]
+    accesses: dict[int, Access]
+    sources: dict[int, Access]
+
+    def axes_of(self, fid: int, type_: TensorType) -> frozenset[int]:
+        """The axes along which a value changes."""
+        varying = self.domain.varying(fid, type_)
+        return frozenset(index for index, axis in enumerate(self.axes) if varying & {*axis.loops})
+
+    def dims_of(self, fid: int) -> tuple[int | None, ...]:
+        """The axis of each dim of a value; None where the dim has size 1 or nothing in memory changes along it."""
+        axis_of = {loop: index for index, axis in enumerate(self.axes) for loop in axis.loops}
+        return tuple(None if loop is None else axis_of.get(loop) for loop in self.domain.dims[fid])
+
+    def is_contiguous(self, access: Access) -> bool:
+        """True when the tensor is dense over the axes along which it changes, in their order, from its first element
+        on."""
+        running: Formula = 1
+        for axis in reversed(access.axes):
+            if access.strides[axis] != running:
+                return False
+            running = product([self.axes[axis].extent, running])
+        return access.offset == 0 and not access.bounds and access.position is None
+
+    def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
+        """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
+        vector's length, beside the extent of ``axis``; None for any other tensor."""
+        if access.strides.get(axis) != 1 or None in access.strides.values():
+            return None
+        if self.is_contiguous(access):
+            return ()
+        strides = [stride for other in access.axes if other != axis and (stride := access.strides[other]) is not None]
+        bounds = [bound for bounded, *both in access.bounds if bounded == axis for bound in both]
+        taken = [access.position.stride] if access.position is not None else []
+        distances = dict.fromkeys([*strides, *bounds, *taken, *_magnitudes(access.offset)])
+        return tuple(distance for distance in distances if not self._has_factor(distance, axis))
+
+    def _has_factor(self, distance: Formula, axis: int) -> bool:
+        """Whether ``distance`` is a multiple of the extent of ``axis``."""
+        extent = self.axes[axis].extent
+        factors = distance[1:] if isinstance(distance, tuple) and distance[0] == "mul" else (distance,)
+        return distance == 0 or extent in factors
+
+
+def _magnitudes(offset: Formula) -> list[Formula]:
+    """The terms of ``offset`` without their signs."""
+    terms = offset[1:] if isinstance(offset, tuple) and offset[0] == "add" else (offset,)
+    return [
+        abs(term)
+        if isinstance(term, int)
+        else product(term[2:])  # type: ignore[arg-type]
+        if isinstance(term, tuple) and term[:2] == ("mul", -1)
+        else term  # type: ignore[misc]
+        for term in terms
+    ]
+
+
+def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere: Mapping[int, Storage]) -> AxisDomain:
+    """``domain`` with loops merged into axes wherever every value in memory, its ``own`` or ``elsewhere``, allows it.
+
+    A reduced loop merges only with one that the same reductions run over. The loops of an ``iota`` and of what has
+    bounds stay alone, since their coordinates are read; those of a ``linear_index`` merge as if it were in memory.
+    Loops along which nothing in memory changes (those of an expand that is stored compactly) are dropped.
+    """
+    memory = [("T", fid, storage) for fid, storage in own.items()] + [
+        ("X", fid, each) for fid, each in elsewhere.items()
+    ]
+    strides = {(kind, fid): _loop_strides(domain, fid, storage) for kind, fid, storage in memory}
+    alone = {
+        loop
+        for index in task.exprs
+        if task.fusion.exprs[index].op == "iota"
+        for loop in domain.dims[task.fusion.exprs[index].outputs[0]]
+        if loop is not None
+    }
+    alone |= {loop for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds
+              if (loop := domain.dims[fid][dim]) is not None}  # fmt: skip
+    walked = {**strides, **_linear_strides(task, domain)}
+    moving = _moving(walked.values())
+    changing = _moving(strides.values()).keys()
+    groups: list[list[int]] = []
+    for loop in range(len(domain.loops)):
+        if not domain.loops[loop].reduced and loop not in changing:
+            continue
+        previous = groups[-1][-1] if groups else None
+        if previous is not None and not {previous, loop} & alone and _merges(domain, moving, previous, loop):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    axes = tuple(
+        Axis(
+            extent=product([domain.loops[loop].extent for loop in group]),
+            loops=tuple(group),
+            reduced=domain.loops[group[0]].reduced,
+        )
+        for group in groups
+    )
+    axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
+    innermost = {group[-1]: axis for axis, group in enumerate(groups)}
+    accesses = {
+        (kind, fid): _access(domain, fid, storage, _along(innermost, strides[kind, fid]), axis_of, f"{kind}{fid}")
+        for kind, fid, storage in memory
+    }
+    return AxisDomain(
+        domain=domain,
+        axes=axes,
+        accesses={fid: accesses["T", fid] for fid in own},
+        sources={fid: accesses["X", fid] for fid in elsewhere},
+    )
+
+
+_LoopStrides: TypeAlias = "dict[int, tuple[Formula | None, int | None]]"
+
+
+def _access(
+    domain: Domain,
+    fid: int,
+    storage: Storage,
+    strides: _LoopStrides,
+    axis_of: Mapping[int, int],
+    pointer: str,
+) -> Access:
+    bounded = ((domain.dims[fid][dim], first, end) for dim, first, end in storage.bounds)
+    return Access(
+        fid=fid,
+        strides={axis: stride for axis, (stride, _) in strides.items()},
+        dims={axis: dim for axis, (_, dim) in strides.items()},
+        tensor=storage.tensor,
+        pointer=pointer,
+        offset=storage.offset,
+        bounds=tuple((axis_of[loop], first, end) for loop, first, end in bounded if loop is not None),
+        fill=storage.fill,
+        position=storage.position,
+    )
+
+
+def _along(axis_of: Mapping[int, int], strides: _LoopStrides) -> _LoopStrides:
+    """The strides of a value that change, by axes, ascending: ``axis_of`` has the innermost loop of each."""
+    own = {axis_of[loop]: step for loop, step in strides.items() if loop in axis_of and step[0] != 0}
+    return dict(sorted(own.items()))
+
+
+def _moving(strides: Iterable[_LoopStrides]) -> dict[int, list[_LoopStrides]]:
+    """For each loop those of ``strides`` that change along it."""
+    found: dict[int, list[_LoopStrides]] = {}
+    for own in strides:
+        for loop, (stride, _) in own.items():
+            if stride != 0:
+                found.setdefault(loop, []).append(own)
+    return found
+
+
+def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
+    """Loop to ``(stride, dim)`` of one value; loops it does not have are left out."""
+    return {
+        loop: (stride, dim)
+        for dim, (loop, stride) in enumerate(zip(domain.dims[fid], storage.strides, strict=True))
+        if loop is not None
+    }
+
+
+def _linear_strides(task: Task, domain: Domain) -> dict[tuple[str, int], _LoopStrides]:
+    """The strides that the results of ``linear_index`` would have in memory."""
+    exprs = (task.fusion.exprs[index] for index in task.exprs)
+    fids = [expr.outputs[0] for expr in exprs if expr.op == "linear_index"]
+    storages = {fid: Storage(tensor=fid, strides=task.fusion.value(fid).tensor.strides) for fid in fids}
+    return {("L", fid): _loop_strides(domain, fid, storage) for fid, storage in storages.items()}
+
+
+def _merges(domain: Domain, moving: Mapping[int, Sequence[_LoopStrides]], outer: int, inner: int) -> bool:
+    if domain.loops[outer].walkers != domain.loops[inner].walkers:
+        return False
+    for own in (*moving.get(outer, ()), *moving.get(inner, ())):
+        outer_stride, inner_stride = own.get(outer, (0, None))[0], own.get(inner, (0, None))[0]
+        if not inner_stride or outer_stride != product([domain.loops[inner].extent, inner_stride]):
+            return False
+    return True

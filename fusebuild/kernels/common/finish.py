@@ -1,0 +1,212 @@
+"""Kernels that combine partial results: one launch for all that the kernel before it left.
+
+Blocks that share a reduction leave partial results in scratch; here they are combined in a fixed order, so that results
+are bitwise equal from run to run. Such a kernel is so short that to begin it, and to wait for memory once, is most of
+its time. So there is one of them: **groups** of reductions that keep other axes share out its blocks, those whose
+results have the most partial ones first, as they take longest. It begins while the kernel before it ends, and a thread
+loads all of its partial results before it combines the first.
+
+A sum that is scaled from the partial results of another one (:mod:`fusebuild.kernels.inner_outer.axes`) reads them all
+again. Where one thread can finish an outer index of the other, it is made **from** its results instead: a block owns
+columns, its threads finish their outer indices, and what they find is summed over the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import ceil_div, total
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import next_power_of_two
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    LaunchSpec,
+    Parameter,
+    axis_product,
+    kernel_parameters,
+    tensor_parameters,
+    workspace_parameter,
+)
+from fusebuild.ops.table import op_of
+from fusebuild.target.table import Target
+
+FINISH_THREADS = 256
+MANY_THREADS = 512
+"""Threads of a block where some result has more partial ones than its part of FINISH_THREADS can load at once."""
+REGISTERS_AHEAD = 32
+"""Registers that a thread fills with partial results before it combines the first, at most."""
+NARROWEST = 8
+"""Results of a block at least: neighbours that share a sector of 32 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishGroup:
+    """Reductions that keep the same axes, and how many results they are expected to have.
+
+    It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
+    ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
+    partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
+    share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
+    as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
+    follow from none. ``results`` with ``partials`` each are expected.
+    """
+
+    splits: int
+    reductions: tuple[int, ...]
+    kept: tuple[int, ...]
+    partials: int
+    results: int
+    across: tuple[int, ...] = ()
+    scaled: tuple[tuple[int, int, int], ...] = ()
+    outer: tuple[int, ...] = ()
+    depth: tuple[int, ...] = ()
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishPart:
+    """What some of the blocks do: each combines the partial results of ``block_x`` results of a group, with as many
+    threads to each as share the others, which load ``ahead`` of them before they combine the first.
+
+    Where there is a group ``source``, it finishes that one's results for all outer indices, one thread each, and scales
+    those.
+    """
+
+    block_x: int
+    ahead: int
+    group: FinishGroup
+    source: FinishGroup | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishHeuristics:
+    """Blocks of ``threads`` do the first of the ``parts`` until it is done, then the next."""
+
+    threads: int
+    parts: tuple[FinishPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finisher:
+    """Lays groups of reductions of ``task`` out over blocks; ``reduced`` are the values that have a scratch array each,
+    in the order of their slots, and ``index`` is the C type of results' numbers."""
+
+    task: Task
+    target: Target
+    domain: AxisDomain
+    reduced: Sequence[int]
+    index: str
+
+    def launch(self, groups: Sequence[FinishGroup]) -> LaunchSpec:
+        """The launch that finishes ``groups``."""
+        pairs = self._pairs(groups)
+        alone = [group for group in groups if not any(group in pair for pair in pairs)]
+        wanted = [*map(self._threads_of, groups), *(_outers(*pair) for pair in pairs)]
+        threads = MANY_THREADS if max(wanted) > FINISH_THREADS // NARROWEST else FINISH_THREADS
+        parts = [self._part(group, None, threads) for group in alone]
+        parts += [self._part(group, source, threads) for group, source in pairs]
+        parts.sort(key=lambda part: -part.group.partials)
+        blocks = [ceil_div(axis_product(self.domain, part.group.kept), part.block_x) for part in parts]
+        kernel = KernelSpec(
+            template="reduction_finish",
+            task=self.task,
+            domain=self.domain,
+            parameters=self._parameters(groups),
+            index=self.index,
+            vec=1,
+            heuristics=FinishHeuristics(threads=threads, parts=tuple(parts)),
+            min_blocks=1,
+        )
+        return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
+
+    def _pairs(self, groups: Sequence[FinishGroup]) -> list[tuple[FinishGroup, FinishGroup]]:
+        """Groups of scaled sums, each with the group that it is made from where one thread can finish an outer index of
+        that, and the threads of a block all of them in two turns at most."""
+        pairs = []
+        for scaled in groups:
+            sources = [
+                each for each in groups
+                if scaled.scaled and not each.scaled and each.outer == scaled.across == scaled.outer
+                and {fid for _, fid, _ in scaled.scaled} <= {*self._results(each)}
+            ]  # fmt: skip
+            for source in sources:
+                is_short = source.partials * self._registers(source) <= REGISTERS_AHEAD
+                if is_short and _outers(scaled, source) <= 2 * MANY_THREADS // NARROWEST:
+                    pairs.append((scaled, source))
+        return pairs
+
+    def _part(self, group: FinishGroup, source: FinishGroup | None, threads: int) -> FinishPart:
+        if source is None:
+            block_x = self._results_of_block(group, threads)
+            of_thread = -(-group.partials * block_x // threads)
+            ahead = _evenly(of_thread, max(1, REGISTERS_AHEAD // self._registers(group)))
+            return FinishPart(block_x=block_x, ahead=ahead, group=group)
+        block_x = max(NARROWEST, threads // next_power_of_two(_outers(group, source)))
+        return FinishPart(block_x=block_x, ahead=source.partials, group=group, source=source)
+
+    def _threads_of(self, group: FinishGroup) -> int:
+        """Threads that share a result, so that each has all of its partial ones on their way at once."""
+        return next_power_of_two(-(-group.partials * self._registers(group) // REGISTERS_AHEAD))
+
+    def _results_of_block(self, group: FinishGroup, threads: int) -> int:
+        """As many as leave each its threads, where blocks are enough to fill the GPU."""
+        wide = max(NARROWEST, next_power_of_two(group.results // self.target.multiprocessors + 1) // 2)
+        most = threads // min(threads // NARROWEST, self._threads_of(group))
+        return min(most, wide, next_power_of_two(group.results))
+
+    def _results(self, group: FinishGroup) -> list[int]:
+        return [fid for index in group.reductions for fid in self.task.fusion.exprs[index].outputs]
+
+    def _registers(self, group: FinishGroup) -> int:
+        """What one partial result of all of the group's reductions takes."""
+        return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in self._results(group))
+
+    def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[Parameter, ...]:
+        tensors = [
+            parameter
+            for parameter in tensor_parameters(self.task, self.domain)
+            for axes in [{*self.domain.accesses[int(parameter.name[1:])].axes}]
+            if any(axes <= {*group.kept, *group.across} for group in groups)
+        ]
+        arrays = partial_parameters(self.task, self.reduced, const=True)
+        return kernel_parameters(self.task, self.domain, arrays, tensors)
+
+
+def _outers(scaled: FinishGroup, source: FinishGroup) -> int:
+    """The outer indices that the results of ``source`` are kept for, which ``scaled`` ones are summed over."""
+    return scaled.partials // source.partials
+
+
+def _evenly(count: int, most: int) -> int:
+    """``count`` in the fewest turns of ``most`` at most, each as long as the others."""
+    turns = -(-count // most)
+    return -(-count // turns)
+
+
+def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> list[Parameter]:
+    """One scratch array ``[partial results, kept]`` for each of the values ``reduced``."""
+    return [
+        workspace_parameter(
+            f"P{fid}",
+            partial_dtype(task, fid),
+            slot,
+            const=const,
+            comment=f"partial results of {task.fusion.value(fid).name}",
+        )
+        for slot, fid in enumerate(reduced)
+    ]
+
+
+def partial_dtype(task: Task, fid: int) -> DType:
+    """The dtype of the partial results of ``fid``: its own, but for a ``welford``, whose means are merged by their
+    differences, as doubles, and whose counts are weights."""
+    index = task.fusion.definition(fid)
+    assert index is not None
+    expr = task.fusion.exprs[index]
+    if not op_of(expr).running:
+        return task.fusion.value(fid).dtype
+    mean, m2, _ = expr.outputs
+    return DType.DOUBLE if fid == mean else task.fusion.value(m2).dtype

@@ -1,0 +1,237 @@
+"""The view of reduction_finish, which combines partial results: a :class:`Finish` for each group of reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fusebuild.ir.values import Expr
+from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
+from fusebuild.kernels.common.lambdas import Folding, folded, foldings
+from fusebuild.kernels.common.spec import KernelSpec
+from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    element_coordinate,
+    join,
+    make_view,
+    scalar_load,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """What some of the blocks do, for ``results``: the ``sweep`` combines their partial results, what is known before
+    it is loaded by ``loads``, at the coordinates that ``setup`` finds, and the ``stores`` come after it.
+
+    Where it goes over ``outers``, the sweep combines those of one index of them, its lines ``row`` are what is loaded
+    before that and ``merged`` what follows. A thread's partial results begin at ``start``, ``stride`` results apart.
+    ``names`` are the outputs that it writes, ``sizes`` the expressions that the template names.
+    """
+
+    part: FinishPart
+    names: str
+    sizes: dict[str, str]
+    start: str
+    stride: str
+    sweep: Sweep
+    setup: Lines
+    loads: Lines
+    stores: Lines
+    exprs: tuple[Expr, ...]
+
+
+def reduction_finish(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, FinishHeuristics)
+    body = Body(spec)
+    finishes = tuple(_nested(body, part) if part.source else _alone(body, part) for part in heuristics.parts)
+    exprs = [expr for finish in finishes for expr in finish.exprs]
+    return make_view(spec, body, exprs, finishes=finishes)
+
+
+def _alone(body: Body, part: FinishPart) -> Finish:
+    """A group whose results are combined from what is in scratch."""
+    group = part.group
+    kept = Group(name="kept", axes=group.kept)
+    scaled = {index for index, _, _ in group.scaled}
+    own = foldings(body, [index for index in group.reductions if index not in scaled])
+    totals = accumulate(body, group.reductions)
+    sweep = join(
+        Sweep(accumulators=totals.accumulators, results=totals.results),
+        _loaded(own),
+        _scaled(body, group, kept),
+        _across(body, group),
+    )
+    return _finish(body, part, [kept], replace(sweep, reduce=accumulators(body, group.reductions)))
+
+
+def _loaded(own: Sequence[Folding]) -> Sweep:
+    """The loads of partial results, and what combines them."""
+    return Sweep(
+        arrays=tuple(each.partial_array("kAhead") for each in own),
+        loads=tuple(each.partial_load("place", "u") for each in own),
+        accumulate=tuple(each.combined_partial("u", "is_there") for each in own),
+    )
+
+
+def _nested(body: Body, part: FinishPart) -> Finish:
+    """A group of scaled sums, which are made from the results of its source, one outer index after another."""
+    group, source = part.group, part.source
+    assert source is not None
+    groups = [Group(name="outer", axes=source.outer, index="int64_t"), Group(name="kept", axes=group.kept)]
+    outer, kept = groups
+    start = f"({body.step('first', outer.axes)} + outer) * results + kept"
+    inside, totals = accumulate(body, source.reductions), accumulate(body, group.reductions)
+    results, outputs = folded(body.task, source.reductions), _outputs(body, source)
+    factors = [factor for _, _, factor in group.scaled]
+    targets = [*outputs, *factors]
+    setup, loads, statements = _after(body, groups, targets, results, outputs)
+    updates = [
+        f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * a{value});"
+        for index, value, factor in group.scaled
+        for fid in body.fusion.exprs[index].outputs
+    ]
+    loaded = _loaded(foldings(body, source.reductions))
+    return _finish(
+        body, part, [kept],
+        replace(
+            loaded,
+            accumulators=totals.accumulators,
+            coordinates=setup,
+            row=(*loads, *inside.accumulators),
+            merged=(*inside.results, *statements, *_stores(body, groups, outputs), *updates),
+            reduce=accumulators(body, group.reductions),
+            results=totals.results,
+        ),
+        body.closure(targets, results), start,
+    )  # fmt: skip
+
+
+def _finish(
+    body: Body,
+    part: FinishPart,
+    groups: Sequence[Group],
+    sweep: Sweep,
+    exprs: Iterable[Expr] = (),
+    start: str = "first * results + kept",
+) -> Finish:
+    """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group; ``exprs`` are what it computes
+    meanwhile. What is needed beside them is loaded before, by the threads that store."""
+    group = part.group
+    results, outputs = folded(body.task, group.reductions), _outputs(body, group)
+    setup, loads, statements = _after(body, groups, outputs, results, outputs, condition="writes")
+    everything = (
+        *exprs,
+        *body.closure(factor for _, _, factor in group.scaled),
+        *body.closure(outputs, results),
+    )
+    names = {output.fid: output.name for output in body.fusion.outputs}
+    stored = [*(_outputs(body, part.source) if part.source else ()), *outputs]
+    return Finish(
+        part=part,
+        names=", ".join(names.get(fid, body.value(fid).name) for fid in stored),
+        sizes={
+            "kept": body.size(group.kept),
+            "across": body.size(group.across),
+            "outers": body.size(group.outer),
+            "depth": body.size(group.depth),
+        },
+        start=start,
+        stride=body.size(group.outer) if part.source else "kBlockY",
+        sweep=sweep,
+        setup=setup,
+        loads=loads,
+        stores=(*sweep.results, *statements, *_stores(body, groups, outputs)),
+        exprs=everything,
+    )
+
+
+def _outputs(body: Body, group: FinishGroup) -> list[int]:
+    """What the group's reductions are written as."""
+    results = folded(body.task, group.reductions)
+    return [fid for fid in body.task.outputs if group.is_last or body.depends_on(fid, results)]
+
+
+def _after(
+    body: Body,
+    groups: Sequence[Group],
+    targets: Sequence[int],
+    results: Sequence[int],
+    stored: Sequence[int],
+    condition: str = "",
+) -> tuple[Lines, Lines, Lines]:
+    """How ``targets`` follow from ``results`` at the current coordinates of ``groups``: the lines that find these, that
+    load what is needed, where the ``condition`` holds, and that compute; ``stored`` are those that go to memory."""
+    reads, exprs = body.reads(targets, results), body.closure(targets, results)
+    setup = tuple(
+        line
+        for group in groups
+        for line in body.coordinates(
+            group,
+            body.needs_coordinates([*reads, *stored], group) | (body.coordinate_axes(exprs) & {*group.axes}),
+        )
+    )
+    elements = {fid: body.element(fid, groups) for fid in reads}
+    if condition:
+        elements = {fid: f"{condition} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
+    coordinate = element_coordinate(body, groups, -1, 1)
+    return (
+        setup,
+        tuple(scalar_load(body, fid, element) for fid, element in elements.items()),
+        tuple(body.statement(expr, coordinate) for expr in exprs if not body.is_scalar(expr.outputs[0])),
+    )
+
+
+def _stores(body: Body, groups: Sequence[Group], outputs: Sequence[int]) -> Lines:
+    return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.operand(fid, body.value(fid).dtype)};" for fid in outputs)
+
+
+def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
+    """The loads of partial results of scaled sums and of what their factors are made of, and what adds them times their
+    factors: those of their column, and of their outer index. Where there is none nothing is added: a factor may be
+    infinite."""
+    if not group.scaled:
+        return Sweep()
+    factors = [factor for _, _, factor in group.scaled]
+    groups = [Group(name="outer", axes=group.across, index="int64_t"), kept]
+    setup, _, statements = _after(body, groups, factors, (), ())
+    needs_outer = not body.coordinate_axes(body.closure(factors)).isdisjoint(group.across)
+    arrays, loads, first, updates = list[str](), list[str](), list[str](), list[str]()
+    for index, source, factor in group.scaled:
+        for fid in body.fusion.exprs[index].outputs:
+            c_type, times = body.c_type(fid), body.operand(factor, body.value(fid).dtype)
+            arrays.append(f"{c_type} p{fid}[kAhead];")
+            loads.append(f"p{fid}[u] = P{source}[place];")
+            updates.append(f"a{fid} = fb::Sum::combine(a{fid}, is_there ? {times} * p{fid}[u] : {c_type}(0));")
+    for fid in body.reads(factors):
+        arrays.append(f"{body.c_type(fid)} c{fid}[kAhead];")
+        loads.append(f"c{fid}[u] = {body.element(fid, groups)};")
+        first.append(scalar_load(body, fid, f"c{fid}[u]"))
+    if needs_outer:
+        arrays.append("int64_t outers[kAhead];")
+        loads.append("outers[u] = outer;")
+        first = ["const int64_t outer = outers[u];", *setup, *first]
+    return Sweep(
+        arrays=tuple(arrays), load_coordinates=setup, loads=tuple(loads), accumulate=(*first, *statements, *updates)
+    )
+
+
+def _across(body: Body, group: FinishGroup) -> Sweep:
+    """How the outer index follows the partial results where factors of scaled sums depend on it: a division for each of
+    them would take longer than to load it."""
+    if not (group.scaled and group.across):
+        return Sweep()
+    size = body.size(group.across)
+    divisor = f"({size})" if " " in size else size
+    return Sweep(
+        row=(
+            f"int64_t outer = {size} > 0 ? y % {divisor} : 0;  // of the partial result number split",
+            f"const int64_t step = {size} > 0 ? kBlockY % {divisor} : 0;",
+        ),
+        loads=(f"outer += outer + step < {size} ? step : step - {divisor};",),
+    )

@@ -1,0 +1,434 @@
+"""What a scheduler hands on: variants of launches of kernels, all decisions made, no CUDA text yet.
+
+A :class:`KernelSpec` names its template and holds typed heuristics; :mod:`fusebuild.kernels.render` turns it into text.
+Its parameter list is made once, here, so that the rendered signature and the plan's argument list cannot disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
+from fusebuild.errors import SourceLocation
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, evaluate, magnitude, product, show, symbols
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
+from fusebuild.kernels.common.domain import Access, AxisDomain, DomainError, domain_of, merge_axes
+from fusebuild.kernels.common.storage import StorageError, own_storages, sources
+from fusebuild.ops.table import Kind, op_of
+from fusebuild.target.table import Target
+
+INDEX_HEADROOM = 2**31 - 2**20
+"""32-bit indices are used below this many elements, so that one block's overshoot cannot wrap."""
+
+PARAMETER_BYTES = 8
+"""Of a parameter at most: an address, an integer or a double."""
+
+DEFAULT_EXTENT = 1024
+"""The size a symbol is taken to have when the recipe gives no case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why a scheduler does not take a task. ``location`` is the expr to blame."""
+
+    scheduler: str
+    reason: str
+    location: SourceLocation
+
+    def __str__(self) -> str:
+        return f"{self.scheduler}: {self.reason} ({self.location.short})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooManyParameters(Rejection):
+    """A scheduler would take the task, but for what its kernels would have to be given: in parts it may be taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One kernel parameter: its C declaration, and where the executor takes its value from (fids of the segment). One
+    with a ``value`` is that number whenever the kernel runs, which then knows it and is not given it."""
+
+    declaration: str
+    name: str
+    arg: Arg
+    comment: str
+    value: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
+    ``shifted`` says that vectors lie as in :mod:`fusebuild.kernels.common.shifted`, ``unaligned`` that they begin at
+    any element and may lack their last ones; ``min_blocks`` are the blocks that a multiprocessor shall have registers
+    for, where the heuristics do not say it; ``backwards`` says that the first block has what else the last one has. One
+    that ``waits`` does so for the kernel before it, and ``starts_next_early`` says that the next one may begin as soon
+    as all blocks of this one have (:mod:`fusebuild.kernels.common.overlap`). ``sizes_help`` says whether it gains from
+    sizes that it knows (:mod:`fusebuild.kernels.common.specialization`), and ``when_known`` are its heuristics then,
+    None where they are the same; ``branchless`` that its threads divide by sizes so often that the branch which a
+    division has would cost."""
+
+    template: str
+    task: Task
+    domain: AxisDomain
+    parameters: tuple[Parameter, ...]
+    index: str
+    vec: int
+    heuristics: object
+    shifted: bool = False
+    unaligned: bool = False
+    min_blocks: int = 2
+    backwards: bool = False
+    waits: bool = False
+    starts_next_early: bool = False
+    sizes_help: bool = True
+    when_known: object | None = None
+    branchless: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """One that ``overlaps`` may begin before the launch before it has ended: every thread of its kernel waits for that
+    one before it reads what kernels before it wrote, and before it writes."""
+
+    kernel: KernelSpec
+    grid: tuple[Formula, Formula, Formula]
+    block: tuple[int, int, int]
+    shared_bytes: Formula = 0
+    overlaps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantSpec:
+    """One way to run a segment. ``scratch`` gives the bytes of each workspace slot its launches share; ``decision`` is
+    what the family could have decided otherwise, None where there is nothing. Those ``for_few_rows`` come before those
+    for sizes that the recipe names."""
+
+    name: str
+    guard: tuple[Formula, ...]
+    launches: tuple[LaunchSpec, ...]
+    scratch: tuple[Formula, ...] = ()
+    decision: Decision | None = None
+    for_few_rows: bool = False
+
+
+class Scheduler(Protocol):
+    """A family of kernels: says which tasks it takes, and how it would run one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        """None when :meth:`schedule` can run ``task``; otherwise the reason."""
+
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
+        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
+        choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
+
+
+def axis_domain(task: Task) -> AxisDomain:
+    """The merged iteration domain of ``task``.
+
+    Raises :class:`DomainError` when there is none, also when an input that an output overwrites is read with other dims
+    than it is written with, so that a thread could read what another one wrote.
+    """
+    domain = domain_of(task)
+    for output in map(task.fusion.output, task.outputs):
+        if output is None or output.alias not in domain.dims:
+            continue
+        if domain.dims[output.alias] != domain.dims[output.fid]:
+            name = task.fusion.value(output.alias).name
+            raise DomainError(f"{name} is overwritten by {output.name} but read with other dims")
+    return merge_axes(task, domain, own_storages(task), sources(task))
+
+
+def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -> Rejection:
+    """A rejection blamed on the expr that defines ``fid``, or on the task's first expr."""
+    index = task.exprs[0] if fid is None else task.fusion.definition(fid)
+    location = task.fusion.exprs[index].location if index is not None else task.fusion.value(fid or 0).location
+    return Rejection(scheduler=scheduler, reason=reason, location=location)
+
+
+def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
+    """The domain, or the rejection that its absence means. No kernel computes what a library does.
+
+    All families but pointwise ones walk their tensors in one order.
+    """
+    found = any_domain(scheduler, task)
+    if isinstance(found, Rejection):
+        return found
+    if found.domain.reordered:
+        fid = min(found.domain.reordered)
+        name = task.fusion.value(fid).name
+        return rejection(scheduler, task, f"{name} holds the same dims in another order", fid)
+    return found
+
+
+def any_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
+    """As :func:`try_domain`, for families that read in any order."""
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if op_of(expr).kind is Kind.LIBRARY:
+            return rejection(scheduler, task, f"{expr.op} is a library call", expr.outputs[0])
+    if "axis_domain" not in task.analyses:
+        try:
+            task.analyses["axis_domain"] = axis_domain(task)
+        except (DomainError, StorageError) as error:
+            task.analyses["axis_domain"] = error
+    found = task.analyses["axis_domain"]
+    if isinstance(found, AxisDomain):
+        return found
+    return rejection(scheduler, task, str(found), found.fid if isinstance(found, StorageError) else None)
+
+
+def reductions(task: Task) -> tuple[int, ...]:
+    """Indices of the task's reduction exprs."""
+    return indices_of(task, Kind.REDUCTION)
+
+
+def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
+    """Indices of the task's exprs of ``kind``."""
+    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is kind)
+
+
+def extent_names(domain: AxisDomain) -> tuple[str, ...]:
+    """How kernels write each axis's extent: ``n0``, ``n1``, …, or the number itself when it is a constant."""
+    return tuple(
+        str(axis.extent) if isinstance(axis.extent, int) else f"n{index}" for index, axis in enumerate(domain.axes)
+    )
+
+
+def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+    """Pointers of the task's tensors, inputs first."""
+    fusion, restrict = task.fusion, _restrict(task)
+    outputs = set(task.outputs)
+    names = {output.fid: output.name for output in fusion.outputs}
+    parameters = []
+    for fid in domain.accesses:
+        value = fusion.value(fid)
+        const = "" if fid in outputs else "const "
+        parameters.append(
+            Parameter(
+                declaration=f"{const}{value.dtype.row.c_type}*{restrict} T{fid}",
+                name=f"T{fid}",
+                arg=TensorArg(fid=fid),
+                comment=f"{names.get(fid, value.name)}: {value.type}",
+            )
+        )
+    return parameters
+
+
+def _restrict(task: Task) -> str:
+    """``__restrict__``, unless an output overwrites an input."""
+    return "" if any(output.alias is not None for output in task.fusion.outputs) else " __restrict__"
+
+
+def source_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+    """Pointers that index ops read from, one each."""
+    parameters = []
+    for fid, access in domain.sources.items():
+        value = task.fusion.value(access.tensor)
+        comment = f"{value.name}: {value.type}, for {task.fusion.value(fid).name}"
+        declaration = f"const {value.dtype.row.c_type}*{_restrict(task)} {access.pointer}"
+        arg = TensorArg(fid=access.tensor)
+        parameters.append(Parameter(declaration=declaration, name=access.pointer, arg=arg, comment=comment))
+    return parameters
+
+
+def scalar_parameters(task: Task) -> list[Parameter]:
+    """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
+    fusion = task.fusion
+    parameters = []
+    for fid in task.inputs:
+        value = fusion.value(fid)
+        if value.is_tensor and not value.tensor.cpu:
+            continue
+        declaration = f"{value.dtype.row.c_type} s{fid}"
+        parameters.append(
+            Parameter(declaration=declaration, name=f"s{fid}", arg=ScalarArg(fid=fid), comment=value.name)
+        )
+    for index in task.exprs:
+        expr = fusion.exprs[index]
+        if expr.op == "size":
+            formula: Formula = expr.attribute("extent")  # type: ignore[assignment]
+            name = f"s{expr.outputs[0]}"
+            parameters.append(
+                Parameter(
+                    declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula)
+                )
+            )
+    return parameters
+
+
+def extent_parameters(domain: AxisDomain) -> list[Parameter]:
+    """One size per axis that is not a constant, then every stride that cannot be computed from them."""
+    parameters = [
+        Parameter(
+            declaration=f"int64_t n{index}",
+            name=f"n{index}",
+            arg=FormulaArg(formula=axis.extent),
+            comment=show(axis.extent),
+        )
+        for index, axis in enumerate(domain.axes)
+        if not isinstance(axis.extent, int)
+    ]
+    strided = [access for access in domain.accesses.values() if not domain.is_contiguous(access)]
+    for access in (*strided, *domain.sources.values()):
+        for axis in access.axes:
+            stride, dim = access.strides[axis], access.dims[axis]
+            if isinstance(stride, int) or dim is None:
+                continue
+            name = f"{access.pointer}_stride{axis}"
+            arg = StrideArg(fid=access.fid, dim=dim) if stride is None else FormulaArg(formula=stride)
+            comment = f"stride of dim {dim}, in elements"
+            parameters.append(Parameter(declaration=f"int64_t {name}", name=name, arg=arg, comment=comment))
+        parameters += [
+            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula))
+            for name, formula in access.formulas
+            if not isinstance(formula, int)
+        ]
+    return parameters
+
+
+def kernel_parameters(
+    task: Task, domain: AxisDomain, partials: Sequence[Parameter] = (), tensors: Sequence[Parameter] | None = None
+) -> tuple[Parameter, ...]:
+    """All that a kernel of ``task`` may read or write, with ``partials`` after its ``tensors``, which are all those of
+    the task if none are given; rendering leaves out what the kernel does not use."""
+    own = tensor_parameters(task, domain) if tensors is None else tensors
+    scalars = scalar_parameters(task)
+    return (*own, *source_parameters(task, domain), *partials, *scalars, *extent_parameters(domain))
+
+
+FEW_VALUES = 100
+"""So few inputs and exprs never take more parameters than a kernel may have: pointers, sizes, and for each dim a stride
+and bounds."""
+OTHER_PARAMETERS, PARAMETERS_OF_REDUCTION = 16, 4
+"""Pointers to scratch that schedulers add, at most: of a kernel, and for each reduction."""
+
+
+def too_many_parameters(scheduler: str, task: Task, target: Target) -> TooManyParameters | None:
+    """The rejection of a task whose kernels could have parameters of more bytes than ``target`` allows."""
+    domain = task.analyses.get("axis_domain")
+    if len(task.inputs) + len(task.exprs) <= FEW_VALUES or not isinstance(domain, AxisDomain):
+        return None
+    scratch = OTHER_PARAMETERS + PARAMETERS_OF_REDUCTION * len(reductions(task))
+    size = PARAMETER_BYTES * (len(kernel_parameters(task, domain)) + scratch)
+    if size <= target.parameter_bytes:
+        return None
+    reason = f"its kernels would have {size} bytes of parameters, and {target.name} has {target.parameter_bytes}"
+    return TooManyParameters(scheduler=scheduler, reason=reason, location=task.fusion.exprs[task.exprs[0]].location)
+
+
+def known_parameters(parameters: Iterable[Parameter], sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
+    """``parameters``, those with their value that follow from ``sizes``."""
+
+    def known(parameter: Parameter) -> Parameter:
+        formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
+        if formula is None or not {*symbols(formula)} <= {*sizes}:
+            return parameter
+        return replace(parameter, value=evaluate(formula, sizes))
+
+    return tuple(map(known, parameters))
+
+
+def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
+    """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one begins:
+    with ``__restrict__`` the compiler would take it for constant, and read it before the kernel waits."""
+    pointer = "const {}*" if const else "{}* __restrict__"
+    return Parameter(
+        declaration=f"{pointer.format(dtype.row.c_type)} {name}",
+        name=name,
+        arg=WorkspaceArg(slot=slot),
+        comment=comment,
+    )
+
+
+def vector_fids(domain: AxisDomain, axis: int) -> tuple[int, ...]:
+    """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
+    return tuple(fid for fid, access in domain.accesses.items() if domain.unit_stride(access, axis) is not None)
+
+
+def vector_sources(domain: AxisDomain) -> list[Access]:
+    """What index ops read by vectors: elements that are neighbours along the innermost axis."""
+    inner = len(domain.axes) - 1
+    return [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
+
+
+def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
+    """Elements per access so that the narrowest tensor moves 16 bytes, at most 8; 1 where nothing is dense."""
+    sizes = [task.fusion.value(fid).dtype.bytes for fid in vector_fids(domain, axis)]
+    return min(8, 16 // min(sizes)) if sizes else 1
+
+
+def vector_guards(
+    task: Task, domain: AxisDomain, axis: int, vec: int, one_by_one: Container[int] = (), also: Sequence[Access] = ()
+) -> tuple[Formula, ...]:
+    """The innermost extent is a multiple of ``vec`` and every vector access is aligned, ``also`` those to sources;
+    tensors ``one_by_one`` are accessed so."""
+    if vec == 1:
+        return ()
+    accesses = [*(domain.accesses[fid] for fid in vector_fids(domain, axis) if fid not in one_by_one), *also]
+    aligned: list[Formula] = [
+        ("aligned", access.tensor, min(16, vec * task.fusion.value(access.fid).dtype.bytes)) for access in accesses
+    ]
+    distances = [distance for access in accesses for distance in domain.unit_stride(access, axis) or ()]
+    sizes = [domain.axes[axis].extent, *map(magnitude, distances)]
+    multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in sizes]
+    return tuple(dict.fromkeys([*multiples, *aligned]))
+
+
+Width = tuple[str, tuple[Formula, ...], int, str]
+"""The name of a variant, its guard, its elements per access and the C type of its indices."""
+
+
+def widths(domain: AxisDomain, vec: int, guard: tuple[Formula, ...]) -> list[Width]:
+    """The ways to access the whole of ``domain``, the fastest first, for families that have no other choice to make;
+    vectors of ``vec`` elements need ``guard``."""
+    small = fits_int32(axis_product(domain, range(len(domain.axes))))
+    wide: list[Width] = [(f"vec{vec}_int32", (small, *guard), vec, "int32_t")] if vec > 1 else []
+    return [*wide, ("scalar_int32", (small,), 1, "int32_t"), ("scalar_int64", (), 1, "int64_t")]
+
+
+def fits_int32(formula: Formula) -> Formula:
+    """A guard: so few elements that 32-bit indices do."""
+    return ("lt", formula, INDEX_HEADROOM)
+
+
+def usable(variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
+    """``variants`` with constant guards decided: true ones dropped, variants with a false one dropped, and everything
+    after the first unguarded variant dropped, since it could never be chosen."""
+    kept: list[VariantSpec] = []
+    for variant in variants:
+        decided = [(guard, _constant(guard)) for guard in variant.guard]
+        if any(result == 0 for _, result in decided):
+            continue
+        guard = tuple(guard for guard, result in decided if result is None)
+        kept.append(replace(variant, guard=guard))
+        if not guard:
+            break
+    return tuple(kept)
+
+
+def _constant(formula: Formula) -> int | None:
+    """The value of a formula without symbols or pointers; None for any other."""
+    try:
+        return evaluate(formula, {})
+    except (KeyError, ValueError):
+        return None
+
+
+def hint(formula: Formula, sizes: Mapping[str, int]) -> int:
+    """The size that heuristics assume for ``formula``, at least 1."""
+    known = {symbol: sizes.get(symbol, DEFAULT_EXTENT) for symbol in symbols(formula)}
+    return max(1, evaluate(formula, known))
+
+
+def axis_product(domain: AxisDomain, axes: Sequence[int]) -> Formula:
+    """The number of points of the given axes."""
+    return product([domain.axes[axis].extent for axis in axes])

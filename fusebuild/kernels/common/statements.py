@@ -1,0 +1,485 @@
+"""From exprs to CUDA statements: one statement an op, one variable a fid.
+
+``T3`` is the address of tensor 3, ``v3`` a vector loaded from it, ``t3`` one element, ``s3`` a scalar, ``a3`` an
+accumulator, ``i1`` the coordinate on axis 1. An index op reads its result 3 from the address ``X3``, its vectors are
+``x3``. Views (broadcast, squeeze, expand, permute, set) produce no statement: their results are other names for what
+they view.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fusebuild.errors import NOWHERE
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Expr, Value
+from fusebuild.kernels.common.domain import Access
+from fusebuild.kernels.common.spec import KernelSpec, extent_names
+from fusebuild.kernels.common.storage import operands
+from fusebuild.ops.built_in_lambdas import recognized
+from fusebuild.ops.table import Kind, op_of
+
+_RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
+COORDINATE = "i{}"
+WITHIN_VECTOR = " + k"
+"""What follows the coordinate of a vector's first element where lines are about its element ``k``."""
+_MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Axes walked by one linear index, called ``name`` in the kernel and of C type ``index``."""
+
+    name: str
+    axes: tuple[int, ...]
+    index: str = "Index"
+
+
+class Statements:
+    """Statements for ``exprs`` of ``fusion``."""
+
+    def __init__(self, fusion: Fusion, exprs: Iterable[Expr]) -> None:
+        self.fusion = fusion
+        self._roots: dict[int, int] = {}
+        for expr in exprs:
+            if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
+                self._roots[expr.outputs[0]] = self.root(expr.inputs[0])
+
+    def root(self, fid: int) -> int:
+        """The value that ``fid`` is another name of; itself when it is no view."""
+        return self._roots.get(fid, fid)
+
+    def value(self, fid: int) -> Value:
+        return self.fusion.value(fid)
+
+    def c_type(self, fid: int) -> str:
+        return self.value(fid).dtype.row.c_type
+
+    def is_scalar(self, fid: int) -> bool:
+        """True for values known before the kernel looks at its coordinates: scalars and CPU tensors."""
+        value = self.value(fid)
+        return not value.is_tensor or value.tensor.cpu
+
+    def variable(self, fid: int) -> str:
+        """The variable that holds ``fid``."""
+        root = self.root(fid)
+        return f"s{root}" if self.is_scalar(root) else f"t{root}"
+
+    def operand(self, fid: int, dtype: DType) -> str:
+        """``fid`` as an operand of ``dtype``: a literal, the variable, or a cast of it."""
+        value = self.value(self.root(fid))
+        if value.is_constant:
+            assert isinstance(value.literal, bool | int | float)
+            return literal_text(value.literal, dtype)
+        text = self.variable(fid)
+        return text if value.dtype is dtype else f"fb::cast<{dtype.row.c_type}>({text})"
+
+    def statement(self, expr: Expr, coordinate: Callable[[int], str] = COORDINATE.format) -> str:
+        """``const float t7 = t5 * t6;  // scale, layernorm.yaml:14``."""
+        fid = expr.outputs[0]
+        value = self.value(fid)
+        declaration = f"const {self.c_type(fid)} {self.variable(fid)}"
+        return f"{declaration} = {self._expression(expr, coordinate)};{self.comment(value, expr)}"
+
+    @staticmethod
+    def comment(value: Value, expr: Expr) -> str:
+        """The name and the line that the author wrote. A name made from an original fid (``t12``, ``t12_sum``) is left
+        out: beside variables that are named by segment fids it would mislead. What no author wrote has no line."""
+        name = "" if _MADE_NAME.fullmatch(value.name) else value.name
+        place = "" if expr.location == NOWHERE else expr.location.short
+        words = ", ".join(filter(None, (name, place)))
+        return f"  // {words}" if words else ""
+
+    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        op, result = op_of(expr), self.value(expr.outputs[0])
+        if expr.op == "exp" and self._largest_above(expr.inputs[0]) is not None:
+            return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
+        if expr.op == "reciprocal" and self._counts_the_largest(expr.inputs[0]):
+            return f"fb::reciprocal_of_at_least_one({self.operand(expr.inputs[0], result.dtype)})"
+        taken = self.taken(expr)
+        operands = [self.operand(fid, dtype) for fid, dtype in taken]
+        return operands[0] if expr.op in ("cast", "full") else op.text(operands, taken[-1][1])
+
+    def taken(self, expr: Expr) -> tuple[tuple[int, DType], ...]:
+        """The operands of the pointwise ``expr``, and as which dtypes its statement takes them."""
+        if expr.op in ("cast", "full"):
+            return ((expr.inputs[0], self.value(expr.outputs[0]).dtype),)
+        dtypes = op_of(expr).operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
+        return tuple(zip(expr.inputs, dtypes, strict=True))
+
+    def _largest_above(self, fid: int) -> Expr | None:
+        """The reduction that finds the largest value of a kind, or the logarithm of the sum of their exponentials,
+        where ``fid`` is what one of them is above that; None where it is not. Such a ``fid`` is 0 at most, and so its
+        exponential is small beside 1 where an approximation is far off."""
+        difference = self._definition(fid)
+        if difference is None or difference.op != "sub":
+            return None
+        value, largest = (self._before_widening(operand) for operand in difference.inputs)
+        found = self._definition(largest)
+        if found is None or found.op not in ("max", "add"):
+            return None
+        reduction = found if found.op == "max" else self._exponentials_of(found)
+        is_of_its_kind = reduction is not None and self._before_widening(reduction.inputs[0]) == value
+        return reduction if is_of_its_kind else None
+
+    def _counts_the_largest(self, fid: int) -> bool:
+        """Whether ``fid`` is a sum of exponentials below the largest value, that one's among them: 1 at least."""
+        added = self._definition(self._before_widening(fid))
+        if added is None or added.op != "sum":
+            return False
+        exponential = self._definition(self._before_widening(added.inputs[0]))
+        if exponential is None or exponential.op != "exp":
+            return False
+        largest = self._largest_above(exponential.inputs[0])
+        return largest is not None and largest.op == "max" and largest.dims == added.dims
+
+    def _exponentials_of(self, added: Expr) -> Expr | None:
+        """The reduction of which ``added`` is the logarithm of a sum of exponentials, as logsumexp decomposes into it;
+        None where it is not."""
+        logarithm, shift = map(self._definition, added.inputs)
+        if logarithm is None or shift is None or (logarithm.op, shift.op) != ("log", "where"):
+            return None
+        reduction = self._definition(logarithm.inputs[0])
+        if reduction is None or not reduction.combine or reduction is not self._definition(shift.inputs[2]):
+            return None
+        known = recognized(self.fusion.lambdas[reduction.combine])
+        counts_once = self.value(reduction.inputs[1]).literal == 1
+        return reduction if known is not None and known[0] == "logsumexp" and counts_once else None
+
+    def _before_widening(self, fid: int) -> int:
+        """What ``fid`` is a cast of, to a type that has all values of the first."""
+        cast = self._definition(fid)
+        while cast is not None and cast.op == "cast" and self._widens(cast):
+            fid = cast.inputs[0]
+            cast = self._definition(fid)
+        return self.root(fid)
+
+    def _widens(self, cast: Expr) -> bool:
+        narrow, wide = self.value(cast.inputs[0]).dtype, self.value(cast.outputs[0]).dtype
+        return narrow.is_floating and wide.is_floating and (narrow.bytes < wide.bytes or narrow is wide)
+
+    def _definition(self, fid: int) -> Expr | None:
+        index = self.fusion.definition(self.root(fid))
+        return None if index is None else self.fusion.exprs[index]
+
+
+class Body(Statements):
+    """Statements for one kernel. Where its groups of axes are ``interleaved``, every axis has a stride of its own in
+    every tensor; else a group is one dim of a contiguous tensor. ``flat`` is how a kernel of shifted vectors writes the
+    place of a vector's first element in the whole domain, a multiple of the vector's length."""
+
+    def __init__(self, spec: KernelSpec, *, interleaved: bool = False, flat: str = "") -> None:
+        super().__init__(spec.task.fusion, (spec.task.fusion.exprs[index] for index in spec.task.exprs))
+        self.spec = spec
+        self.task = spec.task
+        self.domain = spec.domain
+        self.extents = extent_names(spec.domain)
+        self._interleaved = interleaved
+        self._flat = flat if spec.shifted else ""
+
+    def axes_of(self, fid: int) -> frozenset[int]:
+        """The axes along which (the root of) ``fid`` changes."""
+        root = self.root(fid)
+        return frozenset() if self.is_scalar(root) else self.domain.axes_of(root, self.value(root).tensor)
+
+    def memory_inputs(self) -> tuple[int, ...]:
+        """Tensors read from global memory."""
+        outputs = set(self.task.outputs)
+        return tuple(fid for fid in self.domain.accesses if fid not in outputs)
+
+    def closure(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[Expr, ...]:
+        """The exprs that compute ``targets``, in order; values in ``available`` are taken as computed."""
+        known = {self.root(fid) for fid in available}
+        wanted = {self.root(fid) for fid in targets} - known
+        exprs: list[Expr] = []
+        for index in reversed(self.task.exprs):
+            expr = self.fusion.exprs[index]
+            if not wanted.isdisjoint(expr.outputs):
+                exprs.append(expr)
+                wanted |= {self.root(fid) for fid in operands(expr)} - known
+        return tuple(reversed(exprs))
+
+    def roots(self, exprs: Iterable[Expr], targets: Iterable[int]) -> set[int]:
+        """The roots of what ``exprs`` read and of ``targets``."""
+        return {self.root(fid) for fid in (*(fid for expr in exprs for fid in operands(expr)), *targets)}
+
+    def depends_on(self, fid: int, sources: Iterable[int]) -> bool:
+        """Whether ``fid`` is one of ``sources`` or computed from one."""
+        made = {result for expr in self.closure([fid]) for result in expr.outputs}
+        return not {fid, *made}.isdisjoint(sources)
+
+    def reads(self, targets: Iterable[int], available: Iterable[int] = ()) -> tuple[int, ...]:
+        """The tensors of global memory that :meth:`closure` reads, in fid order."""
+        roots = {self.root(fid) for fid in targets} - {self.root(fid) for fid in available}
+        for expr in self.closure(targets, available):
+            roots |= {self.root(fid) for fid in operands(expr)}
+        taken = {self.root(fid) for fid in available}
+        return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
+
+    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        if op_of(expr).kind is Kind.INDEX:
+            (fid,) = expr.outputs
+            return self.bounded(fid, coordinate, f"*({self.elsewhere(fid, coordinate)})", self.fill(fid))
+        if expr.op == "linear_index":
+            return self._linear_index(expr, coordinate)
+        if expr.op in ("div", "truediv") and self._is_by_known_size(expr):
+            dividend, divisor = (self.operand(fid, dtype) for fid, dtype in self.taken(expr))
+            return f"fb::divide_by_known({dividend}, {divisor})"
+        if expr.op != "iota":
+            return super()._expression(expr, coordinate)
+        result = self.value(expr.outputs[0])
+        start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
+        axes = self.domain.axes_of(result.fid, result.tensor)
+        position = f"{result.dtype.row.c_type}({coordinate(min(axes)) if axes else '0'})"
+        zero, one = (literal_text(number, result.dtype) for number in (0, 1))
+        scaled = position if step == one else f"{step} * {position}"
+        return scaled if start == zero else f"{start} + {scaled}"
+
+    def _is_by_known_size(self, expr: Expr) -> bool:
+        """Whether ``expr`` divides floats by a size that a branchless kernel knows, as a mean does."""
+        divisor = expr.inputs[1]
+        cast = self._definition(divisor)
+        name = f"s{self.root(cast.inputs[0] if cast is not None and cast.op == 'cast' else divisor)}"
+        is_known = any(parameter.name == name and parameter.value for parameter in self.spec.parameters)
+        return self.spec.branchless and is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
+
+    def _linear_index(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+        """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's
+        length, and where compilers see that, they find the work that neighbours have in common."""
+        order = self._linear_axes(expr)
+        if self._is_flat(expr):
+            return f"fb::vector_element<kVec>({self._flat}, k)"
+        places = [coordinate(axis) for axis in order]
+        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR) and not self.spec.unaligned
+        if is_within_vector:
+            places[-1] = places[-1].removesuffix(WITHIN_VECTOR)
+        terms = [self.step(place, order[at + 1 :]) for at, place in enumerate(places)]
+        first = " + ".join(terms) or "0"
+        return f"fb::vector_element<kVec>({first}, k)" if is_within_vector else first
+
+    def _linear_axes(self, expr: Expr) -> list[int]:
+        """The axes of a ``linear_index``, in the order of its dims."""
+        return [axis for axis in dict.fromkeys(self.domain.dims_of(expr.outputs[0])) if axis is not None]
+
+    def _is_flat(self, expr: Expr) -> bool:
+        """Whether a ``linear_index`` is the place of an element in the whole domain, and the kernel knows that."""
+        return bool(self._flat) and self._linear_axes(expr) == [*range(len(self.domain.axes))]
+
+    def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """``(those that change along none of axes, the others)``, scalars left out of both."""
+        moving = frozenset(axes)
+        tensors = [expr for expr in exprs if not self.is_scalar(expr.outputs[0])]
+        still = tuple(expr for expr in tensors if not self.axes_of(expr.outputs[0]) & moving)
+        return still, tuple(expr for expr in tensors if self.axes_of(expr.outputs[0]) & moving)
+
+    def scalar_statements(self, exprs: Iterable[Expr]) -> tuple[str, ...]:
+        """The scalar arithmetic among ``exprs``, done once at the top of the kernel; sizes are parameters."""
+        seen = {expr.outputs[0]: expr for expr in exprs if self.is_scalar(expr.outputs[0]) and expr.op != "size"}
+        return tuple(self.statement(expr) for expr in seen.values())
+
+    def coordinates(self, group: Group, needed: Iterable[int]) -> tuple[str, ...]:
+        """Lines that take a linear index apart, as far as the coordinates on the axes ``needed`` ask for."""
+        wanted = [axis for axis in group.axes if axis in set(needed)]
+        if len(group.axes) < 2 or not wanted:
+            return ()
+        lines, rest = [], group.name
+        for position, axis in reversed(list(enumerate(group.axes))[1:]):
+            size = f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
+            if axis in wanted:
+                lines.append(f"const {group.index} {COORDINATE.format(axis)} = {rest} % {size};")
+            if min(wanted) == axis:
+                return tuple(lines)
+            quotient = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
+            lines.append(f"const {group.index} {quotient} = {rest} / {size};")
+            rest = quotient
+        return tuple(lines)
+
+    def coordinate(self, group: Group, axis: int) -> str:
+        """The coordinate on ``axis``: the linear index itself when the group has no other axis."""
+        return group.name if group.axes == (axis,) else COORDINATE.format(axis)
+
+    def needs_coordinates(self, fids: Iterable[int], group: Group) -> set[int]:
+        """The axes of ``group`` whose coordinates the accesses to ``fids`` read."""
+        needed: set[int] = set()
+        for fid in fids:
+            access = self.domain.accesses[fid]
+            own = {*access.axes} & {*group.axes}
+            if own and (own != {*group.axes} or not self._is_nested(access)):
+                needed |= own
+        return needed
+
+    def offset(self, fid: int, groups: Sequence[Group]) -> str:
+        """The element offset of tensor ``fid`` at the current coordinates of ``groups``; ``0`` when it has none."""
+        access = self.domain.accesses[fid]
+        if not self._is_nested(access):
+            return self._strided_offset(access, groups)
+        text = ""
+        for group in groups:
+            own = [axis for axis in group.axes if axis in access.axes]
+            if not own:
+                continue
+            part = group.name if tuple(own) == group.axes else self._horner(group, own)
+            text = f"{_factor(text)} * {self.size(own)} + {part}" if text else part
+        return text or "0"
+
+    def element(self, fid: int, groups: Sequence[Group]) -> str:
+        """The element of tensor ``fid`` at the current coordinates of ``groups``, or 0 where the tensor has none."""
+        return self.if_any(fid, groups, f"T{fid}[{self.offset(fid, groups)}]", literal_text(0, self.value(fid).dtype))
+
+    def if_any(self, fid: int, groups: Sequence[Group], value: str, otherwise: str) -> str:
+        """``value``, which reads tensor ``fid``, or ``otherwise`` where that has no elements.
+
+        A tensor that is expanded along an axis has the same element at each of its points, so that it can be read
+        before the axis is walked. Where the axis has no points the tensor has no elements, and no memory either.
+        """
+        walked = {axis for group in groups for axis in group.axes}
+        sizes = [self.extents[axis] for axis in self._expanded(fid) - walked]
+        if "0" in sizes:
+            return otherwise
+        tests = " && ".join(f"{size} > 0" for size in sorted(sizes) if not size.isdigit())
+        return f"{tests} ? {value} : {otherwise}" if tests else value
+
+    def _expanded(self, fid: int) -> set[int]:
+        """The axes along which tensor ``fid`` has dims but one and the same element."""
+        loops = {loop for loop in self.domain.domain.dims[fid] if loop is not None}
+        own = {axis for axis, merged in enumerate(self.domain.axes) if not loops.isdisjoint(merged.loops)}
+        return own - {*self.domain.accesses[fid].axes}
+
+    def base(self, fid: int, outer: Sequence[Group], inner: Sequence[int]) -> str:
+        """The offset at which the part of tensor ``fid`` that changes along axes ``inner`` begins."""
+        access = self.domain.accesses[fid]
+        offset = self.offset(fid, outer)
+        own = [axis for axis in inner if axis in access.axes]
+        if offset == "0" or not own or not self._is_nested(access):
+            return offset
+        return f"{_factor(offset)} * {self.size(own)}"
+
+    def _is_nested(self, access: Access) -> bool:
+        return not self._interleaved and self.domain.is_contiguous(access)
+
+    def size(self, axes: Iterable[int]) -> str:
+        """The number of points of ``axes`` as a C expression, constants already multiplied: nothing can overflow."""
+        extents = [self.domain.axes[axis].extent for axis in axes]
+        constant = math.prod(extent for extent in extents if isinstance(extent, int))
+        names = [self.extents[axis] for axis in axes if not isinstance(self.domain.axes[axis].extent, int)]
+        number = [_integer_text(constant)] if constant != 1 or not names else []
+        return " * ".join([*number, *names])
+
+    def step(self, index: str, axes: Iterable[int]) -> str:
+        """``index`` times the number of points of ``axes``, in 64 bits."""
+        size = self.size(axes)
+        if size == "1":
+            return index
+        return f"{_factor(index)} * {_wide(size)}"
+
+    def _horner(self, group: Group, axes: Sequence[int]) -> str:
+        text = self.coordinate(group, axes[0])
+        for axis in axes[1:]:
+            text = f"{_factor(text)} * {self.extents[axis]} + {self.coordinate(group, axis)}"
+        return text
+
+    def _strided_offset(self, access: Access, groups: Sequence[Group]) -> str:
+        axes = [(group, axis) for group in groups for axis in group.axes if axis in access.axes]
+        return " + ".join(self._term(access, axis, self.coordinate(group, axis)) for group, axis in axes) or "0"
+
+    def _term(self, access: Access, axis: int, coordinate: str) -> str:
+        """``coordinate`` times the stride, in 64 bits: a tensor may be far longer than the part that is indexed."""
+        stride = access.strides[axis]
+        name = f"{access.pointer}_stride{axis}"
+        if isinstance(stride, int):
+            name = str(stride)
+        elif self.domain.is_contiguous(access):
+            name = self.size([inner for inner in access.axes if inner > axis])
+        return coordinate if name == "1" else f"{_factor(coordinate)} * {_wide(name)}"
+
+    def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
+        """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
+        the given coordinates on axes."""
+        access = self.domain.sources[fid]
+        names = _names(access)
+        terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
+        terms += [self._term(access, axis, coordinate(axis)) for axis in access.axes]
+        if access.position is not None:
+            index = self.operand(access.position.index, DType.INT64)
+            stride = names[f"{access.pointer}_stride"]
+            inside = f"fb::inside({index}, {names[f'{access.pointer}_size']})"
+            terms.append(inside if stride == "1" else f"{inside} * {stride}")
+        return " + ".join([access.pointer, *terms])
+
+    def bounded(self, fid: int, coordinate: Callable[[int], str], value: str, outside: str) -> str:
+        """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``, or where an index reads a
+        dim that may have no elements; ``value`` where neither can be."""
+        access = self.domain.sources[fid]
+        names = _names(access)
+        tests = []
+        for axis, _, _ in access.bounds:
+            first, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
+            tests += [f"{coordinate(axis)} >= {first}"] if first != "0" else []
+            tests += [f"{coordinate(axis)} < {end}"]
+        if access.position is not None and isinstance(access.position.size, tuple):
+            tests.append(f"{names[f'{access.pointer}_size']} > 0")
+        return f"{' && '.join(tests)} ? {value} : {outside}" if tests else value
+
+    def fill(self, fid: int) -> str:
+        """What ``fid`` is outside of its bounds: 0 where anything will do."""
+        fill, dtype = self.domain.sources[fid].fill, self.value(fid).dtype
+        return literal_text(0, dtype) if fill is None else self.operand(fill, dtype)
+
+    def coordinate_axes(self, exprs: Iterable[Expr]) -> set[int]:
+        """The axes whose coordinates ``exprs`` read: those of an ``iota`` or ``linear_index``, and where index ops
+        read."""
+        axes: set[int] = set()
+        for expr in exprs:
+            fid = expr.outputs[0]
+            if expr.op == "iota" or (expr.op == "linear_index" and not self._is_flat(expr)):
+                axes |= self.axes_of(fid)
+            elif fid in self.domain.sources and op_of(expr).kind is Kind.INDEX:
+                access = self.domain.sources[fid]
+                axes |= {*access.axes, *(axis for axis, _, _ in access.bounds)}
+        return axes
+
+
+def _names(access: Access) -> dict[str, str]:
+    """How kernels write the sizes of ``access``: by their names, or as the numbers that they are."""
+    return {name: str(formula) if isinstance(formula, int) else name for name, formula in access.formulas}
+
+
+def _wide(size: str) -> str:
+    """``size`` as 64 bits: names of sizes and strides are so already, a number is not."""
+    return re.sub(r"^\d+\b", lambda number: f"int64_t({number[0]})", size)
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+def literal_text(literal: bool | int | float, dtype: DType) -> str:
+    """A C++ literal of exactly ``dtype``."""
+    if dtype is DType.BOOL:
+        return str(bool(literal)).lower()
+    if dtype.is_integer:
+        return f"{dtype.row.c_type}({_integer_text(int(literal))})"
+    number = float(literal)
+    if dtype.is_reduced_precision:
+        return f"fb::cast<{dtype.row.c_type}>({literal_text(number, DType.FLOAT)})"
+    suffix = "f" if dtype is DType.FLOAT else ""
+    if math.isnan(number):
+        return f"{dtype.row.c_type}(NAN)"
+    if math.isinf(number):
+        return f"{dtype.row.c_type}({'-' if number < 0 else ''}INFINITY)"
+    return f"{number!r}{suffix}"
+
+
+def _integer_text(number: int) -> str:
+    """Integers as a compiler takes them: the most negative one has no literal of its own."""
+    return (
+        "(-9223372036854775807LL - 1)"
+        if number == -(2**63)
+        else f"{number}LL"
+        if abs(number) > 2**31 - 1
+        else str(number)
+    )

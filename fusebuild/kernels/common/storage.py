@@ -1,0 +1,156 @@
+"""Where the elements of a task's values lie in global memory.
+
+Inputs and outputs have memory of their own. What an index op makes of an input has none: it is read from the input's
+memory with other strides, from another first element, within bounds, or at positions that an index tensor names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fusebuild.ir.formula import Formula, product, total
+from fusebuild.ir.fusion import Task
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import Expr
+from fusebuild.ops.indexing import pad_widths, reshaped_strides, slice_bounds
+from fusebuild.ops.table import Kind, op_of
+
+
+class StorageError(Exception):
+    """A value cannot be read from where it is; ``fid`` is the value, the message says why."""
+
+    def __init__(self, fid: int, message: str) -> None:
+        self.fid = fid
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The integer value ``index`` says where along a dim of ``size`` elements, ``stride`` apart, an element lies."""
+
+    index: int
+    size: Formula
+    stride: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """``strides`` has one entry for each dim of the value, in elements of the memory of ``tensor``; None where it is
+    known only at run time, as the stride of that tensor's same dim. The first element lies at ``offset``.
+
+    ``bounds`` are ``(dim, first, end)``: outside of them the value is the scalar ``fill``, or anything. ``position``
+    adds what an index tensor says.
+    """
+
+    tensor: int
+    strides: tuple[Formula | None, ...]
+    offset: Formula = 0
+    bounds: tuple[tuple[int, Formula, Formula], ...] = ()
+    fill: int | None = None
+    position: Position | None = None
+
+
+def stored_types(task: Task) -> dict[int, TensorType]:
+    """The layout of every tensor that ``task`` reads as it is or writes; an aliasing output has its target's."""
+    fusion = task.fusion
+    indexed = {expr.inputs[0] for expr in index_exprs(task)}
+    read = {fid for index in task.exprs for fid in operands(fusion.exprs[index])}
+    fids = [
+        fid
+        for fid in task.inputs
+        if fusion.value(fid).is_tensor and not fusion.value(fid).tensor.cpu and (fid in read or fid not in indexed)
+    ]
+    types = {fid: fusion.value(fid).tensor for fid in fids}
+    for fid in task.outputs:
+        output = fusion.output(fid)
+        types[fid] = fusion.value(fid if output is None or output.alias is None else output.alias).tensor
+    return types
+
+
+def index_exprs(task: Task) -> tuple[Expr, ...]:
+    """The exprs of ``task`` that read elements from elsewhere."""
+    exprs = (task.fusion.exprs[index] for index in task.exprs)
+    return tuple(expr for expr in exprs if op_of(expr).kind is Kind.INDEX)
+
+
+def operands(expr: Expr) -> tuple[int, ...]:
+    """What ``expr`` reads at its own coordinates: all but the tensor that an index op reads elsewhere."""
+    return expr.inputs[1:] if op_of(expr).kind is Kind.INDEX else expr.inputs
+
+
+def own_storages(task: Task) -> dict[int, Storage]:
+    """The storage of every value of ``task`` that has memory of its own: what it reads as it is, what it writes."""
+    return {fid: Storage(tensor=fid, strides=type_.strides) for fid, type_ in stored_types(task).items()}
+
+
+def hidden(task: Task) -> frozenset[int]:
+    """Results of index ops that only other index ops read: no kernel ever holds them."""
+    results = {expr.outputs[0] for expr in index_exprs(task)}
+    exprs = (task.fusion.exprs[index] for index in task.exprs)
+    return frozenset(results - {fid for expr in exprs for fid in operands(expr)} - {*task.outputs})
+
+
+def sources(task: Task) -> dict[int, Storage]:
+    """For the result of every index op of ``task``, where its elements are read from. A slice of a slice, or what is
+    taken from one, is read from the first one's tensor.
+
+    Raises :class:`StorageError` for an index op of what the task itself computes or overwrites, or of a tensor whose
+    strides are not known now.
+    """
+    found: dict[int, Storage] = {}
+    unheld = hidden(task)
+    overwritten = {output.alias for output in map(task.fusion.output, task.outputs) if output is not None}
+    for expr in index_exprs(task):
+        source, (result,) = task.fusion.value(expr.inputs[0]), expr.outputs
+        whole = found.get(source.fid, Storage(tensor=source.fid, strides=source.tensor.strides))
+        if whole.tensor not in task.inputs or whole.bounds or whole.position is not None:
+            raise StorageError(result, f"{expr.op} needs {source.name} in memory")
+        if whole.tensor in overwritten:
+            raise StorageError(result, f"{source.name} is overwritten but read elsewhere than where it is written")
+        if None in whole.strides:
+            raise StorageError(result, f"{source.name} has strides known only at run time")
+        found[result] = _indexed(task, expr, source.tensor, whole)
+    return {fid: storage for fid, storage in found.items() if fid not in unheld}
+
+
+def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Storage:
+    """The storage of the result of the index op ``expr``, which reads ``source``, stored as ``whole``."""
+    own: list[Formula] = [stride for stride in whole.strides if stride is not None]
+    named, result = dict(expr.attributes), task.fusion.value(expr.outputs[0]).tensor
+    if expr.op == "reshape":
+        seen = reshaped_strides(own, source.shape, result.shape)
+        if seen is None:
+            raise StorageError(expr.outputs[0], f"{task.fusion.value(expr.inputs[0]).name} is not contiguous")
+        return replace(whole, strides=seen)
+    if expr.op == "slice":
+        bounds = slice_bounds(source.shape, named)
+        starts = [product([first, stride]) for stride, (first, _, _) in zip(own, bounds, strict=True)]
+        strides = tuple(product([stride, step]) for stride, (_, _, step) in zip(own, bounds, strict=True))
+        return replace(whole, strides=strides, offset=total([whole.offset, *starts]))
+    if expr.op in ("pad", "place"):
+        return _padded(expr, source, whole, own)
+    dim, index = named["dim"], task.fusion.value(expr.inputs[1])
+    assert isinstance(dim, int)
+    position = Position(index=index.fid, size=source.shape[dim], stride=own[dim])
+    here = (0,) * index.tensor.rank if expr.op == "take" else (0,)
+    along = (*own[:dim], *here, *own[dim + 1 :])
+    if expr.op == "take_along_axis":
+        along = tuple(0 if own_size == 1 and size != 1 else stride
+                      for own_size, size, stride in zip(source.shape, result.shape, along, strict=True))  # fmt: skip
+    return replace(whole, strides=along, position=position)
+
+
+def _padded(expr: Expr, source: TensorType, whole: Storage, strides: Sequence[Formula]) -> Storage:
+    widths = pad_widths(source.rank, dict(expr.attributes))
+    before = [product([-1, first, stride]) for (first, _), stride in zip(widths, strides, strict=True)]
+    return replace(
+        whole,
+        offset=total([whole.offset, *before]),
+        bounds=tuple(
+            (dim, first, total([first, source.shape[dim]]))
+            for dim, (first, last) in enumerate(widths)
+            if (first, last) != (0, 0)
+        ),
+        fill=expr.inputs[1] if expr.op == "pad" else None,
+    )

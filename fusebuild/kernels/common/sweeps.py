@@ -1,0 +1,103 @@
+"""Which sweep over a row needs what: 0 is that of the first level's reductions, one more that of the final stores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container
+from dataclasses import dataclass
+
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import levels, reduced_axes
+from fusebuild.kernels.common.spec import vector_fids
+from fusebuild.ops.table import Kind, op_of
+
+COSTLY = frozenset(
+    {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "sqrt", "rsqrt", "reciprocal", "div", "truediv",
+     "tanh", "sigmoid", "silu", "erf", "erfc", "erfinv", "erfcinv", "sin", "cos", "tan", "asin", "acos", "atan",
+     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod", "philox_uniform"}
+)  # fmt: skip
+"""Ops of many instructions: a value is worth the registers that keep it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastSweep:
+    """What the sweep of the final stores takes from memory along the row, what it stores there, and the values of the
+    row that a thread has until it ends: inputs, what follows from reductions, and results."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    of_rows: tuple[int, ...]
+
+
+def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Inputs worth keeping: dense ones of the whole domain that more than one sweep reads."""
+    everything = tuple(range(len(domain.axes)))
+    sweeps = input_sweeps(task)
+    return tuple(
+        fid
+        for fid in vector_fids(domain, everything[-1])
+        if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
+    )
+
+
+def column_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Inputs that change along the row and are read by vectors, in the order of fids."""
+    inner = len(domain.axes) - 1
+    return tuple(fid for fid in vector_fids(domain, inner) if fid in task.inputs)
+
+
+def last_sweep(task: Task, domain: AxisDomain, cached: Container[int], kept: Collection[int]) -> LastSweep:
+    """The sweep of the final stores, where the inputs ``cached`` and the values ``kept`` are on chip."""
+    needed, _ = _needs(task, kept)
+    last, columns = max(levels(task).values()), {*reduced_axes(domain)}
+    exprs = [task.fusion.exprs[index] for index in task.exprs]
+    fids = (*task.inputs, *(fid for expr in exprs for fid in expr.outputs))
+    tensors = [fid for fid in fids if task.fusion.value(fid).is_tensor]
+    along = {fid for fid in tensors if domain.axes_of(fid, task.fusion.value(fid).tensor) & columns}
+    own = [expr for expr in exprs if expr.outputs[0] in along and last in needed.get(expr.outputs[0], ())]
+    used = {*(fid for expr in own for fid in expr.inputs), *task.outputs}
+    read = (fid for fid in column_inputs(task, domain) if fid not in cached)
+    return LastSweep(
+        inputs=tuple(fid for fid in read if last in needed.get(fid, ())),
+        outputs=tuple(fid for fid in task.outputs if fid in along),
+        of_rows=tuple(fid for fid in tensors if fid in used and fid not in along),
+    )
+
+
+def input_sweeps(task: Task) -> dict[int, set[int]]:
+    """For each input, the sweeps (0 for the first level's reductions, one more for the final stores) that read it."""
+    needed, _ = _needs(task, ())
+    return {fid: sweeps for fid, sweeps in needed.items() if fid in task.inputs}
+
+
+def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dict[int, int]]:
+    """For each value the sweeps that need it; and for each of the ``costly`` that several do, the first, which computes
+    it for all."""
+    kept: dict[int, int] = {}
+    level = levels(task)
+    last = max(level.values())
+    needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
+    for index in reversed(task.exprs):
+        expr = task.fusion.exprs[index]
+        sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
+        if op_of(expr).kind is Kind.REDUCTION:
+            sweeps = {level[expr.outputs[0]] - 1}
+        elif expr.outputs[0] in costly and len(sweeps) > 1:
+            kept[expr.outputs[0]] = min(sweeps)
+            sweeps = {min(sweeps)}
+        for fid in expr.inputs:
+            needed.setdefault(fid, set()).update(sweeps)
+    return needed, kept
+
+
+def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
+    """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
+    _, kept = _needs(task, costly_values(task, domain, reduced_axes(domain)))
+    return kept
+
+
+def costly_values(task: Task, domain: AxisDomain, columns: Collection[int]) -> set[int]:
+    """Values that take many instructions for each column of a row, which change along the axes ``columns``."""
+    exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
+    values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
+    return {value.fid for value in values if not domain.axes_of(value.fid, value.tensor).isdisjoint(columns)}

@@ -1,0 +1,284 @@
+"""What every family of views uses: the frozen view itself, and the lines that loads, stores and accumulators become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+
+from fusebuild.ir.values import Expr
+from fusebuild.kernels.common.lambdas import foldings, structs
+from fusebuild.kernels.common.spec import KernelSpec, Parameter
+from fusebuild.kernels.common.statements import WITHIN_VECTOR, Body, Group
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
+    ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
+    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block."""
+
+    load_coordinates: Lines = ()
+    coordinates: Lines = ()
+    arrays: Lines = ()
+    loads: Lines = ()
+    vector: Lines = ()
+    element: Lines = ()
+    stores: Lines = ()
+    joint_stores: Lines = ()
+    accumulators: Lines = ()
+    accumulate: Lines = ()
+    batched: Lines = ()
+    merged: Lines = ()
+    reduce: str = ""
+    results: Lines = ()
+    row: Lines = ()
+
+    @property
+    def reads_row(self) -> bool:
+        """Whether what is done before a row's columns are walked, at each of its elements, or with its ``results``,
+        names the row's number."""
+        return _is_named("row", (*self.row, *self.vector, *self.element, *self.results))
+
+    def without_idle_coordinates(self) -> Sweep:
+        """The same without the coordinates that it does not name, as those of what an earlier sweep has loaded."""
+        kept: list[str] = []
+        others = [*_statements(replace(self, coordinates=()))]
+        for line in reversed(self.coordinates):
+            name = line.partition(" = ")[0].rpartition(" ")[2]
+            if _is_named(name, (*others, *kept)):
+                kept.insert(0, line)
+        return replace(self, coordinates=tuple(kept))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """What a kernel keeps over many rows in ``arrays``: values of columns, which ``steady`` computes, and accumulators
+    that start at their ``resets`` and end in scratch at ``stores``, those with parts at ``element_stores``, combined
+    over a block's threads before by ``reduce``; ``blanks`` say in scratch that there is nothing more."""
+
+    coordinates: Lines = ()
+    arrays: Lines = ()
+    steady: Sweep = Sweep()
+    resets: Lines = ()
+    reduce: str = ""
+    stores: Lines = ()
+    element_stores: Lines = ()
+    blanks: Lines = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelView:
+    """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
+    value is known; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine
+    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
+    the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
+    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row
+    are those of :class:`fusebuild.kernels.persistent.heuristics.FewRowsHeuristics`."""
+
+    template: str
+    index: str
+    vec: int
+    block: str
+    parameters: tuple[tuple[str, str], ...]
+    heuristics: object
+    extents: dict[str, str]
+    scalars: Lines
+    setup: Lines
+    sweeps: tuple[Sweep, ...]
+    epilogue: Sweep
+    bases: Lines = ()
+    lambdas: tuple[Lines, ...] = ()
+    lifetimes: tuple[Lifetime, ...] = ()
+    next_rows: Sweep = Sweep()
+    ahead: Sweep = Sweep()
+    constants: tuple[tuple[str, str], ...] = ()
+    finishes: tuple[object, ...] = ()
+    edges: tuple[Lines, ...] = ()
+    shifted: bool = False
+    clamped: bool = False
+
+    def names(self, variable: str) -> bool:
+        """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""
+        statements = (self.scalars, self.setup, self.bases, self.sweeps, self.epilogue, self.lifetimes, self.next_rows,
+                      self.ahead, self.edges)  # fmt: skip
+        return _is_named(variable, _statements(statements))
+
+
+def _statements(part: object) -> Iterator[str]:
+    """The lines in ``part``, a view's or a tuple of such."""
+    if isinstance(part, str):
+        yield part
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _statements(getattr(part, field.name))
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _statements(each)
+
+
+def _is_named(name: str, statements: Iterable[str]) -> bool:
+    """Whether ``name`` stands in one of ``statements`` outside of its comment."""
+    return any(re.search(rf"\b{name}\b", line.split("//")[0]) for line in statements)
+
+
+def walking_block(spec: KernelSpec) -> str:
+    """The number of the block along x, counted from the last one where the kernel walks backwards."""
+    return "fb::grid_x() - 1 - fb::block_x()" if spec.backwards else "fb::block_x()"
+
+
+def declared(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+    """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
+    return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
+
+
+def defined(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+    """The definitions of those of ``parameters`` whose value is known, each with its comment."""
+    return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
+
+
+def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
+    """The fields that every family fills in the same way."""
+    defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
+    return KernelView(
+        template=spec.template,
+        index=spec.index,
+        vec=spec.vec,
+        parameters=declared(spec.parameters),
+        constants=defined(spec.parameters),
+        heuristics=spec.heuristics,
+        scalars=body.scalar_statements(exprs),
+        lambdas=structs(spec.task),
+        shifted=spec.shifted,
+        block=walking_block(spec),
+        **(defaults | parts),  # type: ignore[arg-type]
+    )
+
+
+def is_vector(body: Body, fid: int) -> bool:
+    """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
+    domain = body.domain
+    return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], len(domain.axes) - 1) is not None
+
+
+def scalar_load(body: Body, fid: int, address: str) -> str:
+    return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
+
+
+def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Callable[[int], str]:
+    """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
+
+    def coordinate(axis: int) -> str:
+        group = next(group for group in groups if axis in group.axes)
+        text = body.coordinate(group, axis)
+        return f"{text}{WITHIN_VECTOR}" if axis == inner and vec > 1 else text
+
+    return coordinate
+
+
+def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
+    return scalar_load(body, fid, f"T{fid}[{strided_element(body, fid, groups, inner)}]")
+
+
+def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
+    """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
+    offset = body.offset(fid, groups)
+    access = body.domain.accesses[fid]
+    if inner not in access.axes or body.spec.vec == 1:
+        return offset
+    stride = access.strides[inner]
+    if stride == 1:
+        return f"{offset} + k"
+    return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
+
+
+def vector_load(body: Body, fid: int, groups: Sequence[Group]) -> str:
+    """The line that loads the current vector of input ``fid``."""
+    declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
+    return f"{declaration} = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});"
+
+
+def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int, vector: str = "v") -> str:
+    """Put the element of an output where it belongs: into its ``vector``, or into memory when that is strided."""
+    text = body.operand(fid, body.value(fid).dtype)
+    if strided:
+        return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
+    return f"{vector}{fid}[k] = {text};"
+
+
+def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first: str = "") -> Sweep:
+    """The accumulators of the reductions at ``indices``: declarations, updates and results. ``is_first`` tells running
+    sums whether an element is the thread's first."""
+    own = foldings(body, indices)
+    return Sweep(
+        accumulators=tuple(folding.declaration() for folding in own),
+        accumulate=tuple(folding.update(subscript, is_first) for folding in own),
+        results=tuple(line for folding in own for line in folding.results(f"{folding.accumulator}{subscript}")),
+    )
+
+
+def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
+    """What a thread accumulates in while it reads a row from element ``first`` on, one of ``threads`` that share it,
+    running sums where the reductions at ``indices`` have such; and how those become accumulators of the elements that
+    it read."""
+    own = foldings(body, indices)
+    declarations = tuple(folding.running_declaration() for folding in own)
+    running = [folding for folding in own if folding.is_running]
+    if not running:
+        return Sweep(accumulators=declarations)
+    count = f"(col - first) / {threads}"
+    return Sweep(
+        coordinates=("const bool is_first = col == first;",),
+        accumulators=declarations,
+        row=tuple(f"{folding.running}.recenter({count});" for folding in running),
+        merged=(f"const int64_t count = {count};", *(folding.merged("count") for folding in running)),
+    )
+
+
+def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
+    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in turn
+    with those of ``kSplits`` blocks."""
+    own = foldings(body, indices)
+    declarations = tuple(folding.running_columns() for folding in own)
+    running = [folding for folding in own if folding.is_running]
+    if not running:
+        return Sweep(accumulators=declarations)
+    names = ", ".join(folding.running for folding in running)
+    return Sweep(
+        coordinates=("const bool is_first = u == 0 && top == first;",),
+        accumulators=(*declarations, "Index centered = 1;  // how many elements the shifts are the means of"),
+        row=(f"fb::recenter(centered, (top - first) / (kSplits * kBlockY), {names});",),
+        merged=(
+            "const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);",
+            *(folding.merged_columns("count") for folding in running),
+        ),
+    )
+
+
+def accumulators(body: Body, indices: Sequence[int]) -> str:
+    """The arguments of a joint reduction: ``fb::accumulator<fb::Sum>(a5), …``."""
+    return ", ".join(folding.argument() for folding in foldings(body, indices))
+
+
+def join(first: Sweep, *others: Sweep) -> Sweep:
+    """The sweeps' lines one after another, field by field."""
+    fields = (
+        "load_coordinates",
+        "coordinates",
+        "arrays",
+        "loads",
+        "vector",
+        "element",
+        "stores",
+        "joint_stores",
+        "accumulators",
+        "accumulate",
+        "batched",
+        "merged",
+        "results",
+        "row",
+    )
+    joined = {name: tuple(line for sweep in (first, *others) for line in getattr(sweep, name)) for name in fields}
+    return Sweep(reduce="".join(sweep.reduce for sweep in (first, *others)), **joined)

@@ -1,0 +1,115 @@
+"""How the rows of :mod:`fusebuild.kernels.inner_outer.schedule` lie over threads: its choices, its heuristics, and
+which shapes are faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from fusebuild.kernels.common.choice import Choice, fewer_blocks
+from fusebuild.kernels.common.rows import RowThreads, rows_beside
+
+ENOUGH_THREADS = 384
+"""Threads on a multiprocessor whose warps hide each other's waits."""
+FEW_CHUNKS = 3
+"""Vectors of a row beyond which a thread has too much to do between two barriers."""
+MOST_PLACES = 1.25
+"""Places that the threads of a cluster have for each vector of a row beyond which too many of them are idle. (H200,
+layernorm's backward pass, 10922 x 12288: 2 x 512 threads with 2 places each take 248 us, 2 x 256 with 3 take 208.)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterChoice(Choice):
+    """How rows are laid over threads of a block, or of ``cluster`` neighbouring ones, and over ``blocks``, or so many
+    clusters; a multiprocessor shall have the registers of ``min_blocks``. ``unpacks`` what is the same for many rows
+    once, or for each of them."""
+
+    FEWER = ("at_once", "unpacks", "stages", "threads_per_row")
+    MORE = ("cluster", "threads_per_row")
+
+    threads_per_row: int
+    cluster: int
+    rows_per_block: int
+    at_once: int
+    stages: int
+    unpacks: bool
+    blocks: int
+    min_blocks: int
+
+    @property
+    def threads(self) -> RowThreads:
+        return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """The grid keeps filling the GPU once: with as many blocks as a multiprocessor has registers for. Threads that
+        have more to do at once need more of them."""
+        changed = super(InnerOuterChoice, self).stepped(knob, value)
+        if knob == "threads_per_row":
+            changed = replace(changed, rows_per_block=rows_beside(value, self.threads.block))
+        if knob == "cluster":
+            return replace(changed, blocks=max(1, self.blocks * self.cluster // value))
+        if knob in ("threads_per_row", "rows_per_block"):
+            blocks = fewer_blocks(self.min_blocks, self.threads.block, changed.threads.block)
+            changed = replace(changed, min_blocks=blocks)
+        if knob == "at_once" and value > self.at_once:
+            changed = replace(changed, min_blocks=max(1, self.min_blocks // 2))
+        if knob == "blocks":
+            return changed
+        return replace(changed, blocks=max(1, self.blocks * changed.min_blocks // self.min_blocks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterHeuristics:
+    """A row is a block's, or that of ``cluster`` neighbouring ones with so many ``threads`` each; ``blocks`` counts
+    such clusters. ``storage`` of the accumulators is registers, shared or scratch; ``chunks`` are the vectors of a row
+    that a thread owns, 0 where it walks the row in a loop. A thread works on ``at_once`` rows together, so that their
+    waits overlap, while inputs ``fetched`` of the next ones are loaded: into registers or, where there are several
+    ``stages``, so many times as many rows into shared memory, each thread's own vectors. Inputs ``resident`` are the
+    same for all rows of an outer index: what follows from them alone stays in registers, or those ``packed``
+    themselves, in fewer.
+    """
+
+    threads: RowThreads
+    cluster: int
+    storage: str
+    chunks: int
+    at_once: int
+    stages: int
+    blocks: int
+    fetched: tuple[int, ...]
+    resident: tuple[int, ...]
+    packed: tuple[int, ...]
+    min_blocks: int
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether blocks share rows, which are reduced along a turn before they are stored then."""
+        return self.cluster > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How rows are laid over threads: those of a block, or of ``cluster`` neighbouring ones. Each owns ``chunks``
+    vectors of a row. A thread works on ``at_once`` of them while others are loaded into registers or, where there are
+    several ``stages``, into shared memory, and ``unpacks`` what is the same for many rows once."""
+
+    threads: RowThreads
+    cluster: int
+    chunks: int
+    at_once: int
+    stages: int
+    unpacks: bool
+
+    def preference(self, blocks: int, vectors: int) -> tuple[int, ...]:
+        """Less for shapes that are faster for rows of so many ``vectors``, as measured on the backward passes of norms
+        with 128 to 32768 columns: the next rows in registers, few chunks, then many rows on their way, then ``blocks``
+        of a multiprocessor that do not all wait at once. Where the next rows wait in shared memory warps enough to hide
+        each other's waits; then clusters rather than single blocks that have a multiprocessor each, small ones of wide
+        blocks whose threads all have something to do; and else few threads that have to meet."""
+        if self.stages == 1:
+            return (0, self.chunks > FEW_CHUNKS, -blocks * self.at_once, -blocks, self.chunks)
+        is_thin = blocks * self.threads.block < ENOUGH_THREADS
+        if self.cluster == 1:
+            return (1, is_thin, not self.unpacks, blocks == 1, False, 1, self.threads.per_row)
+        is_idle = self.cluster * self.threads.per_row * self.chunks > MOST_PLACES * vectors
+        return (1, is_thin, not self.unpacks, False, is_idle, self.cluster, -self.threads.per_row, -self.stages)

@@ -1,0 +1,397 @@
+"""The view of inner_outer_persistent, whose blocks walk rows and accumulate down their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from fusebuild.kernels.common.batches import Batches
+from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
+from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
+from fusebuild.kernels.common.rows import by_level
+from fusebuild.kernels.common.rows_view import (
+    Rows,
+    global_loads,
+    reduction_in_block,
+    row_base,
+    row_batches,
+    row_results,
+    row_stores,
+    row_sweep,
+)
+from fusebuild.kernels.common.spec import KernelSpec
+from fusebuild.kernels.common.statements import Body, Group, literal_text
+from fusebuild.kernels.common.steady import steady_of
+from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulators, join, make_view, scalar_load
+from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """Where a thread holds rows: the arrays of what they have one element of each begin with ``letter``, their vectors
+    are in its places of a ``stage``."""
+
+    letter: str
+    stage: str
+
+    @property
+    def staged(self) -> str:
+        """Where a vector is among the places of its thread."""
+        return f"{self.stage} * kPlaces + (u * kChunks + c) * kThreads"
+
+
+AT_HAND = _Held(letter="c", stage="stage")
+AHEAD = _Held(letter="q", stage="next_stage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowNumbers:
+    """What a thread keeps of inputs that have one element a row: formats of fid, and of what is read or its offset."""
+
+    comment: str
+    arrays: str
+    element: str
+    load: str
+    handed_over: Lines
+
+
+NEXT_NUMBERS = _RowNumbers(
+    comment="// c holds the rows at hand; q the next ones, zeros where there never were any.",
+    arrays="c{0}[kRows], q{0}[kRows]{{}}",
+    element="T{0}[{1}]",
+    load="q{0}[u] = {1};",
+    handed_over=("c{0}[u] = q{0}[u];",),
+)
+NUMBERS_AHEAD = _RowNumbers(
+    comment="// c holds the rows at hand, q the next ones, y those after them; zeros where there never were any.",
+    arrays="c{0}[kRows]{{}}, q{0}[kRows]{{}}, y{0}[kRows]{{}}",
+    element="fb::load_ahead(T{0} + {1})",
+    load="y{0}[u] = {1};",
+    handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
+)
+OF_BLOCK, OF_OUTER = 0, 1
+"""How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
+
+
+def inner_outer_persistent(spec: KernelSpec) -> KernelView:
+    walk = _Walk(spec)
+    rows, body = walk.rows, walk.rows.body
+    return make_view(
+        spec, body, rows.exprs,
+        bases=(*walk.own_columns(), *walk.shared_arrays()), sweeps=walk.sweeps(),
+        lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
+        extents={
+            "columns": body.size(walk.parts.columns),
+            "depth": body.size(walk.parts.depth),
+            "outers": body.size(walk.parts.outer),
+        },
+    )  # fmt: skip
+
+
+class _Walk:
+    """One kernel's walk over rows."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        assert isinstance(spec.heuristics, InnerOuterHeuristics)
+        self.heuristics = spec.heuristics
+        parts = inner_outer_parts(spec.template, spec.task, spec.domain)
+        assert isinstance(parts, InnerOuterParts)
+        self.parts = parts
+        self.outputs = parts.written_by_rows(spec.task)
+        body = Body(spec)
+        targets = [*folded(spec.task, parts.along), *combined(body, parts.accumulated), *self.outputs]
+        reads = body.reads(targets)
+        self._scalars = tuple(fid for fid in reads if self.heuristics.fetched and _is_row(body, fid, parts))
+        self.rows = Rows(
+            body=body,
+            row=Group(name="row", axes=parts.rows, index="int64_t"),
+            column=Group(name="col", axes=parts.columns),
+            reads=reads,
+            exprs=body.closure(targets),
+        )
+        self._of_rows = self.rows.of_rows
+        self._row_reads = [fid for fid in reads if not self.rows.has_columns(fid)]
+        # What stays for all rows is read again for each outer index where other values need one: a block has few, and
+        # between them threads would keep what those values are made of.
+        stays = (*self.heuristics.resident, *self.heuristics.packed)
+        axes = {axis for fid in stays for axis in spec.domain.accesses[fid].axes}
+        self._lifetime = OF_BLOCK if axes.isdisjoint(parts.outer) else OF_OUTER
+        lifetimes = dict.fromkeys(self.heuristics.resident, self._lifetime)
+        self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
+        self._ready = [*self._of_rows, *self._steady.kept]
+
+    @property
+    def _in_registers(self) -> bool:
+        return self.heuristics.storage == "registers"
+
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """One walk over the rows at hand for each level of reductions along them, then one for what needs them all."""
+        body, rows = self.rows.body, self.rows
+        wide = [fid for fid in self.outputs if rows.has_columns(fid)]
+        narrow = [fid for fid in self.outputs if fid not in wide]
+        all_along, all_down = (by_level(body.task, own) for own in (self.parts.along, self.parts.accumulated))
+        last = max(all_along, default=0)
+        sweeps = []
+        for at in range(last + 1):
+            along, down = all_along.get(at + 1, []), all_down.get(at + 1, [])
+            stored = wide if at == last else []
+            held = AHEAD if self.heuristics.in_cluster and at < last else AT_HAND
+            gathered = row_batches(rows, along, keeps=False)
+            targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))
+            if not (targets or narrow):
+                continue
+            sweep = join(
+                self._summed(all_along.get(at, [])),
+                self._row(targets, narrow if at == last else [], held),
+                Sweep(element=self._steady.taken(body, targets)),
+                row_sweep(rows, targets, self._ready, partial(self._loads, held), "v{0}[k]"),
+                self._along(gathered),
+                self._down(down),
+                row_stores(replace(rows, column=self._column(stored)), stored),
+                Sweep(results=row_results(rows, narrow if at == last else [])),
+            )
+            sweeps.append(sweep)
+        return tuple(sweeps)
+
+    def _column(self, fids: Iterable[int]) -> Group:
+        """The columns by the name that they have in addresses of the tensors ``fids``. A thread's own are added one
+        after another there, so that what tells its vectors apart is a constant of the instruction: nvcc takes none out
+        of a sum of 32 bits."""
+        body, column = self.rows.body, self.rows.column
+        if not self.heuristics.in_cluster or any(body.needs_coordinates([fid], column) for fid in fids):
+            return column
+        return replace(column, name="start + c * kStep")
+
+    def own_columns(self) -> Lines:
+        """What :meth:`_column` names."""
+        if not self.heuristics.in_cluster:
+            return ()
+        return (
+            "const Index start = lane * kVec;  // the thread's first column",
+            "constexpr int kStep = kThreadsPerRow * kVec;  // from there to its next vector",
+        )
+
+    def _summed(self, along: Sequence[int]) -> Sweep:
+        """What comes before the sweep after the reductions ``along``, where those were begun a turn before."""
+        if not (self.heuristics.in_cluster and along):
+            return Sweep()
+        body = self.rows.body
+        return Sweep(
+            accumulators=(
+                *(folding.column_declaration("kRows") for folding in foldings(body, along)),
+                f"fb::finish_reduce_row<kThreads, kCluster>(phase, {accumulators(body, along)});",
+            )
+        )
+
+    def _row(self, targets: Sequence[int], narrow: Sequence[int], held: _Held) -> Sweep:
+        """What a sweep needs to know of a row before it walks its columns: elements of the row, results of reductions
+        along it, where its columns are."""
+        body, rows = self.rows.body, self.rows
+        columns = [expr for expr in body.closure(targets, self._ready) if rows.is_column(expr.outputs[0])]
+        read = body.roots(columns, targets)
+        needed = [*sorted(read & {body.root(fid) for fid in (*self._of_rows, *self._row_reads)}), *narrow]
+        results = folded(body.task, self.parts.along)
+        exprs, _ = body.split(body.closure(needed, results), self.parts.columns)
+        loads = [fid for fid in body.reads(needed, results) if not rows.has_columns(fid)]
+        vectors = [fid for fid in body.reads(targets, self._ready) if rows.has_columns(fid)]
+        based = [fid for fid in (*vectors, *targets) if self._has_base(fid)]
+        known = body.roots(exprs, needed)
+        totals = [folding for folding in foldings(body, self.parts.along) if known.intersection(folding.expr.outputs)]
+        coordinates = body.needs_coordinates([*loads, *based, *narrow], rows.row)
+        coordinates |= body.coordinate_axes((*exprs, *columns)) & {*rows.row.axes}
+        return Sweep(
+            row=(
+                *body.coordinates(rows.row, coordinates),
+                *(self._row_load(fid, held) for fid in loads),
+                *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
+                *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in exprs),
+                *(row_base(rows, fid, self.outputs) for fid in dict.fromkeys(based)),
+            )
+        )
+
+    def _has_base(self, fid: int) -> bool:
+        """True for tensors in memory whose columns the sweeps address from where their row begins."""
+        in_memory = fid in self.rows.body.domain.accesses and self.rows.has_columns(fid)
+        held = (*self.heuristics.fetched, *self.heuristics.resident, *self.heuristics.packed)
+        return in_memory and fid not in held
+
+    def _row_load(self, fid: int, held: _Held) -> str:
+        body = self.rows.body
+        source = f"{held.letter}{fid}[u]" if fid in self._scalars else body.element(fid, [self.rows.row])
+        return scalar_load(body, fid, source)
+
+    def _along(self, gathered: Batches) -> Sweep:
+        """The reductions along the rows at hand that one sweep makes."""
+        if not gathered.indices:
+            return Sweep()
+        body, arguments = self.rows.body, accumulators(self.rows.body, gathered.indices)
+        own, singly = foldings(body, gathered.indices), foldings(body, gathered.singly)
+        one_by_one = Sweep(
+            accumulators=tuple(folding.column_declaration("kRows") for folding in own),
+            accumulate=tuple(folding.combined(f"{folding.accumulator}[u]", folding.element) for folding in singly),
+            reduce=(
+                f"fb::begin_reduce_row<kThreads, kCluster>(phase, {arguments});"
+                if self.heuristics.in_cluster
+                else reduction_in_block(self.heuristics.threads, arguments)
+            ),
+        )
+        return join(one_by_one, gathered.along_rows("[u]"))
+
+    def _down(self, indices: Sequence[int]) -> Sweep:
+        """The updates of accumulators down columns."""
+        own = foldings(self.rows.body, indices)
+        if self._in_registers:
+            return Sweep(accumulate=tuple(f.combined(f"{f.accumulator}[c][k]", f.element) for f in own))
+        parts = [(fid, f"fb::Vec<{self.rows.body.c_type(fid)}, kVec>") for f in own for fid in f.expr.outputs]
+        return Sweep(
+            loads=tuple(f"{vector} m{fid} = fb::load{self._space}<kVec>(b{fid} + col);" for fid, vector in parts),
+            accumulate=tuple(line for folding in own for line in folding.memory_update("m")),
+            stores=tuple(f"fb::store{self._space}(b{fid} + col, m{fid});" for fid, _ in parts),
+        )
+
+    @property
+    def _space(self) -> str:
+        """How the names of functions end that reach accumulators in memory."""
+        return "_shared" if self.heuristics.storage == "shared" else ""
+
+    def _loads(self, held: _Held, fid: int) -> Lines:
+        """The lines that put the current vector of input ``fid`` of the rows ``held`` into ``v<fid>``."""
+        if fid in self.heuristics.packed:
+            return (self.rows.vector(fid, f"fb::unpack(h{fid}[c])"),)
+        if fid in self.heuristics.fetched:
+            place = f"s{fid}[{held.staged}]" if self._is_staged else f"c{fid}[u][c]"
+            return (self.rows.vector(fid, f"fb::unpack({place})"),)
+        return global_loads(self.rows)(fid)
+
+    @property
+    def _is_staged(self) -> bool:
+        return self.heuristics.stages > 1
+
+    def next_rows(self) -> Sweep:
+        """The inputs of the next rows: what they are kept in, and how they get there and from there. Those that are
+        staged go to shared memory, and are used there."""
+        body = self.rows.body
+        following = Group(name="next", axes=self.parts.rows, index="int64_t")
+        offset = {fid: body.offset(fid, [following, self._column([fid])]) for fid in self.heuristics.fetched}
+        wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
+        held = [] if self._is_staged else wide
+        numbers = NUMBERS_AHEAD if self.heuristics.in_cluster else NEXT_NUMBERS
+        return Sweep(
+            arrays=(
+                *((numbers.comment,) if self._scalars or held else ()),
+                *(f"{body.c_type(fid)} {numbers.arrays.format(fid)};" for fid in self._scalars),
+                *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
+                  for fid, c_type, _ in held),
+            ),
+            vector=tuple(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
+            loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
+            stores=tuple(f"fb::copy_async(&s{fid}[{AT_HAND.staged}], T{fid} + {offset});" for fid, _, offset in wide
+                         if self._is_staged),
+            accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
+            accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
+        )  # fmt: skip
+
+    def _number(self, fid: int, following: Group, numbers: _RowNumbers) -> str:
+        """The element that the ``following`` row has of input ``fid``."""
+        body = self.rows.body
+        element = numbers.element.format(fid, body.offset(fid, [following]))
+        return body.if_any(fid, [following], element, literal_text(0, body.value(fid).dtype))
+
+    def lifetime(self, lifetime: int) -> Lifetime:
+        """What is kept for ``lifetime``: steady values of columns, and accumulators."""
+        body = self.rows.body
+        every = self.parts.accumulated
+        whole = [index for index in every if not self.parts.kept[index]]
+        own = foldings(body, whole if lifetime == OF_BLOCK else [index for index in every if index not in whole])
+        outer = Group(name="outer", axes=self.parts.outer, index="int64_t")
+        packed = self.heuristics.packed if lifetime == self._lifetime else ()
+        reads = [*self._steady.reads(lifetime), *packed]
+        declarations = tuple(folding.chunk_declaration() for folding in own) if self._in_registers else ()
+        results = [fid for folding in own for fid in folding.expr.outputs]
+        stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
+        if self._in_registers:
+            stores = [f"fb::store(p{f.expr.outputs[0]} + col, {f.accumulator}[c]);" for f in own if not f.has_state]
+        states = [folding for folding in own if folding.has_state and self._in_registers]
+        return Lifetime(
+            coordinates=(
+                *body.coordinates(outer, body.needs_coordinates(reads, outer)),
+                *(self._pointer(folding, fid) for folding in own for fid in folding.expr.outputs),
+            ),
+            arrays=(
+                *self._steady.arrays(body, lifetime),
+                *(f"fb::Packed<{body.c_type(fid)}, kVec> h{fid}[kChunks];" for fid in packed),
+                *declarations,
+            ),
+            steady=join(self._steady.sweep(body, lifetime, outer, self.rows.column), self._packed(packed, outer)),
+            resets=self._resets(own),
+            reduce=self._reduce(own),
+            stores=tuple(stores),
+            element_stores=tuple(line for f in states for line in f.partial_stores("col + k", "[c][k]", "p")),
+            blanks=self._blanks(own),
+        )
+
+    def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
+        """The loads of inputs that stay packed."""
+        body, groups = self.rows.body, [outer, self.rows.column]
+        return Sweep(
+            coordinates=body.coordinates(self.rows.column, body.needs_coordinates(fids, self.rows.column)),
+            loads=tuple(f"h{fid}[c] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in fids),
+        )
+
+    def _blanks(self, own: Iterable[Folding]) -> Lines:
+        """The lines that leave the identity where the part ``blank`` of an outer index would be."""
+        return tuple(
+            f"fb::store(P{fid} + {self._position(folding, 'blank')} + col, fb::splat<kVec>({identity}));"
+            for folding in own
+            for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
+        )
+
+    def _resets(self, own: Iterable[Folding]) -> Lines:
+        if self._in_registers:
+            return tuple(f"{folding.accumulator}[c] = {folding.columns_of_identity};" for folding in own)
+        return tuple(
+            f"fb::store{self._space}(b{fid} + col, fb::splat<kVec>({identity}));"
+            for folding in own
+            for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
+        )
+
+    def shared_arrays(self) -> Lines:
+        """Where accumulators are in shared memory, or rows on their way."""
+        body = self.rows.body
+        if self._is_staged:
+            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), "thread")
+        if self.heuristics.storage != "shared":
+            return ()
+        results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]
+        return arrays_in_shared(arrays_of(body, results, "b", "columns"))
+
+    def _reduce(self, own: Sequence[Folding]) -> str:
+        if self.heuristics.threads.rows == 1 or not own:
+            return ""
+        return f"fb::reduce_columns<kThreadsPerRow, kRowsPerBlock>({', '.join(f.argument('[c]') for f in own)});"
+
+    def _pointer(self, folding: Folding, fid: int) -> str:
+        """Where the block's partial results of ``fid`` begin; :class:`FinishHeuristics` says how they are read."""
+        name = "b" if self.heuristics.storage == "scratch" else "p"
+        return f"{self.rows.body.c_type(fid)}* {name}{fid} = P{fid} + {self._position(folding, 'part')};"
+
+    def _position(self, folding: Folding, part: str) -> str:
+        """Where a partial result begins: that of the block, or the ``part`` of an outer index."""
+        body, kept = self.rows.body, self.parts.kept[folding.index]
+        if not kept:
+            return body.step("block", self.parts.columns)
+        between = [axis for axis in self.parts.outer if axis not in kept]
+        size = body.size(between)
+        size = f"({size})" if " " in size else size
+        own = "outer"
+        if between:
+            part, own = f"{body.step(part, between)} + outer % {size}", f"outer / {size}"
+        return body.step(f"{body.step(part, kept)} + {own}", self.parts.columns)
+
+
+def _is_row(body: Body, fid: int, parts: InnerOuterParts) -> bool:
+    """True for tensors that hold one element a row, in the rows' order."""
+    access = body.domain.accesses[fid]
+    return access.axes == parts.rows and body.domain.is_contiguous(access)

@@ -1,0 +1,8 @@
+"""Matrix products: a call of a library, not a kernel."""
+
+from __future__ import annotations
+
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.library.schedule import LibraryScheduler, has_library_call
+
+FAMILY = Family(folder="library", scheduler=LibraryScheduler(), exclusive=has_library_call)

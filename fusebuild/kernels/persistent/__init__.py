@@ -1,0 +1,23 @@
+"""Reductions over the innermost axes whose results are broadcast back: rows stay on chip."""
+
+from __future__ import annotations
+
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.persistent.edged_tiles_view import inner_edged_tiles
+from fusebuild.kernels.persistent.resident_view import inner_resident
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent.threaded_view import inner_threaded
+from fusebuild.kernels.persistent.tiled_view import inner_tiled
+from fusebuild.kernels.persistent.view import inner_persistent
+
+FAMILY = Family(
+    folder="persistent",
+    scheduler=InnerPersistentScheduler(),
+    views={
+        "inner_persistent": inner_persistent,
+        "inner_resident": inner_resident,
+        "inner_tiled": inner_tiled,
+        "inner_edged_tiles": inner_edged_tiles,
+        "inner_threaded": inner_threaded,
+    },
+)

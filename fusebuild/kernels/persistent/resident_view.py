@@ -1,0 +1,184 @@
+"""The view of rows in blocks that stay, where what all rows share stays with them.
+
+:mod:`fusebuild.kernels.persistent.resident` says why. A thread owns the same columns in every row, so what stays of
+them is its own: no barrier is needed before it reads from shared memory what it has put there itself.
+
+Where rows have any length, a thread's vectors begin at the first column that lies aligned, and hold whole rows but for
+a few elements before the first vector and after the last one. Each of these is a thread's own, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
+from fusebuild.kernels.common.lambdas import combined, folded
+from fusebuild.kernels.common.rows import by_level
+from fusebuild.kernels.common.rows_view import (
+    ELEMENT,
+    Rows,
+    reduction_in_cluster,
+    row_element,
+    row_epilogue,
+    row_results,
+    row_setup,
+    row_sweep,
+    rows_of,
+)
+from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.statements import Group
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lifetime,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    is_vector,
+    join,
+    make_view,
+)
+from fusebuild.kernels.persistent.edges import Edge
+from fusebuild.kernels.persistent.resident import ResidentHeuristics
+
+VECTOR = "start + c * kStep"
+"""The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
+PLACE = "c * kThreadsPerRow"
+"""Where a vector of what stays is among the places of its thread."""
+
+
+def inner_resident(spec: KernelSpec) -> KernelView:
+    walk = _walk(spec)
+    rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    by_levels = by_level(spec.task, reductions(spec.task))
+    last = max(by_levels)
+    parts = [
+        walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at), walk.tickets if at == last else ())
+        for at, own in by_levels.items()
+    ]
+    parts.append(walk.storing(wide))
+    setup, bases = row_setup(rows, outputs, walk.there)
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
+        lifetimes=(walk.stays(),), next_rows=walk.next_row(),
+        epilogue=Sweep(
+            stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
+            arrays=walk.arrays("c", "e{}") if walk.heuristics.ahead else (),
+        ),
+        extents=rows.extents,
+    )  # fmt: skip
+
+
+def _walk(spec: KernelSpec) -> _Walk:
+    assert isinstance(spec.heuristics, ResidentHeuristics)
+    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), spec.task.outputs)
+    edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
+    return _Walk(heuristics=spec.heuristics, rows=rows, edge=edge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors."""
+
+    heuristics: ResidentHeuristics
+    rows: Rows
+    edge: Edge
+
+    @property
+    def there(self) -> tuple[int, ...]:
+        """Inputs that are there when a row begins."""
+        return (*self.heuristics.cached, *self.heuristics.resident)
+
+    @property
+    def tickets(self) -> tuple[str, ...]:
+        """What the last reduction of a row finds for the cluster beside its results: the largest of what its threads
+        have drawn, which is the ticket of the one that did."""
+        return ("fb::accumulator<fb::Max>(ticket)",) if self.heuristics.walkers else ()
+
+    def reducing(self, indices: Sequence[int], results: Lines, beside: Sequence[str]) -> tuple[Sweep, Lines]:
+        """The sweep of the reductions at ``indices``, which the row's ``results`` follow from; accumulators ``beside``
+        theirs are combined with them."""
+        body = self.rows.body
+        own = accumulate(body, indices)
+        arguments = ", ".join((accumulators(body, indices), *beside))
+        call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
+        if self.heuristics.cluster > 1:
+            call = reduction_in_cluster(arguments)
+        operands = combined(body, indices)
+        sweep = join(self._sweep(operands), replace(own, results=(*own.results, *results)), Sweep(reduce=call))
+        return sweep, self.edge.reducing(indices, operands)
+
+    def storing(self, outputs: Sequence[int]) -> tuple[Sweep, Lines]:
+        """The sweep that stores ``outputs``, which change along the row."""
+        body = self.rows.body
+        vectors = [fid for fid in outputs if is_vector(body, fid)]
+        value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+        stores = Sweep(
+            vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in vectors),
+            element=tuple(
+                f"o{fid}[k] = {value[fid]};" if fid in vectors else f"{row_element(self.rows, fid)} = {value[fid]};"
+                for fid in outputs
+            ),
+            stores=tuple(f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors),
+        )
+        return join(self._sweep(outputs), stores), self.edge.storing(outputs)
+
+    def _sweep(self, targets: Sequence[int]) -> Sweep:
+        """One sweep over a thread's vectors that computes ``targets``."""
+        return row_sweep(self.rows, targets, self.rows.of_rows, self._vector, ELEMENT)
+
+    def _vector(self, fid: int) -> Lines:
+        source = f"fb::load<kVec>(r{fid} + {VECTOR})"
+        if self.heuristics.has_edges and fid not in flat_fids(self.rows.body.domain):
+            source = f"fb::load_cut<kVec>(r{fid} + {VECTOR}, edges.before)"
+        if fid in self.heuristics.cached:
+            source = f"fb::unpack(c{fid}[c])"
+        elif fid in self.heuristics.resident:
+            source = f"fb::unpack(h{fid}[{PLACE}])"
+        return (self.rows.vector(fid, source),)
+
+    def stays(self) -> Lifetime:
+        """What stays with a block as long as it lives."""
+        fids = self.heuristics.resident
+        load = "fb::copy_async(&h{0}[{1}], T{0} + col);"
+        if self.heuristics.has_edges:
+            load = "h{0}[{1}] = fb::pack(fb::load_cut<kVec>(T{0} + col, edges.before));"
+        return Lifetime(
+            arrays=(*self._places(fids), *(self.edge.declarations(fids) if self.heuristics.has_edges else ())),
+            steady=Sweep(
+                loads=tuple(load.format(fid, PLACE) for fid in fids),
+                element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
+            ),
+        )
+
+    def _places(self, fids: Sequence[int]) -> Lines:
+        return places_in_shared(arrays_of(self.rows.body, fids, "h", "kChunks * kThreadsPerRow"), "lane")
+
+    def arrays(self, vectors: str, elements: str) -> Lines:
+        """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""
+        body, cached = self.rows.body, self.heuristics.cached
+        declared = tuple(f"fb::Packed<{body.c_type(fid)}, kVec> {vectors}{fid}[kChunks];" for fid in cached)
+        return (*declared, *(self.edge.declarations(cached, elements) if self.heuristics.has_edges else ()))
+
+    def next_row(self) -> Sweep:
+        """What loads the next row, or the only one, and makes it the row at hand where it was loaded ahead of that."""
+        body, ahead, fids = self.rows.body, self.heuristics.ahead, self.heuristics.cached
+        vectors, elements = ("q", "f") if ahead else ("c", "e")
+        name = "next" if self.heuristics.walkers else "row"
+        row = Group(name=name, axes=self.rows.row.axes, index="int64_t")
+        bases = [(fid, body.base(fid, [row], self.rows.column.axes)) for fid in fids]
+        return Sweep(
+            arrays=self.arrays(vectors, f"{elements}{{}}"),
+            row=(
+                *body.coordinates(row, body.needs_coordinates(fids, row)),
+                *(f"const {body.c_type(fid)}* {name}{fid} = T{fid} + {base};" for fid, base in bases),
+            ),
+            loads=tuple(f"{vectors}{fid}[c] = fb::load_packed<kVec>({name}{fid} + {VECTOR});" for fid in fids),
+            element=tuple(f"{elements}{fid} = {name}{fid}[edge];" for fid in fids),
+            accumulate=tuple(f"c{fid}[c] = q{fid}[c];" for fid in fids) if ahead else (),
+            merged=tuple(f"e{fid} = f{fid};" for fid in fids) if ahead and self.heuristics.has_edges else (),
+        )

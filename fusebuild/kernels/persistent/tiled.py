@@ -1,0 +1,255 @@
+"""Short rows of any length: a block copies whole rows to shared memory, as they lie side by side in global memory.
+
+Of a short row that begins anywhere, nearly every vector is its first or its last one, which it shares with the rows
+beside it. A **tile** of many rows has one of each: it moves in aligned vectors from and to global memory, and between,
+threads take its elements one by one. A thread has a run of neighbouring elements of a row, which it holds in registers
+from sweep to sweep; runs are of an odd length, and so what the threads of a warp take at a time is in different banks
+of shared memory. How many threads share a row, up to a warp, follows from its length at run time: one kernel serves
+rows of one element and rows of a thousand.
+
+What changes along columns alone, such as a weight, is in shared memory from the block's start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusebuild.artifact.plan import FormulaArg
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
+from fusebuild.kernels.common.choice import (
+    Choice,
+    decide,
+    decision,
+    require,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP
+from fusebuild.kernels.common.shifted import flat_fids, shifted_guards
+from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, Parameter, VariantSpec, fits_int32, kernel_parameters
+from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesPlanner
+
+BLOCK = 128
+"""Threads of a block."""
+
+HELD = 32
+"""Elements of a row that a thread has at most: with the registers for as many, there are blocks enough."""
+
+TOGETHER = 4
+"""Elements that a thread loads before it computes with the first, and tests for the end of its run together."""
+
+HELD_WORDS = 2
+"""Registers that each element may take that a thread holds."""
+
+OTHER_REGISTERS, AT_HAND = 17, 5
+"""What a thread takes beside what it holds of its row, in all and for each tensor."""
+
+FEWEST_BLOCKS, MOST_BLOCKS = 3, 6
+"""Blocks that share a multiprocessor's registers: more are not waited for less."""
+
+TILE_BYTES = 16 * 1024
+"""Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor, some of which wait for
+memory while others compute."""
+
+WIDEST_TILE_BYTES = 72 * 1024
+"""Shared memory of the tile of the fewest rows: three blocks share a multiprocessor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledHeuristics:
+    """Blocks of ``threads``, each of which holds ``most`` elements of a row; ``copied`` elements move at a time to and
+    from global memory, and ``per_word`` share a word of shared memory. Inputs ``cached`` and values ``kept`` are held
+    in registers from sweep to sweep; ``resident`` inputs change along columns alone; outputs lie ``in_place`` of
+    inputs, ``(output, input)``."""
+
+    threads: int
+    most: int
+    copied: int
+    per_word: int
+    cached: tuple[int, ...]
+    kept: tuple[int, ...]
+    resident: tuple[int, ...]
+    in_place: tuple[tuple[int, int], ...]
+
+    @property
+    def parts(self) -> int:
+        """The parts that a vector's beginning may have: halves, quarters, …"""
+        return TOGETHER.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledChoice(Choice):
+    """A thread has up to ``held`` elements of a row; tiles of up to ``tile_bytes`` where rows are short enough."""
+
+    FEWER = ("held", "threads")
+
+    threads: int
+    held: int
+    tile_bytes: int
+    min_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledPlanner(TilesPlanner):
+    """Tiles whose elements threads take one by one."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it is known now that rows are short enough."""
+        return isinstance(self.columns, int) and self.columns <= self._longest(self._choice())
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        """One for rows of up to ``held`` elements for each thread of a warp, and an odd one; none where rows are surely
+        longer. Raises :class:`KnobError` for a choice that no kernel can be made with."""
+        choice = self._choice()
+        least = {fact.symbol: fact.min or 1 for fact in self.task.fusion.facts}
+        shortest = evaluate(self.columns, {symbol: least.get(symbol, 1) for symbol in symbols(self.columns)})
+        return () if shortest > self._longest(choice) else (self._variant(choice),)
+
+    @property
+    def _way(self) -> str:
+        return f"tiled_vec{self.vec}_int32"
+
+    def _choice(self) -> TiledChoice:
+        return decide(self._way, self._propose(), self.tuned, self._check)
+
+    @property
+    def _per_word(self) -> int:
+        """The elements of the narrowest tensor that share a word of shared memory; two of those of a byte, too."""
+        return 2 if min(self.bytes_of([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
+
+    def _most(self, held: int) -> int:
+        """The elements that a thread has where ``held`` would do: a word's times an odd number."""
+        return ((held // self._per_word) | 1) * self._per_word
+
+    def _longest(self, choice: TiledChoice) -> int:
+        """The elements of the longest row."""
+        return WARP * self._most(choice.held)
+
+    def _steps(self, choice: TiledChoice) -> list[tuple[int, int, int]]:
+        """``(elements of a row, doublings, rows)``: beyond so many elements, so many more doublings of the threads of a
+        row, and so many rows that a block's threads walk at least. Rows that a warp takes together are as far apart as
+        their banks ask for, which takes too many of long rows: those have a warp each."""
+        warps, most, apart = choice.threads // WARP, self._most(choice.held), WARP * self._per_word
+        last = max(
+            [step for step in range(1, 4) if self._tile_bytes(apart, most << step) <= WIDEST_TILE_BYTES], default=0
+        )
+        rows = [max(apart, choice.threads >> step) for step in range(last + 1)]
+        return [
+            (0, 0, rows[0]),
+            *((most << step, 1, rows[step + 1] - rows[step]) for step in range(last)),
+            (most << last, WARP.bit_length() - 1 - last, warps - rows[last]),
+        ]
+
+    def _tile_bytes(self, rows: int, columns: int) -> int:
+        return rows * columns * self.bytes_of(self.tiles)
+
+    def _row_shift(self, choice: TiledChoice) -> Formula:
+        steps = self._steps(choice)
+        return simplified(total([product([more, ("lt", beyond, self.columns)]) for beyond, more, _ in steps]))
+
+    def _variant(self, choice: TiledChoice) -> VariantSpec:
+        cached, kept = self._in_registers()
+        heuristics = TiledHeuristics(
+            threads=choice.threads,
+            most=self._most(choice.held),
+            copied=self.vec,
+            per_word=self._per_word,
+            cached=cached,
+            kept=kept,
+            resident=self.resident,
+            in_place=tuple(self.in_place.items()),
+        )
+        tile_rows = self._tile_rows(choice)
+        own = [
+            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=comment)
+            for name, formula, comment in (
+                ("row_shift", self._row_shift(choice), "2 to it threads share a row"),
+                ("tile_rows", tile_rows, "rows of a tile"),
+            )
+        ]
+        kernel = KernelSpec(
+            template="inner_tiled",
+            task=self.task,
+            domain=self.domain,
+            parameters=(*kernel_parameters(self.task, self.domain), *own),
+            index="int32_t",
+            vec=TOGETHER,
+            heuristics=heuristics,
+            unaligned=True,
+            min_blocks=choice.min_blocks,
+        )
+        launch = LaunchSpec(
+            kernel=kernel,
+            grid=(simplified(("ceil_div", self.rows, tile_rows)), 1, 1),
+            block=(choice.threads, 1, 1),
+            shared_bytes=self._shared_bytes(tile_rows),
+        )
+        short = (("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        guard = (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec), *short)
+        decided = decision(self._way, choice, self.tuned)
+        return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
+
+    def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,
+        and all of them or none."""
+        words = sum(map(self._words, self.kept))
+        kept, left = (self.kept, HELD_WORDS - words) if words <= HELD_WORDS else ((), HELD_WORDS)
+        cached = list[int]()
+        for fid in self.cached:
+            if fid in self.flat_inputs and self._words(fid) <= left:
+                cached.append(fid)
+                left -= self._words(fid)
+        return tuple(cached), kept
+
+    def _words(self, fid: int) -> int:
+        return max(1, self.bytes_of([fid]) // 4)
+
+    def _propose(self) -> TiledChoice:
+        held = HELD
+        while held > 1 and self._least_tile(BLOCK, held) > WIDEST_TILE_BYTES:
+            held //= 2
+        tile_bytes = TILE_BYTES if self.resident else 2 * TILE_BYTES
+        return TiledChoice(threads=BLOCK, held=held, tile_bytes=tile_bytes, min_blocks=self._blocks(held))
+
+    def _blocks(self, held: int) -> int:
+        """The blocks that a multiprocessor has registers for, when a thread holds so many elements of a row, what it
+        has at hand of each tensor, and the states and temporaries of lambdas."""
+        words = sum(self._words(fid) for fids in self._in_registers() for fid in fids)
+        lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
+        registers = OTHER_REGISTERS + words * (held + TOGETHER) + (len(self.domain.accesses) + 2 * lambdas) * AT_HAND
+        return max(FEWEST_BLOCKS, min(MOST_BLOCKS, self.target.registers // (BLOCK * registers)))
+
+    def _least_tile(self, threads: int, held: int) -> int:
+        """The bytes of the fewest long rows, at most: one for each warp."""
+        return self._tile_bytes(threads // WARP, WARP * self._most(held))
+
+    def _check(self, choice: TiledChoice) -> None:
+        require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+        require_power_of_two(choice, "held", 1, 64)
+        require_block("threads", choice.threads)
+        require_blocks(choice, "min_blocks", choice.threads, self.target.threads_per_multiprocessor)
+        most = max(choice.tile_bytes, self._least_tile(choice.threads, choice.held))
+        most += 2 * self.vec * self.bytes_of(self.tiles) + self._longest(choice) * self._resident_bytes()
+        message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
+        require(most <= self.target.shared_bytes, "tile_bytes", message)
+
+    def _tile_rows(self, choice: TiledChoice) -> Formula:
+        """The rows of a tile: as many as the block's threads walk at least, or times that."""
+        steps = self._steps(choice)
+        least = total([product([rows, ("lt", beyond, self.columns)]) for beyond, _, rows in steps])
+        element_bytes = self.bytes_of(self.tiles)
+        fit: Formula = ("floor_div", choice.tile_bytes // element_bytes, product([least, self.columns]))
+        spread: Formula = ("floor_div", self.rows, product([BLOCKS_WANTED, least]))
+        return simplified(product([least, ("max", 1, ("min", fit, spread))]))
+
+    def _shared_bytes(self, tile_rows: Formula) -> Formula:
+        places = product([self.vec, total([2, ("floor_div", product([tile_rows, self.columns]), self.vec)])])
+        tiles = product([self.bytes_of(self.tiles), places])
+        return simplified(total([tiles, product([self._resident_bytes(), total([self.columns, WARP])])]))
+
+    def _resident_bytes(self) -> int:
+        """What one column takes of all resident inputs, which may be floats for threads."""
+        return sum(max(DType.FLOAT.bytes, self.bytes_of([fid])) for fid in self.resident)

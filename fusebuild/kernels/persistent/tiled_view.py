@@ -1,0 +1,188 @@
+"""The view of inner_tiled, whose blocks keep whole rows in shared memory: fusebuild.kernels.persistent.tiled says why.
+
+``tile0`` is where the block keeps its rows of tensor 0, ``r0`` the row of a thread there; ``columns1`` is what changes
+along columns alone, ``r1`` that as the thread sees it. Reduced-precision inputs that are only ever computed with as
+floats are **widened** where a thread, or for columns the block, reads them first: each conversion is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+
+from fusebuild.ir.dtype import DType
+from fusebuild.kernels.common.dynamic_shared import (
+    SharedArray,
+    array_in_place,
+    arrays_in_shared,
+    arrays_of,
+    widest_first,
+)
+from fusebuild.kernels.common.lambdas import folded, foldings
+from fusebuild.kernels.common.rows import WARP
+from fusebuild.kernels.common.rows_view import Rows, inputs_looked_up, row_results, row_setup, rows_of, stores_of
+from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_vector, join, make_view
+from fusebuild.kernels.persistent.tiled import TiledHeuristics
+from fusebuild.kernels.persistent.view import Kept, row_levels
+from fusebuild.ops.table import Kind, op_of
+
+
+def inner_tiled(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, TiledHeuristics)
+    outputs = spec.task.outputs
+    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
+    looked_up = inputs_looked_up(rows)
+    rows = replace(rows, widened=widened(rows, looked_up))
+    body = rows.body
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(body, heuristics.kept)
+    setup, bases = row_setup(rows, outputs, tiles.on_chip)
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=(*bases, *tiles.rows()), sweeps=_sweeps(rows, wide, tiles, kept),
+        epilogue=Sweep(
+            stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
+            arrays=(*tiles.arrays(), *kept.arrays()),
+            coordinates=tiles.declarations(),
+        ),
+        next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
+        extents=rows.extents,
+    )  # fmt: skip
+
+
+def _sweeps(rows: Rows, wide: Sequence[int], tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
+    """One walk over the row for each level of reductions, and one for the outputs ``wide``."""
+    loads = tiles.loader()
+    sweeps = row_levels(rows, kept, loads, _reduction, is_full=True, reader="lane == 0", overwritten=tiles.overwritten)
+    if wide:
+        sweeps.append(join(kept.around(rows, wide, rows.of_rows, loads), tiles.element_stores(wide)))
+    return tuple(sweeps)
+
+
+def _reduction(arguments: str) -> str:
+    return f"fb::reduce_threads(threads, {arguments});"
+
+
+def widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
+    """The inputs of the columns that threads read by vectors alone, none of which are ``looked_up``, and take as floats
+    alone."""
+    narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
+    vectors = [fid for fid in narrow if rows.has_columns(fid) and is_vector(rows.body, fid)]
+    return frozenset(fid for fid in vectors if _taken_as(rows, fid) == {DType.FLOAT})
+
+
+def _taken_as(rows: Rows, fid: int) -> set[DType]:
+    """The dtypes as which exprs take input ``fid``, or as which it leaves."""
+    body, combining = rows.body, foldings(rows.body, reductions(rows.body.task))
+    reading = [expr for expr in rows.exprs if fid in body.roots([expr], ()) and op_of(expr).kind is not Kind.REDUCTION]
+    taken = [
+        *(each for folding in combining for each in folding.taken),
+        *(each for expr in reading for each in body.taken(expr)),
+        *((output, body.value(output).dtype) for output in body.task.outputs),
+    ]
+    return {dtype for operand, dtype in taken if body.root(operand) == fid}
+
+
+class _Tiles:
+    """What a block has in shared memory, and how its threads' sweeps read and write it."""
+
+    def __init__(self, rows: Rows, heuristics: TiledHeuristics, looked_up: Set[int]) -> None:
+        self.heuristics = heuristics
+        self._rows, self._body = rows, rows.body
+        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
+        self._inputs = tuple(fid for fid in flat if fid in rows.reads)
+        self._outputs = tuple(fid for fid in flat if fid in outputs)
+        self._resident = tuple(fid for fid in heuristics.resident if fid in rows.reads and fid not in looked_up)
+        self._place = dict(heuristics.in_place)
+
+    @property
+    def on_chip(self) -> tuple[int, ...]:
+        return (*self._inputs, *self._outputs, *self._resident)
+
+    @property
+    def overwritten(self) -> Set[int]:
+        """The inputs in whose place outputs lie."""
+        return frozenset(self._place.values())
+
+    def _type(self, fid: int) -> str:
+        """The type of an input for threads."""
+        return self._rows.dtype_of(fid).row.c_type
+
+    def declarations(self) -> Lines:
+        """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
+        tiles = [fid for fid in (*self._inputs, *self._outputs) if fid not in self._place]
+        columns = [
+            SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._rows.dtype_of(fid))
+            for fid in self._resident
+        ]
+        own = arrays_in_shared((*arrays_of(self._body, tiles, "tile", "places"), *widest_first(columns)))
+        return (*own, *(array_in_place(self._body, fid, place, "tile") for fid, place in self._place.items()))
+
+    def copies(self) -> Lines:
+        """Calls that bring in what the block reads."""
+        tiles = (
+            f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), end, total - (origin - begin));"
+            for fid in self._inputs
+        )
+        columns = (
+            f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns, count, {self._skew(fid)});"
+            for fid in self._resident
+        )
+        return (*tiles, *columns)
+
+    def stores(self) -> Lines:
+        """Calls that take out what the block has computed."""
+        return tuple(
+            f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin, end);"
+            for fid in self._outputs
+        )
+
+    def rows(self) -> Lines:
+        """Where a thread's row is in each tile."""
+        tiles = (
+            f"{'' if fid in self._outputs else 'const '}{self._body.c_type(fid)}* r{fid} = tile{fid} + place;"
+            for fid in (*self._inputs, *self._outputs)
+        )
+        columns = (
+            f"const {self._type(fid)}* r{fid} = columns{fid}{' + lane' if self._skew(fid) else ''};"
+            for fid in self._resident
+        )
+        return (*tiles, *columns)
+
+    def _skew(self, fid: int) -> int:
+        """The places between what two threads have of a resident input: one where that makes their runs odd."""
+        is_word = self._rows.dtype_of(fid) in (DType.FLOAT, DType.INT32)
+        return int(is_word and self.heuristics.per_word > 1)
+
+    def arrays(self) -> Lines:
+        """What a thread holds of its row."""
+        return tuple(f"fb::Vec<{self._type(fid)}, kVec> c{fid}[kChunks];" for fid in self.heuristics.cached)
+
+    def loader(self) -> Callable[[int], Lines]:
+        """The lines that put the current elements of an input into ``v<fid>``: what a thread holds is read by the first
+        sweep that needs it."""
+        held = set[int]()
+
+        def lines(fid: int) -> Lines:
+            if fid in held:
+                return (self._rows.vector(fid, f"c{fid}[c]"),)
+            source = f"fb::load_present<{self._type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
+            load = self._rows.vector(fid, source)
+            if fid not in self.heuristics.cached:
+                return (load,)
+            held.add(fid)
+            return (load, f"c{fid}[c] = v{fid};")
+
+        return lines
+
+    def _column(self, fid: int) -> str:
+        return "col" if fid in self.on_chip else self._body.offset(fid, [self._rows.column])
+
+    def element_stores(self, outputs: Sequence[int]) -> Sweep:
+        """Each element to its place in its tile, or in memory where the output has none."""
+        tiled = (fid for fid in outputs if fid in self._outputs)
+        vectors = {fid: f"fb::store_present(r{fid} + col, o{fid}, present);" for fid in tiled}
+        return stores_of(self._rows, outputs, vectors)

@@ -1,0 +1,85 @@
+"""What ways to keep short rows in tiles have in common: which tensors lie in shared memory, and where.
+
+A **tile** is a run of whole rows, in shared memory as they lie side by side in global memory. It moves in aligned
+vectors, whatever row an element is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusebuild.ir.formula import Formula, evaluate, symbols
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import Tuned
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import kept_axes, reduced_axes
+from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.spec import axis_product, vector_fids
+from fusebuild.target.table import Target
+
+BLOCKS_WANTED = 1024
+"""Blocks that keep a device busy; tiles have fewer rows where there would be fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilesPlanner:
+    """One task on one target. ``columns`` are the elements of a row, ``sizes`` what symbols are assumed to be, ``vec``
+    the elements of an access to global memory, ``cached`` and ``kept`` what is worth registers."""
+
+    task: Task
+    target: Target
+    domain: AxisDomain
+    columns: Formula
+    sizes: Mapping[str, int]
+    vec: int
+    cached: tuple[int, ...]
+    kept: tuple[int, ...]
+    tuned: Tuned
+
+    @property
+    def rows(self) -> Formula:
+        return axis_product(self.domain, kept_axes(self.domain))
+
+    @property
+    def flat_inputs(self) -> tuple[int, ...]:
+        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.task.outputs)
+
+    @property
+    def resident(self) -> tuple[int, ...]:
+        """Inputs that change along columns alone, side by side in memory."""
+        vectors, inner = vector_fids(self.domain, len(self.domain.axes) - 1), reduced_axes(self.domain)
+        inputs = [fid for fid in vectors if fid not in (*flat_fids(self.domain), *self.task.outputs)]
+        return tuple(fid for fid in inputs if self.domain.accesses[fid].axes == inner)
+
+    @property
+    def in_place(self) -> dict[int, int]:
+        """For outputs that lie where an input does that is as wide, that input; no two share one."""
+        places = dict[int, int]()
+        for fid in flat_fids(self.domain):
+            free = [each for each in self.flat_inputs if each not in places.values()]
+            same = [each for each in free if self.bytes_of([each]) == self.bytes_of([fid])]
+            if fid in self.task.outputs and same:
+                places[fid] = same[0]
+        return places
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The tensors that have a tile of their own."""
+        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.in_place)
+
+    @property
+    def named(self) -> Mapping[str, int]:
+        """The sizes at hand of the symbols in a row's length, those that the recipe names."""
+        values = {fact.symbol: fact.values for fact in self.task.fusion.facts}
+        own = {*symbols(self.columns)}
+        return {symbol: size for symbol, size in self.sizes.items() if symbol in own and size in values.get(symbol, ())}
+
+    @property
+    def known_columns(self) -> int | None:
+        """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
+        return evaluate(self.columns, self.named) if {*symbols(self.columns)} <= {*self.named} else None
+
+    def bytes_of(self, fids: Sequence[int]) -> int:
+        """The bytes of one element of each of ``fids``."""
+        return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)

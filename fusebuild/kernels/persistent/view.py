@@ -1,0 +1,220 @@
+"""The view of inner_persistent, whose rows stay on chip, and what its sweeps share with other ways to keep rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+from functools import partial
+
+from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of
+from fusebuild.kernels.common.lambdas import folded
+from fusebuild.kernels.common.rows import by_level
+from fusebuild.kernels.common.rows_view import (
+    ELEMENT,
+    Rows,
+    looked_up_by,
+    only_elements,
+    reduction_in_block,
+    reduction_in_cluster,
+    row_batches,
+    row_epilogue,
+    row_result_stores,
+    row_setup,
+    row_stores,
+    row_sweep,
+    row_updates,
+    rows_of,
+)
+from fusebuild.kernels.common.shifted_lines import (
+    row_vector,
+)
+from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.statements import Body
+from fusebuild.kernels.common.sweeps import last_sweep
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    join,
+    make_view,
+)
+from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, FewRowsHeuristics, PersistentHeuristics
+
+FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
+"""What the sweep before the last one ends with where the last one loads ahead: an exchange comes next."""
+
+NEXT_AHEAD = "load_ahead(c + kAhead);"
+"""What that one does before it stores vector ``c``."""
+
+
+def inner_persistent(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, PersistentHeuristics)
+    outputs = spec.task.outputs
+    indices = reductions(spec.task)
+    rows = rows_of(spec, folded(spec.task, indices), outputs)
+    body = rows.body
+    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    setup, bases = row_setup(rows, outputs)
+    loader = _Loader(rows=rows, heuristics=heuristics)
+    known = rows.of_rows
+    kept, first = Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
+    sweeps = row_levels(
+        rows,
+        kept,
+        loader.lines,
+        partial(_reduction, heuristics),
+        is_full=heuristics.in_registers,
+        reader=f"{first}lane == 0",
+        overwritten=frozenset(output.alias for output in spec.task.fusion.outputs if output.alias is not None),
+    )
+    if loader.ahead:
+        sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
+    if wide:
+        next_ahead = Sweep(stores=(NEXT_AHEAD,) if loader.ahead else ())
+        sweeps.append(join(kept.around(rows, wide, known, loader.last), next_ahead, row_stores(rows, wide)))
+    narrow = row_result_stores(rows, [fid for fid in outputs if fid not in wide], heuristics.threads)
+    return make_view(
+        spec, body, rows.exprs,
+        setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
+        epilogue=replace(
+            narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
+            loads=loader.first(),
+        ),
+        extents=rows.extents,
+        ahead=loader.loads_ahead(),
+        clamped=isinstance(heuristics, FewRowsHeuristics) and heuristics.clamped,
+    )  # fmt: skip
+
+
+LOOKED_UP = "fb::sync_warp();  // other threads may overwrite now what one has looked up"
+
+
+def row_levels(
+    rows: Rows,
+    kept: Kept,
+    loads: Callable[[int], Lines],
+    reduction: Callable[[str], str],
+    *,
+    is_full: bool,
+    reader: str,
+    overwritten: Set[int] = frozenset(),
+) -> list[Sweep]:
+    """One sweep for each level of the reductions. ``loads`` are as for :func:`row_sweep`; ``reduction`` gives the call
+    that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
+    ``is_full`` is as for :func:`row_batches`. Inputs ``overwritten`` are so by other threads of the row."""
+    body, known, task = rows.body, rows.of_rows, rows.body.task
+    sweeps: list[Sweep] = []
+    for at, own in by_level(task, reductions(task)).items():
+        gathered = row_batches(rows, own, is_full=is_full)
+        sweep = kept.around(rows, gathered.targets(), known, loads)
+        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
+        parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
+        only = only_elements(rows, gathered, known, reader)
+        meet = Sweep(results=(LOOKED_UP,) if looked_up_by(rows, gathered) & overwritten else ())
+        reduce = Sweep(reduce=reduction(accumulators(body, own)))
+        sweeps.append(join(meet, sweep, parts, row_updates(gathered), only, reduce))
+    return sweeps
+
+
+def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
+    """The call that combines the ``arguments`` over the threads of a row."""
+    in_cluster = heuristics.storage == "cluster"
+    return reduction_in_cluster(arguments) if in_cluster else reduction_in_block(heuristics.threads, arguments)
+
+
+class Kept:
+    """Values of the row that the first sweep to need them leaves for later ones, in registers: ``vectors`` of each.
+    The ``place`` of one and an ``element`` of what loads fetch are formats of the fid."""
+
+    def __init__(
+        self, body: Body, fids: Sequence[int], *, vectors: str = "[kChunks]", place: str = "k{}[c][k]",
+        element: str = ELEMENT,
+    ) -> None:  # fmt: skip
+        self._body, self._fids, self._vectors = body, fids, vectors
+        self._place, self._element = place, element
+        self._made: list[int] = []
+
+    def arrays(self) -> Lines:
+        return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}{self._vectors};" for fid in self._fids)
+
+    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
+        """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
+        body = self._body
+        sweep = row_sweep(rows, targets, [*known, *self._made], loads, self._element)
+        exprs = body.closure(targets, [*known, *self._made])
+        read = body.roots(exprs, targets)
+        taken = [fid for fid in self._made if fid in read]
+        new = [fid for fid in self._fids if fid not in self._made and any(fid in expr.outputs for expr in exprs)]
+        self._made += new
+        place = self._place.format
+        before = Sweep(element=tuple(f"const {body.c_type(fid)} t{fid} = {place(fid)};" for fid in taken))
+        return join(before, sweep, Sweep(element=tuple(f"{place(fid)} = t{fid};" for fid in new)))
+
+
+class _Loader:
+    """How a row kernel's sweeps fetch vectors: from registers, from shared memory, or from global memory each time."""
+
+    def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
+        self.rows_of, self._heuristics = rows, heuristics
+        self._in_shared: set[int] = set()
+        self.ahead = _read_ahead(rows.body, heuristics)
+
+    def arrays(self) -> Lines:
+        """Declarations of what is kept on chip."""
+        body, cached = self.rows_of.body, self._heuristics.cached
+        if self._heuristics.in_registers:
+            return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
+        if self._heuristics.storage == "reread":
+            return ()
+        return arrays_in_shared(arrays_of(body, cached, "c", "columns"))
+
+    def coordinates(self) -> Lines:
+        """Where a vector of the row is, for the loads of the whole row."""
+        body, column = self.rows_of.body, self.rows_of.column
+        return body.coordinates(column, body.needs_coordinates(self._heuristics.cached, column))
+
+    def first(self) -> Lines:
+        """Loads of the whole row into registers, all in flight before the first is used."""
+        if not self._heuristics.in_registers:
+            return ()
+        return tuple(f"c{fid}[c] = {self.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
+
+    def lines(self, fid: int) -> Lines:
+        """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
+        rows = self.rows_of
+        if fid not in self._heuristics.cached:
+            return (rows.vector(fid, self.from_memory(fid)),)
+        if self._heuristics.in_registers:
+            return (rows.vector(fid, f"fb::unpack(c{fid}[c])"),)
+        if fid in self._in_shared:
+            return (rows.vector(fid, f"fb::load_shared<kVec>(c{fid} + col)"),)
+        self._in_shared.add(fid)
+        return (rows.vector(fid, self.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
+
+    def last(self, fid: int) -> Lines:
+        """The same in the last sweep, for which some are loaded ahead."""
+        return (self.rows_of.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self.lines(fid)
+
+    def loads_ahead(self) -> Sweep:
+        """Loads of those, a vector of each at a time."""
+        body, column = self.rows_of.body, self.rows_of.column
+        address = {fid: f"r{fid} + {body.offset(fid, [column])}" for fid in self.ahead}
+        return Sweep(
+            arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kChunks];" for fid in self.ahead),
+            coordinates=body.coordinates(column, body.needs_coordinates(self.ahead, column)),
+            loads=tuple(f"p{fid}[c] = fb::load_packed_ahead<kVec>({address[fid]});" for fid in self.ahead),
+        )
+
+    def from_memory(self, fid: int, *, packed: bool = False) -> str:
+        """The call that fetches the current vector of input ``fid`` from global memory."""
+        return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
+
+
+def _read_ahead(body: Body, heuristics: PersistentHeuristics) -> tuple[int, ...]:
+    """The inputs of which the last sweep loads vectors before it takes them."""
+    if not isinstance(heuristics, ClusterHeuristics) or not heuristics.ahead:
+        return ()
+    return last_sweep(body.task, body.domain, heuristics.cached, heuristics.kept).inputs

@@ -1,0 +1,12 @@
+"""Elementwise tasks with any broadcast pattern."""
+
+from __future__ import annotations
+
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.pointwise.rows_view import pointwise_rows
+from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.kernels.pointwise.view import pointwise
+
+FAMILY = Family(
+    folder="pointwise", scheduler=PointwiseScheduler(), views={"pointwise": pointwise, "pointwise_rows": pointwise_rows}
+)

@@ -1,0 +1,208 @@
+"""Elementwise tasks with tensors that repeat along one axis: a thread keeps its columns of them and walks rows.
+
+The axis **walked** is the one along which most bytes repeat: the batch of a bias, the heads of a rotary embedding. All
+axes behind it are the columns; a thread owns one vector of them, so that what repeats is loaded once for many rows,
+what follows from it alone is computed once, and an index is taken apart once. (nvFuser's pointwise scheduler breaks the
+domain in two at the same place, and unrolls its outer half.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+from fusebuild.ir.formula import ceil_div, product
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import (
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    fewer_blocks,
+    require_at_most,
+    require_block,
+    require_blocks,
+    require_power_of_two,
+)
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import MAX_THREADS
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    LaunchSpec,
+    VariantSpec,
+    Width,
+    axis_product,
+    hint,
+    kernel_parameters,
+)
+from fusebuild.target.table import Target
+
+THREADS = 128
+FEWEST_THREADS = 64
+"""Threads of a block of any pointwise kernel, and where there is too little work for so many."""
+MULTIPROCESSOR_THREADS = 1536
+ROWS = 8
+"""Rows of a thread: what repeats is an eighth of the loads then."""
+FEWEST_ROWS = 4
+MOST_ROWS = 64
+NEAR_BYTES = 4 * 1024
+"""What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
+WAVES = 4
+"""Blocks for each multiprocessor before threads get more than one row."""
+OWN_REGISTERS = 30
+SOURCE_REGISTERS = 8
+"""What a thread needs beside the vectors that it holds: the element that it computes, and addresses, which take more
+where index ops read from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChoice(Choice):
+    """A block has ``threads_x`` vectors of columns and ``threads_y`` lines of rows; each of its threads has ``rows``
+    rows, and loads ``unroll`` of them before it uses the first."""
+
+    FEWER = ("unroll", "rows", "threads_y")
+
+    threads_x: int
+    threads_y: int
+    rows: int
+    unroll: int
+    min_blocks: int
+
+    @property
+    def threads(self) -> int:
+        return self.threads_x * self.threads_y
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """A multiprocessor keeps its threads, and a block its own where they lie otherwise."""
+        if knob == "threads_x":
+            return replace(self, threads_x=value, threads_y=max(1, self.threads // value))
+        if knob == "threads_y":
+            blocks = fewer_blocks(self.min_blocks, self.threads, self.threads_x * value)
+            return replace(self, threads_y=value, min_blocks=blocks)
+        return replace(self, **{knob: value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointwiseRowsHeuristics:
+    """What was chosen, and the axis ``walked``."""
+
+    threads_x: int
+    threads_y: int
+    rows: int
+    unroll: int
+    min_blocks: int
+    walked: int
+
+
+def walked_axis(task: Task, domain: AxisDomain, sizes: Mapping[str, int]) -> int | None:
+    """The axis along which the most bytes repeat that vectors along the innermost one read; None where nothing does,
+    where it is so little that it stays near anyway, or where there are but few rows."""
+    repeated = {
+        axis: sum(task.fusion.value(fid).dtype.bytes for fid in steady_fids(task, domain, axis))
+        for axis in range(len(domain.axes) - 1)
+        if hint(domain.axes[axis].extent, sizes) >= FEWEST_ROWS
+    }
+    walked = max(repeated, key=lambda axis: (repeated[axis], axis), default=None)
+    return walked if walked is not None and _weighs(task, domain, walked, sizes) else None
+
+
+def _weighs(task: Task, domain: AxisDomain, walked: int, sizes: Mapping[str, int]) -> bool:
+    """Whether what repeats along the axis ``walked`` is more than stays near."""
+    repeated = sum(
+        task.fusion.value(fid).dtype.bytes * hint(axis_product(domain, domain.accesses[fid].axes), sizes)
+        for fid in steady_fids(task, domain, walked)
+    )
+    return repeated > NEAR_BYTES
+
+
+def steady_fids(task: Task, domain: AxisDomain, walked: int) -> tuple[int, ...]:
+    """The inputs that are vectors along the innermost axis and the same for every row."""
+    inner = len(domain.axes) - 1
+    return tuple(
+        fid
+        for fid, access in domain.accesses.items()
+        if fid not in task.outputs and inner in access.axes and walked not in access.axes
+        and domain.unit_stride(access, inner) is not None
+    )  # fmt: skip
+
+
+def rows_variant(
+    task: Task, target: Target, domain: AxisDomain, walked: int, width: Width, sizes: Mapping[str, int], tuned: Tuned
+) -> VariantSpec:
+    """The variant that walks ``walked``, for vectors as ``width`` has them.
+
+    Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
+    """
+    flat, guard, vec, index = width
+    way = f"rows_{flat}"
+    choice = decide(way, choose_rows(task, target, domain, walked, vec, sizes), tuned, partial(_check, target=target))
+    kernel = KernelSpec(
+        template="pointwise_rows",
+        task=task,
+        domain=domain,
+        parameters=kernel_parameters(task, domain),
+        index=index,
+        vec=vec,
+        heuristics=PointwiseRowsHeuristics(**choice.knobs, walked=walked),
+    )
+    tiles = product([
+        ceil_div(axis_product(domain, range(walked + 1, len(domain.axes))), choice.threads_x * vec),
+        ceil_div(domain.axes[walked].extent, choice.threads_y * choice.rows),
+        axis_product(domain, range(walked)),
+    ])  # fmt: skip
+    launch = LaunchSpec(kernel=kernel, grid=(tiles, 1, 1), block=(choice.threads_x, choice.threads_y, 1))
+    return VariantSpec(name=way, guard=guard, launches=(launch,), decision=decision(way, choice, tuned))
+
+
+def choose_rows(
+    task: Task, target: Target, domain: AxisDomain, walked: int, vec: int, sizes: Mapping[str, int]
+) -> RowsChoice:
+    """128 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
+    all of them; a row at a time, and as many blocks as their registers allow, which hide each other's loads."""
+    steady = steady_fids(task, domain, walked)
+    moving = [fid for fid in domain.accesses if fid not in task.outputs and fid not in steady]
+    columns, extent = (
+        hint(axis_product(domain, axes), sizes) for axes in (range(walked + 1, len(domain.axes)), (walked,))
+    )
+    threads_x = _threads_along(-(-columns // vec))
+    threads_y = THREADS // threads_x
+    while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * FEWEST_ROWS > extent:
+        threads_y //= 2
+    tiles = hint(axis_product(domain, range(walked)), sizes) * -(-columns // (threads_x * vec))
+    steps, rows = -(-extent // threads_y), ROWS
+    while rows > 1 and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
+        rows //= 2
+    threads, registers = threads_x * threads_y, _registers(task, domain, steady, moving, vec)
+    most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
+    blocks = max(1, min(most // threads, target.registers // (threads * registers)))
+    return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=1, min_blocks=blocks)
+
+
+def _registers(task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int) -> int:
+    """What a thread takes: vectors that it keeps, as floats at least, those in flight, and those that it stores."""
+    size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*domain.accesses, *domain.sources)}
+    kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
+    loaded = sum(vec * size[fid] // 4 for fid in (*moving, *domain.sources))
+    stored = sum(vec * size[fid] // 4 for fid in task.outputs)
+    return kept + loaded + stored + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
+
+
+def _check(choice: RowsChoice, target: Target) -> None:
+    """Raise :class:`KnobError` for blocks that cannot be."""
+    require_power_of_two(choice, "threads_x", 1, MAX_THREADS)
+    require_power_of_two(choice, "threads_y", 1, MAX_THREADS)
+    require_block("threads_y", choice.threads)
+    require_power_of_two(choice, "unroll", 1, MOST_ROWS)
+    require_at_most(choice, "rows", MOST_ROWS, f"a thread has at most {MOST_ROWS} rows")
+    require_at_most(choice, "unroll", choice.rows, f"a thread has {choice.rows} rows")
+    require_blocks(choice, "min_blocks", choice.threads, target.threads_per_multiprocessor)
+
+
+def _threads_along(vectors: int) -> int:
+    """The most threads, a power of two, of which at most an eighth has none of ``vectors``."""
+    threads = THREADS
+    while threads > 1 and -(-vectors // threads) * threads * 8 > vectors * 9:
+        threads //= 2
+    return threads

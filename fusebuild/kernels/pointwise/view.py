@@ -1,0 +1,217 @@
+"""The view of pointwise kernels, and the walk over elements that transposing kernels share with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from fusebuild.ir.values import Expr
+from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.shifted_lines import with_nearest
+from fusebuild.kernels.common.spec import KernelSpec
+from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Sweep,
+    element_coordinate,
+    element_store,
+    is_vector,
+    make_view,
+    scalar_load,
+    strided_load,
+)
+from fusebuild.ops.table import Kind, op_of
+
+
+def pointwise(spec: KernelSpec) -> KernelView:
+    body = Body(spec, flat="i")
+    group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
+    sweep = shifted_elements(body, group) if spec.shifted else elements(body, [group])
+    exprs = body.closure(spec.task.outputs)
+    return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+
+
+def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), known: Collection[int] = ()) -> Sweep:
+    """The walk over vectors of neighbouring elements: everything of a vector is loaded before any of it is computed.
+
+    Tensors ``tiled`` are found in, and left in, tiles of shared memory that other lines fill and empty; the last two
+    groups are then the tile's rows ``o`` and columns ``i``. Values ``known`` are there before the walk.
+    """
+    spec, outputs = body.spec, body.task.outputs
+    inner = len(spec.domain.axes) - 1
+    sources = _sources(body, body.closure(outputs, known), groups)
+    exprs = body.closure(outputs, [*sources.loaded, *known])
+    reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
+    moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
+    vectors = [fid for fid in moving if is_vector(body, fid)]
+    stored = [fid for fid in outputs if fid not in tiled]
+    strided = [fid for fid in (*moving, *stored) if fid not in vectors and not is_vector(body, fid)]
+    hoisted, element = body.split(exprs, [inner])
+    unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
+    coordinate = element_coordinate(body, groups, inner, spec.vec)
+    return Sweep(
+        load_coordinates=coordinate_lines(
+            body, groups, [*vectors, *body.reads(sources.positions)], [*sources.early, *body.closure(sources.positions)]
+        ),
+        coordinates=coordinate_lines(body, groups, unloaded, exprs),
+        arrays=(
+            *(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in vectors),
+            *(f"fb::Packed<{body.c_type(fid)}, kVec> q{fid}[kUnroll];" for fid in sources.loaded),
+        ),
+        loads=(
+            *(f"p{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+            *sources.position_lines(),
+            *(f"q{fid}[u] = {sources.load(fid)};" for fid in sources.loaded),
+        ),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.statement(expr, coordinate) for expr in hoisted),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
+        ),
+        element=(
+            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
+            *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
+            *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
+            *(strided_load(body, fid, groups, inner) for fid in moving if fid in strided),
+            *(body.statement(expr, coordinate) for expr in element),
+            *(f"{tile_element(body, fid)} = {body.operand(fid, body.value(fid).dtype)};"
+              for fid in outputs if fid in tiled),
+            *(element_store(body, fid, fid in strided, groups, inner) for fid in stored),
+        ),
+        stores=tuple(
+            f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
+        ),
+    )  # fmt: skip
+
+
+def shifted_elements(body: Body, group: Group) -> Sweep:
+    """The walk over vectors of neighbouring elements that may be of two rows, and of which the last one may be cut off.
+
+    Vectors of flat tensors are loaded before any is computed. What changes along rows alone is loaded around a row's
+    end. The rest is read at the coordinates of each element.
+    """
+    domain, outputs = body.domain, body.task.outputs
+    every, inner = tuple(range(len(domain.axes))), len(domain.axes) - 1
+    exprs, reads = body.closure(outputs), body.reads(outputs)
+    dense = {*flat_fids(domain)}
+    flat = [fid for fid in reads if fid in dense]
+    rings = [fid for fid in reads if domain.accesses[fid].axes == (inner,) and is_vector(body, fid) and inner > 0]
+    steady = [fid for fid in reads if not domain.accesses[fid].axes]
+    single = [fid for fid in reads if fid not in (*flat, *rings, *steady)]
+    wide = [fid for fid in outputs if fid in dense]
+    strided = [fid for fid in outputs if fid not in wide]
+    element = Group(name="at", axes=group.axes) if group.axes == (inner,) else group
+    read = body.coordinate_axes(exprs)
+    counted = body.needs_coordinates([*single, *strided], element) | read
+    walked = {axis for axis in every if axis >= min(counted)} if counted and inner > 0 else set()
+    coordinates = body.coordinates(group, walked | ({inner} if rings else set()))
+    hoisted, moving = body.split(exprs, every)
+    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+    around = f"i{inner}, Index({body.extents[inner]})"
+    own = (
+        *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in (*flat, *rings)),
+        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
+        *(body.statement(expr, lambda axis: body.coordinate(element, axis)) for expr in moving),
+        *(f"v{fid}[k] = {value[fid]};" for fid in wide),
+        *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
+    )
+    return Sweep(
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
+        loads=tuple(f"p{fid}[u] = fb::load_packed_up_to<kVec>(T{fid} + i, total - i);" for fid in flat),
+        coordinates=tuple(_mutable(line, walked) for line in coordinates),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_around<kVec>(T{fid}, {around});"
+              for fid in rings),
+            *(scalar_load(body, fid, f"T{fid}[0]") for fid in steady),
+            *(body.statement(expr) for expr in hoisted),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in wide),
+        ),
+        element=(*with_nearest(own, "i", "total"), *_count_on(body, walked)),
+        stores=tuple(f"fb::store_up_to(T{fid} + i, v{fid}, total - i);" for fid in wide),
+    )  # fmt: skip
+
+
+def _mutable(line: str, walked: Collection[int]) -> str:
+    """The declaration of a coordinate that counts on, if it is one of those ``walked``."""
+    counts = any(line.startswith(f"const Index i{axis} =") for axis in walked)
+    return line.removeprefix("const ") if counts else line
+
+
+def _count_on(body: Body, walked: Collection[int]) -> tuple[str, ...]:
+    """The line that takes the coordinates ``walked`` to the next element; those of the last one stay."""
+    text = ""
+    for axis in sorted(walked):
+        wrapped = f"if (++i{axis} == Index({body.extents[axis]})) {{ i{axis} = 0; {text} }}"
+        text = f"++i{axis};" if axis == 0 else wrapped.replace("  }", " }")
+    return (f"if (i + k + 1 < total) {{ {text} }}",) if text else ()
+
+
+def tile_element(body: Body, fid: int) -> str:
+    """The element of a tile of ``fid`` at the current row and column."""
+    column = "column + k" if body.spec.vec > 1 else "column"
+    return f"tile{fid}[fb::tile_index<kTile, kVec>({column}, row)]"
+
+
+def coordinate_lines(
+    body: Body, groups: Sequence[Group], accessed: Collection[int], exprs: Sequence[Expr]
+) -> tuple[str, ...]:
+    """Lines that take the groups' indices apart as far as the accesses and index ops among ``exprs`` need it."""
+    read = body.coordinate_axes(exprs)
+    return tuple(
+        line
+        for group in groups
+        for line in body.coordinates(group, body.needs_coordinates(accessed, group) | (read & {*group.axes}))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """The index ops ``early`` read whole vectors, with the inputs and before anything is computed but the positions
+    where they read."""
+
+    body: Body
+    groups: tuple[Group, ...]
+    early: tuple[Expr, ...]
+
+    @property
+    def loaded(self) -> tuple[int, ...]:
+        return tuple(expr.outputs[0] for expr in self.early)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The values that say where they read."""
+        found = (self.body.domain.sources[fid].position for fid in self.loaded)
+        return tuple(dict.fromkeys(position.index for position in found if position is not None))
+
+    def position_lines(self) -> tuple[str, ...]:
+        """The lines that find the positions."""
+        body, coordinate = self.body, self._coordinate()
+        exprs = [expr for expr in body.closure(self.positions) if not body.is_scalar(expr.outputs[0])]
+        return (
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
+            *(body.statement(expr, coordinate) for expr in exprs),
+        )
+
+    def load(self, fid: int) -> str:
+        """The vector that the index op with the result ``fid`` reads."""
+        coordinate = self._coordinate()
+        load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
+        return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
+
+    def _coordinate(self) -> Callable[[int], str]:
+        return element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
+
+
+def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:
+    inner = len(body.domain.axes) - 1
+    early = list[Expr]()
+    for expr in exprs:
+        access = body.domain.sources.get(expr.outputs[0])
+        if op_of(expr).kind is not Kind.INDEX or access is None or body.domain.unit_stride(access, inner) is None:
+            continue
+        if access.position is None or inner not in body.axes_of(access.position.index):
+            early.append(expr)
+    return _Sources(body=body, groups=tuple(groups), early=tuple(early))

@@ -1,0 +1,131 @@
+"""The view of reduction_outer, whose threads own columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusebuild.kernels.common.batches import batches
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.lambdas import folded, foldings
+from fusebuild.kernels.common.rows import kept_axes, reduced_axes
+from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.view import (
+    KernelView,
+    Lines,
+    Sweep,
+    accumulate,
+    accumulators,
+    element_coordinate,
+    is_vector,
+    join,
+    make_view,
+    read_columns_once,
+    scalar_load,
+    strided_element,
+    strided_load,
+)
+from fusebuild.kernels.reduction.schedule import OuterHeuristics
+
+
+def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
+    """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
+    reduced = reduced_axes(domain)
+    kept = kept_axes(domain)
+    return (
+        Group(name="outer", axes=tuple(axis for axis in kept if axis < reduced[0])),
+        Group(name="r", axes=reduced),
+        Group(name="inner", axes=tuple(axis for axis in kept if axis > reduced[-1])),
+    )
+
+
+def reduction_outer(spec: KernelSpec) -> KernelView:
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, OuterHeuristics)
+    body = Body(spec)
+    groups = column_groups(spec.domain)
+    outer, reduced, inner = groups
+    last = len(spec.domain.axes) - 1
+    indices = reductions(spec.task)
+    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", neighbours="1")
+    results, operands = folded(spec.task, indices), gathered.targets()
+    exprs, reads = body.closure(operands), body.reads(operands)
+    vectors = [fid for fid in reads if is_vector(body, fid)]
+    moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
+    coordinate = element_coordinate(body, groups, last, spec.vec)
+    hoisted, inside = body.split(exprs, [last])
+    iota = body.coordinate_axes(exprs)
+    totals = accumulate(body, indices, "[k]")
+    singly = accumulate(body, gathered.singly, "[k]", "is_first")
+    sweep = Sweep(
+        load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
+        coordinates=body.coordinates(
+            reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
+        ),
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
+        loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
+            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.statement(expr, coordinate) for expr in hoisted),
+        ),
+        element=(
+            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
+            *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
+            *(body.statement(expr, coordinate) for expr in inside),
+        ),
+        accumulate=singly.accumulate,
+        reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
+    )
+    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
+    epilogue_reads = () if heuristics.splits > 1 else body.reads(spec.task.outputs, results)
+    touched = [*reads, *epilogue_reads, *(() if heuristics.splits > 1 else spec.task.outputs)]
+    setup = (
+        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
+        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
+    )
+    if heuristics.splits > 1:
+        part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
+        position = f"{body.step(part, inner.axes)} + inner + k"
+        epilogue = Sweep(
+            element=tuple(
+                line for folding in foldings(body, indices) for line in folding.partial_stores(position, "[k]")
+            )
+        )
+        everything = exprs
+    else:
+        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
+        everything = (*exprs, *body.closure(spec.task.outputs, results))
+    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll)),)
+    return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
+
+
+def column_epilogue(
+    body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines, outputs: Sequence[int]
+) -> Sweep:
+    """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
+    reduced = folded(body.task, indices)
+    last = max((axis for group in groups for axis in group.axes), default=0)
+    coordinate = element_coordinate(body, groups, last, body.spec.vec)
+    exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
+    return Sweep(
+        element=(
+            *results,
+            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
+              for fid in body.reads(outputs, reduced)),
+            *(body.statement(expr, coordinate) for expr in exprs),
+            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
+              for fid in outputs),
+        )
+    )  # fmt: skip
+
+
+def _kept_element(body: Body, fid: int, groups: Sequence[Group], last: int) -> str:
+    """The offset of column ``k`` of a tensor on the kept axes."""
+    offset = body.offset(fid, groups)
+    access = body.domain.accesses[fid]
+    if last not in access.axes or body.spec.vec == 1:
+        return offset
+    if body.domain.is_contiguous(access):
+        return f"{offset} + k"
+    return strided_element(body, fid, groups, last)

@@ -1,0 +1,164 @@
+"""Kernels as text: one frozen view of a KernelSpec, filled into its Jinja template.
+
+A kernel is named after its template and the digest of its text without comments. Equal kernels of many recipes thus
+have one name and one object, whatever their comments say about where they come from; a changed doc string or line
+number changes no object. The commented text is what people read and what an artifact carries.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+
+import jinja2
+import jinja2.meta
+from jinja2.sandbox import SandboxedEnvironment
+
+from fusebuild.kernels.common.spec import KernelSpec, Parameter
+from fusebuild.kernels.common.view import KernelView, declared, defined
+from fusebuild.kernels.common.wrapping import wrapped
+from fusebuild.kernels.families import TEMPLATE_FOLDERS, view_of
+from fusebuild.system.resources import templates_dir
+
+_PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
+_COMMENT = re.compile(r"\s*//[^\n]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a kernel comes from: the first lines of its text."""
+
+    recipe: str
+    segment: int
+    fid_map: Mapping[int, int]
+    scheduler: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled.
+    ``parameters`` are those that the text uses and has to be given."""
+
+    name: str
+    text: str
+    source: str
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What a template sees."""
+
+    name: str
+    banner: tuple[str, ...]
+    view: KernelView
+    min_blocks: int
+    waits: bool
+    starts_next_early: bool
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """The Jinja environment: sandboxed, an undefined name is an error."""
+    return SandboxedEnvironment(
+        loader=jinja2.FileSystemLoader([templates_dir() / folder for folder in TEMPLATE_FOLDERS]),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render(spec: KernelSpec, origin: Origin) -> Kernel:
+    """The text of ``spec``. Parameters that its body does not use are left out."""
+    view = view_of(spec)
+    text = _fill(spec, origin, view)
+    used = _used_parameters(spec, strip_comments(text))
+    if len(used) < len(spec.parameters):
+        text = _fill(spec, origin, replace(view, parameters=declared(used), constants=defined(used)))
+    source = strip_comments(text)
+    name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return Kernel(
+        name=name,
+        text=text.replace(_PLACEHOLDER, name),
+        source=source.replace(_PLACEHOLDER, name),
+        parameters=tuple(parameter for parameter in used if parameter.value is None),
+    )
+
+
+def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
+    page = _Page(
+        name=_PLACEHOLDER,
+        banner=_banner(spec, origin),
+        view=view,
+        min_blocks=spec.min_blocks,
+        waits=spec.waits,
+        starts_next_early=spec.starts_next_early,
+    )
+    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
+
+
+def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:
+    """The parameters whose name stands in ``source`` outside their own declaration."""
+    words = Counter(re.findall(r"\w+", source))
+    return tuple(parameter for parameter in spec.parameters if words[parameter.name] > 1)
+
+
+def strip_comments(text: str) -> str:
+    """``text`` without ``//`` comments and blank lines."""
+    lines = _COMMENT.sub("", text).splitlines()
+    return "\n".join(line for line in lines if line.strip()) + "\n"
+
+
+def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
+    fids = ", ".join(f"{segment}: {original}" for segment, original in origin.fid_map.items())
+    return (
+        f"{origin.recipe}, segment {origin.segment}: {origin.scheduler}, variant {origin.variant}",
+        f"segment fids to original fids: {{{fids}}}",
+        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.backwards else ''}",
+    )
+
+
+def describe(heuristics: object) -> str:
+    """Heuristics in one line: ``threads=256 unroll=2``."""
+    assert is_dataclass(heuristics)
+    assert not isinstance(heuristics, type)
+    parts: list[str] = []
+    for key, value in asdict(heuristics).items():
+        if isinstance(value, dict):
+            parts += [f"{key}.{inner}={_described(number)}" for inner, number in value.items()]
+        elif value is not None:
+            parts.append(f"{key}={_described(value)}")
+    return " ".join(parts)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, dict):
+        return f"({' '.join(f'{key}={_described(each)}' for key, each in value.items() if each is not None)})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_described, value))}]"
+    return str(value)
+
+
+def template_digests(templates: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of each of the named templates, and of what they import."""
+    digests: dict[str, str] = {}
+    names = {f"{template}.cu.jinja" for template in templates}
+    while names:
+        name = names.pop()
+        source = _source(name)
+        digests[name] = hashlib.sha256(source.encode()).hexdigest()
+        imported = jinja2.meta.find_referenced_templates(environment().parse(source))
+        names |= {each for each in imported if each is not None} - digests.keys()
+    return dict(sorted(digests.items()))
+
+
+def _source(template: str) -> str:
+    """The text of a template, in whichever folder of templates it lies."""
+    loader = environment().loader
+    assert loader is not None
+    return loader.get_source(environment(), template)[0]

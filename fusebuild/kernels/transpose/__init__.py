@@ -1,0 +1,14 @@
+"""Elementwise tasks whose tensors are dense along different dims: tiles in shared memory turn them around.
+
+It takes what :mod:`fusebuild.kernels.pointwise` takes or less, and imports that family alone.
+"""
+
+from __future__ import annotations
+
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.transpose.schedule import TransposeScheduler
+from fusebuild.kernels.transpose.view import transpose
+
+FAMILY = Family(
+    folder="transpose", scheduler=TransposeScheduler(), views={"transpose": transpose}, rejects_in_its_own_words=False
+)

@@ -1,0 +1,201 @@
+"""Elementwise tasks whose tensors are dense along different dims: tiles in shared memory turn the others around.
+
+One axis is the innermost of the output; **across** it, along another axis, lie the neighbours of some other tensors. A
+block owns a square tile of the two axes. Tensors of the first kind are accessed by vectors along rows of the tile,
+those of the second kind along its columns; they meet in shared memory, whose words are swizzled so that neither way of
+walking a tile finds two threads at one bank (nvFuser's transpose scheduler has the same two groups).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+from fusebuild.ir.formula import Formula, ceil_div, product
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import (
+    NOT_TUNED,
+    Choice,
+    Tuned,
+    decide,
+    decision,
+    fewer_blocks,
+    require,
+    require_blocks,
+    require_power_of_two,
+)
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    VariantSpec,
+    any_domain,
+    axis_product,
+    kernel_parameters,
+    rejection,
+    usable,
+    vector_guards,
+    vector_sources,
+    vector_width,
+    widths,
+)
+from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.target.table import Target
+
+THREADS = 256
+BLOCK_THREADS = 1536
+"""Threads that a multiprocessor should hold: on an H200, 1024 wait for memory and 2048 have too few registers."""
+WIDE_BLOCK_THREADS = 1024
+"""The same where indices take two registers each, which spilled."""
+TILE_BYTES = 48 * 1024
+"""Static shared memory that the tiles of a block may take together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeChoice(Choice):
+    """Blocks of ``threads`` own tiles of ``tile`` rows and columns; a multiprocessor shall have the registers of
+    ``min_blocks``."""
+
+    FEWER = ("tile",)
+    MORE = ("threads",)
+
+    threads: int
+    tile: int
+    min_blocks: int
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """Threads that have more of a tile need more registers, so that fewer blocks fit."""
+        changed = replace(self, **{knob: value})
+        if knob == "threads":
+            return replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, value))
+        if knob == "tile" and value > self.tile:
+            return replace(changed, min_blocks=max(1, self.min_blocks // 2))
+        return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeHeuristics:
+    """A block's tile has ``tile`` rows and columns; a thread has ``unroll`` vectors of it. ``tiled`` are the tensors
+    that are dense along the axis ``across``."""
+
+    threads: int
+    tile: int
+    unroll: int
+    min_blocks: int
+    across: int
+    tiled: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeScheduler:
+    name: str = "transpose"
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        if rejected := PointwiseScheduler(name=self.name).accepts(task, target):
+            return rejected
+        domain = any_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        if _across(domain) is None:
+            return rejection(self.name, task, "all tensors are dense along one dim")
+        return None
+
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
+        domain = any_domain(self.name, task)
+        assert isinstance(domain, AxisDomain)
+        across, inner = _across(domain), len(domain.axes) - 1
+        assert across is not None
+        vec = min(vector_width(task, domain, inner), vector_width(task, domain, across))
+        turned = [fid for fid in domain.accesses if fid not in _tiled(domain, across)]
+        vector = dict.fromkeys([
+            *vector_guards(task, domain, inner, vec, also=vector_sources(domain)),
+            *vector_guards(task, domain, across, vec, one_by_one=turned),
+        ])  # fmt: skip
+        element = sum(task.fusion.value(fid).dtype.bytes for fid in _tiled(domain, across))
+        variants = []
+        for name, guard, width, index in widths(domain, vec, tuple(vector)):
+            check = partial(_check, target=target, vec=width, element=element)
+            choice = decide(name, _propose(width, element, index), tuned, check)
+            launch = _launch(task, domain, across, width, index, choice)
+            decided = decision(name, choice, tuned)
+            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
+        return usable(variants)
+
+
+def _across(domain: AxisDomain) -> int | None:
+    """The axis along which most tensors are dense that are not dense along the innermost one, though they change along
+    it; None where there are none."""
+    inner = len(domain.axes) - 1
+    found = Counter(
+        axis
+        for access in domain.accesses.values()
+        if inner in access.axes and domain.unit_stride(access, inner) is None
+        for axis in range(inner)
+        if domain.unit_stride(access, axis) is not None
+    )
+    return max(found, key=lambda axis: (found[axis], axis)) if found else None
+
+
+def _tiled(domain: AxisDomain, across: int) -> tuple[int, ...]:
+    """The tensors that are read or written along ``across``."""
+    inner = len(domain.axes) - 1
+    return tuple(
+        fid
+        for fid, access in domain.accesses.items()
+        if inner in access.axes and domain.unit_stride(access, across) is not None
+        and domain.unit_stride(access, inner) is None
+    )  # fmt: skip
+
+
+def _propose(vec: int, element: int, index: str) -> TransposeChoice:
+    """The largest tiles whose rows are lines of a cache, or what fits; an element of all of them takes ``element``
+    bytes."""
+    tile = 8 * vec if vec > 1 else 32
+    while tile * tile * element > TILE_BYTES:
+        tile //= 2
+    threads = min(THREADS, tile * tile // vec)
+    held = BLOCK_THREADS if index == "int32_t" else WIDE_BLOCK_THREADS
+    return TransposeChoice(threads=threads, tile=tile, min_blocks=held // threads)
+
+
+def _check(choice: TransposeChoice, *, target: Target, vec: int, element: int) -> None:
+    """Raise :class:`KnobError` for tiles that shared memory or a block's threads do not fit."""
+    tile, threads = choice.tile, choice.threads
+    require_power_of_two(choice, "tile", vec, 8 * WARP)
+    size = tile * tile * element
+    require(size <= TILE_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {TILE_BYTES}")
+    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+    vectors = tile * tile // vec
+    require(threads <= vectors, "threads", f"a tile of {tile} rows has {vectors} vectors for {threads} threads")
+    require(threads * vec >= tile, "threads", f"{threads} threads do not reach along {tile} elements")
+    require_blocks(choice, "min_blocks", threads, max(BLOCK_THREADS, target.threads_per_multiprocessor))
+
+
+def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str, choice: TransposeChoice) -> LaunchSpec:
+    inner, tile, threads = len(domain.axes) - 1, choice.tile, choice.threads
+    heuristics = TransposeHeuristics(
+        threads=threads,
+        tile=tile,
+        unroll=tile * tile // (threads * vec),
+        min_blocks=choice.min_blocks,
+        across=across,
+        tiled=_tiled(domain, across),
+    )
+    kernel = KernelSpec(
+        template="transpose",
+        task=task,
+        domain=domain,
+        parameters=kernel_parameters(task, domain),
+        index=index,
+        vec=vec,
+        heuristics=heuristics,
+    )
+    tiles: list[Formula] = [ceil_div(domain.axes[axis].extent, tile) for axis in (inner, across)]
+    others = axis_product(domain, [axis for axis in range(inner) if axis != across])
+    return LaunchSpec(kernel=kernel, grid=(product([*tiles, others]), 1, 1), block=(threads, 1, 1))

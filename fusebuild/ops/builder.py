@@ -1,0 +1,218 @@
+"""The recorder that every front end and every pass uses to make exprs: types are inferred here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fusebuild.errors import NOWHERE, SourceLocation, counted
+from fusebuild.ir.composites import with_composites
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.ir.values import Attribute, Composite, Expr, ExtentFact, Output, Value, attributes
+from fusebuild.ir.verify import verify
+from fusebuild.ops.table import OPERANDS, OPS
+from fusebuild.ops.type_rules import TypeRuleError, normalize_dims
+
+
+def literal_dtype(literal: Literal) -> DType:
+    """The dtype of a constant that names none: bool, int64 or double."""
+    if isinstance(literal, bool):
+        return DType.BOOL
+    return DType.INT64 if isinstance(literal, int) else DType.DOUBLE
+
+
+class FusionBuilder:
+    """Records values and exprs in order, each taking the next fid.
+
+    Methods raise :class:`~fusebuild.ops.type_rules.TypeRuleError`; front ends turn it into an error with a location.
+    """
+
+    def __init__(self, name: str, *, doc: str = "", first_fid: int = 0) -> None:
+        self.name, self.doc = name, doc
+        self.values: dict[int, Value] = {}
+        self.exprs: list[Expr] = []
+        self.inputs: list[int] = []
+        self.outputs: list[Output] = []
+        self.lambdas: dict[str, Fusion] = {}
+        self.composites: list[Composite] = []
+        self._next_fid = first_fid
+
+    @classmethod
+    def extending(cls, fusion: Fusion) -> FusionBuilder:
+        """A builder that starts with the values of ``fusion`` and none of its exprs: what a rewriting pass needs."""
+        builder = cls(fusion.name, doc=fusion.doc, first_fid=fusion.next_fid)
+        builder.values = dict(fusion.values)
+        builder.inputs, builder.outputs = list(fusion.inputs), list(fusion.outputs)
+        builder.lambdas = dict(fusion.lambdas)
+        return builder
+
+    def add_value(
+        self,
+        type_: ValueType,
+        *,
+        name: str = "",
+        location: SourceLocation = NOWHERE,
+        literal: Literal | tuple[int, ...] | None = None,
+    ) -> Value:
+        """A new value with the next fid; an unnamed tensor is called ``t<fid>``, a scalar ``s<fid>``."""
+        fid = self._next_fid
+        self._next_fid += 1
+        prefix = "t" if isinstance(type_, TensorType) else "s"
+        value = Value(fid=fid, name=name or f"{prefix}{fid}", type=type_, location=location, literal=literal)
+        self.values[fid] = value
+        return value
+
+    def tensor(
+        self,
+        dtype: DType,
+        shape: Sequence[Formula],
+        *,
+        name: str = "",
+        contiguity: Sequence[bool | None] | None = None,
+        stride_order: Sequence[int] | None = None,
+        cpu: bool = False,
+        location: SourceLocation = NOWHERE,
+    ) -> Value:
+        """A tensor input. Raises :class:`TypeRuleError` when flags and dims do not match."""
+        type_ = tensor_type(dtype, shape, cpu=cpu)
+        rank = len(shape)
+        if contiguity is not None:
+            if len(contiguity) != rank:
+                raise TypeRuleError(f"contiguity has {counted(len(contiguity), 'flag')} for {counted(rank, 'dim')}")
+            flags = tuple(None if extent == 1 else flag for flag, extent in zip(contiguity, shape, strict=True))
+            type_ = replace(type_, contiguity=flags)
+        if stride_order is not None:
+            if sorted(stride_order) != list(range(rank)):
+                raise TypeRuleError(f"stride_order {list(stride_order)} is no permutation of 0 to {rank - 1}")
+            type_ = replace(type_, stride_order=tuple(stride_order))
+        if cpu and rank:
+            raise TypeRuleError("a cpu tensor must have no dims; it is read as a scalar")
+        value = self.add_value(type_, name=name, location=location)
+        self.inputs.append(value.fid)
+        return value
+
+    def scalar(self, dtype: DType, *, name: str = "", location: SourceLocation = NOWHERE) -> Value:
+        """A scalar given at run time."""
+        value = self.add_value(ScalarType(dtype=dtype), name=name, location=location)
+        self.inputs.append(value.fid)
+        return value
+
+    def constant(
+        self, literal: Literal, *, dtype: DType | None = None, name: str = "", location: SourceLocation = NOWHERE
+    ) -> Value:
+        """A scalar known now. Integers given for a floating dtype become floats."""
+        dtype = dtype or literal_dtype(literal)
+        if dtype.is_floating:
+            literal = float(literal)
+        elif isinstance(literal, float):
+            raise TypeRuleError(f"{literal} is no {dtype.value}")
+        return self.add_value(ScalarType(dtype=dtype), name=name, location=location, literal=literal)
+
+    def call(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        named: Mapping[str, Attribute] | None = None,
+        *,
+        names: Sequence[str] = (),
+        location: SourceLocation = NOWHERE,
+        results: Sequence[int | None] = (),
+    ) -> tuple[Value, ...]:
+        """Record ``op`` and return its results.
+
+        ``results`` gives fids that exist already (a pass replacing the definition of a value keeps its fid); without
+        it, and for None among them, a result takes the next fid. Raises :class:`TypeRuleError`.
+        """
+        op_def = OPS[op]
+        given = {parameter.name: parameter.default for parameter in op_def.parameters if parameter.kind not in OPERANDS}
+        given |= dict(named or {})
+        indexed = any(parameter.name == "index" for parameter in op_def.parameters)
+        ranks = [operand.tensor.rank for operand in operands[: 1 if indexed else None] if operand.is_tensor]
+        if "dims" in given and ranks:
+            given["dims"] = _all_or_normalized(op, given["dims"], max(ranks))
+        if isinstance(dim := given.get("dim"), int) and ranks:
+            given["dim"] = normalize_dims(op, [dim], max(ranks))[0]
+        if op_def.check is not None:
+            op_def.check([operand.literal for operand in operands])
+        types = op_def.infer([operand.type for operand in operands], given)  # type: ignore[arg-type]
+        padded = [*names, *[""] * (len(types) - len(names))]
+        fids = results or [None] * len(types)
+        values = [
+            self.add_value(type_, name=name, location=location) if fid is None else self._retyped(fid, type_)
+            for fid, type_, name in zip(fids, types, padded, strict=True)
+        ]
+        self.exprs.append(
+            Expr(
+                op=op,
+                inputs=tuple(operand.fid for operand in operands),
+                outputs=tuple(value.fid for value in values),
+                attributes=attributes(**given),  # type: ignore[arg-type]
+                location=location,
+            )
+        )
+        return tuple(values)
+
+    def _retyped(self, fid: int, type_: ValueType) -> Value:
+        self.values[fid] = replace(self.values[fid], type=type_, literal=None)
+        return self.values[fid]
+
+    def output(
+        self, value: Value, *, name: str = "", alias: Value | None = None, location: SourceLocation = NOWHERE
+    ) -> None:
+        """Make ``value`` an output; ``alias`` is the input tensor that it overwrites."""
+        if not value.is_tensor:
+            raise TypeRuleError(f"output {name or value.name} is a scalar; outputs are tensors")
+        if alias is not None:
+            _check_alias(name or value.name, value, alias)
+        self.outputs.append(
+            Output(
+                fid=value.fid,
+                name=name or value.name,
+                alias=None if alias is None else alias.fid,
+                location=location,
+            )
+        )
+
+    def finish(
+        self, *, facts: Sequence[ExtentFact] = (), cases: Sequence[Mapping[str, int]] = (), recorded: int | None = None
+    ) -> Fusion:
+        """The recorded Fusion, verified."""
+        fusion = Fusion(
+            name=self.name,
+            doc=self.doc,
+            values=dict(sorted(self.values.items())),
+            exprs=tuple(self.exprs),
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            facts=tuple(facts),
+            cases=tuple(cases),
+            recorded=self._next_fid if recorded is None else recorded,
+            lambdas=self.lambdas,
+        )
+        return verify(with_composites(fusion, self.composites))
+
+
+def _all_or_normalized(op: str, dims: object, rank: int) -> tuple[int, ...]:
+    """Every dim for None; broadcast_in_dim's dims stay as they are, everyone else's are normalized."""
+    if dims is None:
+        return tuple(range(rank))
+    assert isinstance(dims, tuple)
+    return normalize_dims(op, dims, rank)
+
+
+def _check_alias(name: str, value: Value, target: Value) -> None:
+    if not isinstance(target.type, TensorType):
+        raise TypeRuleError(f"output {name} aliases {target.name}, which is no tensor")
+    result = value.tensor
+    if result.dtype is not target.type.dtype:
+        raise TypeRuleError(
+            f"output {name} is {result.dtype.value} but aliases {target.name}, which is {target.type.dtype.value}",
+            hint="give the output the dtype of the input that it overwrites",
+        )
+    if result.shape != target.type.shape or None in [
+        flag for flag, extent in zip(target.type.contiguity, target.type.shape, strict=True) if extent != 1
+    ]:
+        raise TypeRuleError(f"output {name} is {result} and cannot overwrite {target.name}, which is {target.type}")

@@ -1,0 +1,119 @@
+"""The lambdas that built-in ops combine with, and each op's identity.
+
+All are commutative and associative up to rounding, which ``tests/test_lambdas.py`` checks as it checks an author's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fusebuild.ir.dtype import SCALAR_DTYPES, DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import Literal
+from fusebuild.ir.values import Value
+from fusebuild.ops.lambdas import LambdaBuilder, lambda_form, state_dtypes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """A lambda with the identity of its state."""
+
+    body: Fusion
+    identity: tuple[Literal, ...]
+
+
+class _Author:
+    """Writes one lambda whose state has the parts ``names``; ``left`` and ``right`` are the two operands."""
+
+    def __init__(self, name: str, parts: dict[str, DType]) -> None:
+        self._builder = LambdaBuilder(name)
+        self.left, self.right = (
+            [self._builder.scalar(dtype, name=f"{part}_{side}") for part, dtype in parts.items()] for side in "ab"
+        )
+
+    def __call__(self, op: str, *operands: Value | Literal, name: str = "") -> Value:
+        values = [each if isinstance(each, Value) else self._builder.constant(each) for each in operands]
+        return self._builder.call(op, values, names=[name])[0]
+
+    def finish(self, results: list[Value], identity: tuple[Literal, ...]) -> BuiltIn:
+        return BuiltIn(body=self._builder.finish_lambda(results), identity=identity)
+
+
+def arg_extreme(op: str, dtype: DType) -> BuiltIn:
+    """``argmax`` or ``argmin`` of values of ``dtype`` with their indices: NaN wins, then the first of equals."""
+    write = _Author(f"builtin_{op}_{dtype.value}", {"value": dtype, "index": DType.INT64})
+    (a, i), (b, j) = write.left, write.right
+    beats, lowest = ("gt", dtype.lowest) if op == "argmax" else ("lt", dtype.highest)
+    better, same = write(beats, a, b), write("eq", a, b)
+    if dtype.is_floating:
+        a_is_nan, b_is_nan = write("isnan", a), write("isnan", b)
+        better = write("logical_or", better, write("logical_and", a_is_nan, write("logical_not", b_is_nan)))
+        same = write("logical_or", same, write("logical_and", a_is_nan, b_is_nan))
+    first = write("lt", i, j)
+    keep = write("logical_or", better, write("logical_and", same, first), name="keep")
+    results = [write("where", keep, a, b, name="value"), write("where", keep, i, j, name="index")]
+    worst = (-math.inf if op == "argmax" else math.inf) if dtype.is_floating else lowest
+    return write.finish(results, (worst, DType.INT64.highest))
+
+
+def any_or_all(op: str, dtype: DType) -> BuiltIn:
+    """``any`` or ``all`` of bools."""
+    write = _Author(f"builtin_{op}", {"value": DType.BOOL})
+    joined = write("logical_or" if op == "any" else "logical_and", write.left[0], write.right[0], name="value")
+    return write.finish([joined], (op == "all",))
+
+
+def exp_sum(op: str, dtype: DType) -> BuiltIn:
+    """The largest value and the sum of ``exp(x - largest)``, in one pass (Milakov and Gimelshein, "Online normalizer
+    calculation for softmax", 2018). An infinite maximum shifts nothing, so that no infinity meets its like."""
+    write = _Author(f"builtin_exp_sum_{dtype.value}", {"max": dtype, "sum": dtype})
+    (a, p), (b, q) = write.left, write.right
+    largest = write("maximum", a, b, name="max")
+    shift = write("where", write("isinf", largest), 0.0, largest)
+    left = write("mul", p, write("exp", write("sub", a, shift)))
+    right = write("mul", q, write("exp", write("sub", b, shift)))
+    return write.finish([largest, write("add", left, right, name="sum")], (-math.inf, 0.0))
+
+
+def running(op: str, dtype: DType) -> BuiltIn:
+    """``cumsum`` or ``cumprod``."""
+    write = _Author(f"builtin_{op}_{dtype.value}", {"value": dtype})
+    joined = write("add" if op == "cumsum" else "mul", write.left[0], write.right[0], name="value")
+    identity: Literal = 0 if op == "cumsum" else 1
+    return write.finish([joined], (float(identity) if dtype.is_floating else identity,))
+
+
+BUILT_IN: dict[str, Callable[[str, DType], BuiltIn]] = {
+    "argmax": arg_extreme,
+    "argmin": arg_extreme,
+    "any": any_or_all,
+    "all": any_or_all,
+    "logsumexp": exp_sum,
+    "online_softmax_statistics": exp_sum,
+    "cumsum": running,
+    "cumprod": running,
+}
+"""For each op that is a lambda in disguise, what makes its lambda from the op's name and the dtype it computes in."""
+
+_RECOGNIZED = ("argmax", "argmin", "logsumexp")
+
+
+@functools.cache
+def _forms() -> dict[str, tuple[str, BuiltIn]]:
+    """By its form, each lambda that kernels combine with in a way of their own, and the first op that has it."""
+    made = [
+        (op, BUILT_IN[op](op, dtype))
+        for op in _RECOGNIZED
+        for dtype in SCALAR_DTYPES
+        if dtype.is_floating or op != "logsumexp"
+    ]
+    return {lambda_form(built_in.body): (op, built_in) for op, built_in in made}
+
+
+def recognized(body: Fusion) -> tuple[str, BuiltIn] | None:
+    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, whoever wrote
+    it; and that lambda. None for all others."""
+    return _forms().get(lambda_form(body)) if len(state_dtypes(body)) == 2 else None

@@ -1,0 +1,185 @@
+"""Random numbers: ``philox_uniform``, and ``uniform``, ``rand_like`` and ``dropout``, which a pass writes with it.
+
+Nothing here has a state. A draw is a function of three integers, so that it is the same whatever kernel makes it, and
+whichever of its threads: Philox4x32-10 of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy
+as 1, 2, 3", SC 2011, a bijection of counters of 128 bits under a key of 64. The key is the seed, its low half first.
+Element ``i`` takes word ``i % 4`` of what becomes of the counter with ``i // 4`` as its low half and the offset as its
+high half; ``i`` is the element's place in the row-major order of the op's own result. All three count as unsigned
+integers of 64 bits.
+
+A word becomes a float in [0, 1): its upper 24 bits over 2^24, which is exact. A half is made of the upper 11 bits and a
+bfloat16 of the upper 8 likewise, as in torch, since rounding to them would reach 1; a double is the float. ``uniform``
+stretches that number to its bounds with one fused multiply-add in float, which may round to ``maxval`` itself.
+
+``dropout`` keeps the elements whose float is not below ``p``, and divides them by ``1 - p``; the others are 0, whatever
+they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.ops.op_def import DTYPE_PARAMETER, Attributes, Kind, OpDef, Parameter, dtype_of
+from fusebuild.ops.type_rules import TypeRuleError, pointwise_type, promote, require_tensor
+
+DRAW_BITS = {dtype: min(24, dtype.row.mantissa_bits + 1) for dtype in DType if dtype.is_floating}
+"""How many bits of a word make a random number of each dtype: as many as its numbers tell apart, of a float at most."""
+
+_ROUNDS = 10
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_WORD = 0xFFFFFFFF
+
+
+def philox4x32_10(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """Philox4x32-10 of a counter of four words under a key of two, the low words first; words are integers below 2^32,
+    or int64 tensors of them, which broadcast."""
+    a, b, c, d = counter
+    low, high = key
+    for _ in range(_ROUNDS):
+        first, second = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]  # int64 wraps; the bits are those of the product
+        a, b = (second >> 32 & _WORD) ^ b ^ low, second & _WORD
+        c, d = (first >> 32 & _WORD) ^ d ^ high, first & _WORD
+        low, high = low + _KEY_STEPS[0] & _WORD, high + _KEY_STEPS[1] & _WORD
+    return a, b, c, d
+
+
+def _halves(number: Any) -> tuple[Any, Any]:
+    return number & _WORD, number >> 32 & _WORD
+
+
+def draws(torch: Any, index: Any, seed: Any, offset: Any) -> Any:
+    """A float in [0, 1) for each element of the int64 tensor ``index``; ``seed`` and ``offset`` are int64 too, and have
+    no dims."""
+    group, place = index >> 2 & (1 << 62) - 1, index & 3
+    words = philox4x32_10((*_halves(group), *_halves(offset)), _halves(seed))
+    word = torch.where(place == 0, words[0], torch.where(place == 1, words[1], torch.where(place == 2, *words[2:])))
+    return (word >> 8).to(torch.float32) * 2.0**-24
+
+
+def stretched(torch: Any, draw: Any, low: Any, high: Any) -> Any:
+    """``draw * (high - low) + low``, all float: the product is exact in double, and the sum is rounded to float."""
+    low = low.float()
+    return (draw.double() * (high.float() - low).double() + low.double()).float()
+
+
+def _require_integer(op: str, name: str, types: Sequence[ValueType], operand: int) -> None:
+    type_ = types[operand]
+    if not isinstance(type_, ScalarType) or not type_.dtype.is_integer:
+        got = "a tensor" if isinstance(type_, TensorType) else type_.dtype.value
+        raise TypeRuleError(f"{op} takes an integer scalar as {name}, not {got}", operand=operand)
+
+
+def _require_seeds(op: str, types: Sequence[ValueType], first: int) -> None:
+    _require_integer(op, "rng_seed", types, first)
+    _require_integer(op, "rng_offset", types, first + 1)
+
+
+def _require_number(op: str, name: str, types: Sequence[ValueType], operand: int) -> None:
+    type_ = types[operand]
+    if not isinstance(type_, ScalarType) or type_.dtype is DType.BOOL:
+        got = "a tensor" if isinstance(type_, TensorType) else type_.dtype.value
+        raise TypeRuleError(f"{op} takes a number as {name}, not {got}", operand=operand)
+
+
+def _floating(op: str, dtype: DType, operand: int | None = None) -> DType:
+    if not dtype.is_floating:
+        verb = "yields" if operand is None else "takes"
+        raise TypeRuleError(f"{op} {verb} floating numbers, not {dtype.value}", operand=operand)
+    return dtype
+
+
+def _linear_index(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    return (tensor_type(DType.INT64, _shape(attributes)),)
+
+
+def _shape(attributes: Attributes) -> tuple[Formula, ...]:
+    shape = attributes["shape"]
+    assert isinstance(shape, tuple)
+    return shape  # type: ignore[return-value]
+
+
+def _philox_uniform(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    index = require_tensor("philox_uniform", types[0])
+    if not index.dtype.is_integer:
+        raise TypeRuleError(f"philox_uniform takes a tensor of integers, not {index.dtype.value}", operand=0)
+    _require_seeds("philox_uniform", types, 1)
+    return (pointwise_type(DType.FLOAT, types),)
+
+
+def _uniform_between(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    draw = require_tensor("uniform_between", types[0])
+    if draw.dtype is not DType.FLOAT:
+        raise TypeRuleError(f"uniform_between takes a tensor of float, not {draw.dtype.value}", operand=0)
+    _require_number("uniform_between", "minval", types, 1)
+    _require_number("uniform_between", "maxval", types, 2)
+    return (pointwise_type(DType.FLOAT, types),)
+
+
+def _uniform(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    _require_number("uniform", "minval", types, 0)
+    _require_number("uniform", "maxval", types, 1)
+    _require_seeds("uniform", types, 2)
+    return (tensor_type(_floating("uniform", dtype_of(attributes) or DType.FLOAT), _shape(attributes)),)
+
+
+def _rand_like(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    like = require_tensor("rand_like", types[0])
+    _require_seeds("rand_like", types, 1)
+    return (tensor_type(_floating("rand_like", like.dtype, 0), like.shape),)
+
+
+def _dropout(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    x = require_tensor("dropout", types[0])
+    _require_number("dropout", "p", types, 1)
+    _require_seeds("dropout", types, 2)
+    dtype = _floating("dropout", promote([x]) if x.dtype.is_floating else x.dtype, 0)
+    return tensor_type(dtype, x.shape), tensor_type(DType.BOOL, x.shape)
+
+
+def _check_probability(literals: Sequence[Literal | tuple[int, ...] | None]) -> None:
+    p = literals[1]
+    if isinstance(p, int | float) and not 0 <= p < 1:
+        raise TypeRuleError(f"dropout: p is {p:g}, not in [0, 1)", "p is the part that becomes 0", operand=1)
+
+
+def _random(
+    name: str,
+    kind: Kind,
+    parameters: Sequence[Parameter],
+    infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]],
+    computes_in: DType | None = None,
+    **more: Any,
+) -> OpDef:
+    return OpDef(
+        name=name,
+        kind=kind,
+        parameters=tuple(parameters),
+        infer=infer,
+        operand_dtypes=lambda types, attributes: tuple(computes_in or t.dtype for t in types),
+        **{"reference": lambda torch, x: x, **more},
+    )
+
+
+_X, _SHAPE = Parameter(name="x"), Parameter(name="shape", kind="shape")
+_BOUNDS = Parameter(name="minval"), Parameter(name="maxval")
+_SEEDS = Parameter(name="rng_seed"), Parameter(name="rng_offset", default=0)
+
+RANDOM = (
+    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index),
+    _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform,
+            computes_in=DType.INT64, is_random=True, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws),
+    _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between,
+            computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})", reference=stretched,
+            scalar=lambda dtype, draw, low, high: low + draw * (high - low)),
+    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform,
+            is_random=True),
+    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like, is_random=True),
+    _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, results=2,
+            is_random=True, check=_check_probability),
+)  # fmt: skip
+"""The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

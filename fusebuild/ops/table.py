@@ -1,0 +1,473 @@
+"""Every op, one :class:`OpDef` each: signature, type rule, CUDA text and torch reference.
+
+Adding a pointwise op means adding one line to :data:`OPS`. The CUDA text is a format string over operand texts; plain C
+operators where they say it all, else a function of the device header (``templates/include/fusebuild/math.cuh``). The
+reference takes the torch module as its first argument, so that importing this file does not import torch. What the op
+means for numbers, which constants and lambdas need, is a function of ``scalars.py``, or ``scalar=``, or what the
+reference gives for numbers where that is plain arithmetic.
+
+Names and semantics are nvFuser's direct frontend's.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
+from fusebuild.ir.values import Expr
+from fusebuild.ops import scalars
+from fusebuild.ops.generalized import GENERALIZED
+from fusebuild.ops.indexing import INDEXING
+from fusebuild.ops.op_def import (
+    DTYPE_PARAMETER,
+    OPERANDS,
+    REDUCTION_PARAMETERS,
+    REQUIRED,
+    Attributes,
+    Kind,
+    OpDef,
+    Parameter,
+    dims_of,
+    dtype_of,
+)
+from fusebuild.ops.random import RANDOM
+from fusebuild.ops.type_rules import (
+    TypeRuleError,
+    broadcast_in_dim_type,
+    broadcast_type,
+    expand_type,
+    linear_type,
+    matmul_type,
+    pointwise_type,
+    promote,
+    reduced_type,
+    reduction_dtype,
+    require_tensor,
+    squeeze_type,
+)
+
+__all__ = ["OPERANDS", "OPS", "REQUIRED", "Attributes", "Kind", "OpDef", "Parameter", "Rule", "op_of"]
+
+
+class Rule(enum.Enum):
+    """In which dtype a pointwise op computes and what it yields."""
+
+    ARITHMETIC = "arithmetic"  # promoted dtype in and out; not for bool
+    FLOATING = "floating"  # integers and bools become float
+    COMPARE = "compare"  # promoted dtype in, bool out
+    LOGICAL = "logical"  # bool in and out
+    INTEGRAL = "integral"  # integers only
+    BITWISE = "bitwise"  # integers and bool
+    FLOAT_TEST = "float_test"  # floating in (integers become float), bool out
+    ANY = "any"  # promoted dtype in and out, bool too
+    SELECT = "select"  # bool first operand, the rest promoted
+    COPY = "copy"  # one operand of any dtype, kept: a copy of half is half
+
+
+def _compute_dtype(rule: Rule, name: str, types: Sequence[ValueType]) -> DType:
+    """The dtype in which a pointwise op of ``rule`` meets its operands."""
+    if rule is Rule.COPY:
+        return types[0].dtype
+    dtype = promote(types[1:] if rule is Rule.SELECT else types)
+    if rule is Rule.LOGICAL:
+        return DType.BOOL
+    if rule in (Rule.FLOATING, Rule.FLOAT_TEST):
+        return dtype if dtype.is_floating else DType.FLOAT
+    if rule is Rule.ARITHMETIC and dtype is DType.BOOL:
+        raise TypeRuleError(f"{name} is not defined for bool", hint="use a logical op, or cast first", operand=0)
+    if rule is Rule.INTEGRAL and not dtype.is_integer:
+        raise TypeRuleError(f"{name} takes integers, not {dtype.value}", operand=0)
+    if rule is Rule.BITWISE and dtype.is_floating:
+        raise TypeRuleError(f"{name} takes integers or bool, not {dtype.value}", operand=0)
+    return dtype
+
+
+def _pointwise(
+    name: str,
+    operands: str,
+    rule: Rule,
+    cuda: str,
+    reference: Callable[..., Any],
+    *,
+    integer: str = "",
+    scalar: Callable[..., Any] | None = None,
+) -> OpDef:
+    """``scalar`` may be left out where ``scalars.py`` has a function of that name, or where the reference is plain
+    arithmetic."""
+
+    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+        dtype = _compute_dtype(rule, name, types)
+        return tuple(DType.BOOL if rule is Rule.SELECT and index == 0 else dtype for index in range(len(types)))
+
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        dtype = _compute_dtype(rule, name, types)
+        is_test = rule in (Rule.COMPARE, Rule.FLOAT_TEST)
+        return (pointwise_type(DType.BOOL if is_test else dtype, types),)
+
+    return OpDef(
+        name=name,
+        kind=Kind.POINTWISE,
+        parameters=tuple(Parameter(name=operand) for operand in operands.split()),
+        infer=infer,
+        operand_dtypes=operand_dtypes,
+        reference=reference,
+        cuda=cuda,
+        cuda_integer=integer,
+        scalar=scalar or scalars.named(name) or scalars.of_reference(reference, len(operands.split())),
+    )
+
+
+def _unary(name: str, rule: Rule = Rule.FLOATING, cuda: str = "", **more: Any) -> OpDef:
+    reference = more.pop("reference", lambda torch, x: getattr(torch, name)(x))
+    return _pointwise(name, "x", rule, cuda or f"fb::{name}({{0}})", reference, **more)
+
+
+def _binary(name: str, rule: Rule = Rule.ARITHMETIC, cuda: str = "", **more: Any) -> OpDef:
+    reference = more.pop("reference", lambda torch, a, b: getattr(torch, name)(a, b))
+    return _pointwise(name, "lhs rhs", rule, cuda or f"fb::{name}({{0}}, {{1}})", reference, **more)
+
+
+def _imag_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    raise TypeRuleError("imag takes complex numbers, and fusebuild has no complex dtypes", operand=0)
+
+
+def _trapless(torch: Any, divisor: Any) -> Any:
+    """``divisor``, and one in the place of 0 and -1: a CPU traps where it divides by zero, and where the most negative
+    integer is divided by -1. The remainder is zero for all three."""
+    return torch.where((divisor == 0) | (divisor == -1), 1, divisor)
+
+
+def _trunc_divide(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.true_divide(a, b)
+    quotient = torch.div(a, _trapless(torch, b), rounding_mode="trunc")
+    return torch.where(b == 0, torch.zeros_like(a), torch.where(b == -1, -a, quotient))
+
+
+def _trunc_modulo(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.fmod(a, b)
+    return torch.fmod(a, _trapless(torch, b))
+
+
+def _floor_modulo(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.remainder(a, b)
+    return torch.remainder(a, _trapless(torch, b))
+
+
+def _logical_right_shift(torch: Any, a: Any, b: Any) -> Any:
+    bits = a.element_size() * 8
+    amount = b.clamp(0, bits - 1)
+    mask = torch.where(amount == 0, torch.full_like(a, -1), ~(torch.full_like(a, -1) << (bits - amount)))
+    return torch.where((b < 0) | (b >= bits), torch.zeros_like(a), (a >> amount) & mask)
+
+
+def _pow(torch: Any, a: Any, b: Any) -> Any:
+    if a.is_floating_point():
+        return torch.pow(a, b)
+    whole = torch.pow(a, b.clamp(min=0))
+    inverse = torch.where(a == 1, 1, torch.where(a == -1, 1 - 2 * (b & 1).abs(), 0)).to(a.dtype)
+    return torch.where(b < 0, inverse, whole)
+
+
+_UNARY = (
+    _unary("abs", Rule.ARITHMETIC),
+    *map(
+        _unary,
+        [
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "cos",
+            "cosh",
+            "erf",
+            "erfc",
+            "erfinv",
+            "exp",
+            "exp2",
+            "expm1",
+        ],
+    ),
+    _unary("erfcinv", reference=lambda torch, x: torch.erfinv(1 - x)),
+    *map(
+        _unary,
+        [
+            "lgamma",
+            "log",
+            "log10",
+            "log1p",
+            "log2",
+            "reciprocal",
+            "rsqrt",
+            "sigmoid",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+        ],
+    ),
+    _unary("ceil", Rule.ARITHMETIC, integer="{0}"),
+    _unary("floor", Rule.ARITHMETIC, integer="{0}"),
+    _unary("round", Rule.ARITHMETIC, integer="{0}"),
+    _unary("trunc", Rule.ARITHMETIC, integer="{0}"),
+    _unary("frac", Rule.FLOATING),
+    _unary("neg", Rule.ARITHMETIC, "-{0}", integer="fb::neg({0})"),
+    _unary("relu", Rule.ARITHMETIC),
+    _unary("sign", Rule.ARITHMETIC),
+    _unary("silu", reference=lambda torch, x: torch.nn.functional.silu(x)),
+    _unary("signbit", Rule.FLOAT_TEST),
+    _unary("logical_not", Rule.LOGICAL, "!{0}"),
+    _unary("bitwise_not", Rule.BITWISE),
+    *(_unary(name, Rule.FLOAT_TEST) for name in ["isfinite", "isinf", "isnan", "isneginf", "isposinf"]),
+    _unary("isreal", Rule.FLOAT_TEST, "fb::isreal({0})"),
+    _unary("real", Rule.ANY, "{0}", reference=lambda torch, x: x),
+    _unary("set", Rule.COPY, "{0}", reference=lambda torch, x: x),
+    _unary("segment_set", Rule.COPY, "{0}", reference=lambda torch, x: x),
+)
+
+_BINARY = (
+    _binary("add", cuda="{0} + {1}", integer="fb::add({0}, {1})"),
+    _binary("sub", cuda="{0} - {1}", integer="fb::sub({0}, {1})"),
+    _binary("mul", cuda="{0} * {1}", integer="fb::mul({0}, {1})"),
+    _binary("div", cuda="{0} / {1}", integer="fb::div({0}, {1})", reference=_trunc_divide),
+    _binary("truediv", Rule.FLOATING, "{0} / {1}", reference=lambda torch, a, b: torch.true_divide(a, b)),
+    _binary("atan2", Rule.FLOATING),
+    _binary("fmod", reference=_trunc_modulo),
+    _binary("mod", reference=_trunc_modulo),
+    _binary("remainder", reference=_floor_modulo),
+    _binary("pow", reference=_pow),
+    _binary("nextafter", Rule.FLOATING),
+    _binary("maximum", Rule.ANY),
+    _binary("minimum", Rule.ANY),
+    *(_binary(name, Rule.COMPARE, f"{{0}} {symbol} {{1}}")
+      for name, symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))),
+    _binary("logical_and", Rule.LOGICAL, "{0} && {1}"),
+    _binary("logical_or", Rule.LOGICAL, "{0} || {1}"),
+    _binary("bitwise_and", Rule.BITWISE),
+    _binary("bitwise_or", Rule.BITWISE),
+    _binary("bitwise_xor", Rule.BITWISE),
+    _binary("bitwise_left_shift", Rule.INTEGRAL),
+    _binary("bitwise_right_shift", Rule.INTEGRAL),
+    _binary("logical_right_shift", Rule.INTEGRAL, reference=_logical_right_shift),
+    _binary("gcd", Rule.INTEGRAL),
+)  # fmt: skip
+
+_TERNARY = (
+    _pointwise("where", "condition x y", Rule.SELECT, "fb::where({0}, {1}, {2})",
+               lambda torch, c, a, b: torch.where(c, a, b)),
+    _pointwise("lerp", "start end weight", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
+               lambda torch, a, b, w: torch.lerp(a, b, w)),
+    _pointwise("clamp", "x min max", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
+               lambda torch, x, low, high: torch.clamp(x, low, high)),
+    _pointwise("threshold", "x threshold value", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
+               lambda torch, x, limit, value: torch.where(x <= limit, value, x)),
+    _pointwise("addcmul", "x a b value", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
+               lambda torch, x, a, b, value: x + value * a * b),
+)  # fmt: skip
+
+
+def _same_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+    return tuple(t.dtype for t in types)
+
+
+def _cast_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    dtype = dtype_of(attributes)
+    assert dtype is not None
+    if isinstance(types[0], TensorType):
+        return (pointwise_type(dtype, types),)
+    return (ScalarType(dtype=dtype),)
+
+
+def _cast(name: str = "cast") -> OpDef:
+    return OpDef(
+        name=name,
+        kind=Kind.POINTWISE,
+        parameters=(Parameter(name="x"), Parameter(name="dtype", kind="dtype")),
+        infer=_cast_infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+        scalar=lambda dtype, x: x,
+    )
+
+
+def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        return (rule(require_tensor(name, types[0]), attributes),)
+
+    return OpDef(
+        name=name,
+        kind=Kind.VIEW,
+        parameters=(Parameter(name="x"), *parameters),
+        infer=infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+    )
+
+
+_VIEWS = (
+    _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
+          lambda t, a: broadcast_type(t, a["is_broadcast_dim"])),
+    _view("broadcast_in_dim", [Parameter(name="shape", kind="shape"), Parameter(name="broadcast_dims", kind="dims")],
+          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"])),
+    _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"])),
+    _view("squeeze", [Parameter(name="dims", kind="dims")],
+          lambda t, a: squeeze_type(t, dims_of("squeeze", t, a))),
+)  # fmt: skip
+
+_CORRECTION = Parameter(name="correction", kind="int", default=1)
+
+
+def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.REDUCTION, results: int = 1) -> OpDef:
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        tensor = require_tensor(name, types[0])
+        if name in ("max", "min") and tensor.rank == 0 and attributes["dims"]:
+            raise TypeRuleError(f"{name} of a zero-dim tensor takes no dims")
+        base = "var" if name == "var_mean" else name
+        dtype = dtype_of(attributes) or reduction_dtype(base, tensor.dtype)
+        dims = dims_of(name, tensor, attributes)
+        return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
+
+    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+        dtype = dtype_of(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
+        return (DType.FLOAT if dtype.is_reduced_precision else dtype,)
+
+    return OpDef(
+        name=name,
+        kind=kind,
+        parameters=(*REDUCTION_PARAMETERS, *extra),
+        infer=infer,
+        operand_dtypes=operand_dtypes,
+        reference=lambda torch, x: x,
+        functor=functor,
+        results=results,
+    )
+
+
+def _welford() -> OpDef:
+    """Mean, sum of squared deviations from it, and number of elements, as nvFuser's ``welford`` gives them: the parts
+    that variances of parts are merged from."""
+
+    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+        tensor = require_tensor("welford", types[0])
+        dims, keepdim = dims_of("welford", tensor, attributes), bool(attributes["keepdim"])
+        dtype = reduction_dtype("var", tensor.dtype)
+        return tuple(reduced_type(tensor, dims, keepdim=keepdim, dtype=own) for own in (dtype, dtype, DType.INT64))
+
+    return OpDef(
+        name="welford",
+        kind=Kind.REDUCTION,
+        parameters=REDUCTION_PARAMETERS,
+        infer=infer,
+        operand_dtypes=lambda types, attributes: (reduction_dtype("var", types[0].dtype),),
+        reference=lambda torch, x: x,
+        functor="Welford",
+        running="Moments",
+        results=3,
+    )
+
+
+_REDUCTIONS = (
+    _reduction("sum", "Sum", DTYPE_PARAMETER),
+    _reduction("prod", "Prod", DTYPE_PARAMETER),
+    _reduction("max", "Max"),
+    _reduction("min", "Min"),
+    _reduction("mean", "", DTYPE_PARAMETER, kind=Kind.COMPOSITE),
+    _reduction("var", "", _CORRECTION, kind=Kind.COMPOSITE),
+    _reduction("var_mean", "", _CORRECTION, kind=Kind.COMPOSITE, results=2),
+    _welford(),
+)
+
+
+def _full_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    shape = attributes["shape"]
+    assert isinstance(shape, tuple)
+    if not isinstance(types[0], ScalarType):
+        raise TypeRuleError("full takes a scalar fill value", operand=0)
+    dtype = dtype_of(attributes) or types[0].dtype
+    return (tensor_type(dtype, shape, range(len(shape))),)  # type: ignore[arg-type]
+
+
+def _iota_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    if not all(isinstance(t, ScalarType) and t.dtype.is_integer for t in types):
+        raise TypeRuleError("iota takes integer scalars for start and step", operand=0)
+    dtype = dtype_of(attributes) or DType.INT64
+    if not dtype.is_integer:
+        raise TypeRuleError(f"iota yields integers, not {dtype.value}")
+    length: Formula = attributes["length"]  # type: ignore[assignment]
+    return (tensor_type(dtype, (length,)),)
+
+
+def _size_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    return (ScalarType(dtype=DType.INT64),)
+
+
+def _creation(name: str, parameters: Sequence[Parameter], infer: Callable[..., tuple[ValueType, ...]]) -> OpDef:
+    return OpDef(
+        name=name,
+        kind=Kind.CREATION,
+        parameters=tuple(parameters),
+        infer=infer,
+        operand_dtypes=_same_dtypes,
+        reference=lambda torch, x: x,
+    )
+
+
+_CREATION = (
+    _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), DTYPE_PARAMETER],
+              _full_infer),
+    _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
+                       Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer),
+    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer),
+)  # fmt: skip
+
+
+def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+    def reference(torch: Any, *operands: Any) -> Any:
+        function = torch.nn.functional.linear if name == "linear" else torch.matmul
+        is_narrow = operands[0].dtype in (torch.float16, torch.bfloat16)
+        return function(*(operand.float() if is_narrow else operand for operand in operands))
+
+    return OpDef(
+        name=name,
+        kind=Kind.LIBRARY,
+        parameters=tuple(parameters),
+        infer=lambda types, attributes: (rule(*types),),
+        operand_dtypes=_same_dtypes,
+        reference=reference,
+    )
+
+
+_LIBRARY = (
+    _library("matmul", [Parameter(name="a"), Parameter(name="b")], matmul_type),
+    _library("linear", [Parameter(name="x"), Parameter(name="weight"), Parameter(name="bias", default=None)],
+             linear_type),
+)  # fmt: skip
+
+_IMAG = OpDef(
+    name="imag",
+    kind=Kind.POINTWISE,
+    parameters=(Parameter(name="x"),),
+    infer=_imag_infer,
+    operand_dtypes=_same_dtypes,
+    reference=lambda torch, x: torch.imag(x),
+)
+
+OPS: dict[str, OpDef] = {
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *INDEXING, *_REDUCTIONS,
+                           *GENERALIZED, *_CREATION, *RANDOM, *_LIBRARY)
+}  # fmt: skip
+"""Every op by name, in the order in which the documentation lists them."""
+
+
+def op_of(expr: Expr) -> OpDef:
+    """The definition of ``expr``'s op."""
+    return OPS[expr.op]

@@ -1,0 +1,511 @@
+"""The oracle: a Fusion evaluated by torch, op by op, with no cleverness.
+
+:func:`evaluate` computes every value in the dtype that it is typed with. :func:`evaluate_fp64` holds every floating
+value in float64 and rounds only where the Fusion itself rounds (half, bfloat16), so that what remains when a kernel is
+compared with it is the kernel's own error. Both take un-decomposed Fusions (``mean``, ``var``, ``keepdim``) as well as
+what the passes leave, so a Fusion can be compared with itself before and after any stage.
+
+:func:`random_inputs` makes fresh inputs with the layout that the Fusion declares.
+Torch is imported inside functions only: ``fusebuild compile`` never needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fusebuild.errors import UsageError, counted
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula, show
+from fusebuild.ir.formula import evaluate as evaluate_formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.types import ScalarType, TensorType
+from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.table import OPS, Kind
+from fusebuild.oracle.index_reference import REFERENCES as INDEX_REFERENCES
+from fusebuild.oracle.lambda_reference import Combination, built_in, dim_of, reduce_with, scan_with
+from fusebuild.oracle.random_reference import OPS as RANDOM_OPS
+from fusebuild.oracle.random_reference import random_results
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Argument: TypeAlias = "Tensor | bool | int | float"
+
+
+def torch_dtype(dtype: DType) -> Any:
+    """The ``torch.dtype`` that ``dtype`` names."""
+    import torch
+
+    return getattr(torch, dtype.row.torch)
+
+
+def evaluate(
+    fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None
+) -> tuple[Tensor, ...]:
+    """The outputs of ``fusion``, each value computed in its own dtype, as fresh contiguous tensors.
+
+    ``inputs`` follow ``fusion.inputs``: numbers for scalars, tensors on one device (``cpu`` inputs may lie elsewhere).
+    Inputs that outputs alias are left as they are. ``given`` has the sizes of ``fusion.given``, for a segment. Raises
+    :class:`UsageError` when inputs do not fit the Fusion.
+    """
+    return Evaluation(fusion, inputs, _convert_as_typed, given or {}).outputs(frozenset())
+
+
+def evaluate_fp64(
+    fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None
+) -> tuple[Tensor, ...]:
+    """As :func:`evaluate`, with every floating value held in float64; floating outputs are float64.
+
+    Values typed half or bfloat16 are rounded to that dtype, because the author asked for the rounding, and a double
+    scalar that meets floats is rounded to float, so that comparisons with it agree. An output typed half or bfloat16 is
+    given as it was before its last rounding. Values that leave float's range stay finite here.
+    """
+    return Evaluation(fusion, inputs, held_in_fp64, given or {}).outputs(rounded_last(fusion))
+
+
+def bind_extents(fusion: Fusion, inputs: Sequence[Argument], given: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The size of every symbol: those ``given``, the others read from the shapes of ``inputs``.
+
+    Raises :class:`UsageError` naming the input when a rank, a constant extent or a repeated symbol does not agree.
+    """
+    if len(inputs) != len(fusion.inputs):
+        raise UsageError(f"fusion {fusion.name} takes {counted(len(fusion.inputs), 'input')}, not {len(inputs)}")
+    extents = dict(given or {})
+    sized: list[tuple[Value, int, Formula, int]] = []
+    for fid, argument in zip(fusion.inputs, inputs, strict=True):
+        value = fusion.value(fid)
+        if not value.is_tensor:
+            continue
+        shape = tuple(getattr(argument, "shape", ()))
+        if len(shape) != value.tensor.rank:
+            raise UsageError(f"input {value.name} has {counted(value.tensor.rank, 'dim')}, got {len(shape)}")
+        for dim, (extent, size) in enumerate(zip(value.tensor.shape, shape, strict=True)):
+            sized.append((value, dim, extent, size))
+            if isinstance(extent, str):
+                extents.setdefault(extent, size)
+    for value, dim, extent, size in sized:
+        if (expected := evaluate_formula(extent, extents)) != size:
+            raise UsageError(f"dim {dim} of input {value.name} is {show(extent)} = {expected}, got {size}")
+    return extents
+
+
+Conversion: TypeAlias = "Callable[[Tensor, DType], Tensor]"
+
+
+def _convert_as_typed(tensor: Tensor, dtype: DType) -> Tensor:
+    return tensor.to(torch_dtype(dtype))
+
+
+def held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
+    """``tensor`` as a value of ``dtype`` that is held in float64 where it is floating."""
+    import torch
+
+    if dtype.is_reduced_precision:
+        return tensor.to(torch_dtype(dtype)).to(torch.float64)
+    return tensor.to(torch.float64 if dtype.is_floating else torch_dtype(dtype))
+
+
+_COPIES = frozenset(
+    {
+        "set",
+        "segment_set",
+        "broadcast",
+        "broadcast_in_dim",
+        "expand",
+        "squeeze",
+        "permute",
+        "slice",
+        "reshape",
+        "contiguous",
+    }
+)
+"""Ops that move values and round nothing."""
+
+
+def rounded_last(fusion: Fusion) -> frozenset[int]:
+    """The outputs typed half or bfloat16, and the values that they are copies of."""
+    found: set[int] = set()
+    for output in fusion.outputs:
+        fid = output.fid
+        while fid not in found and fusion.value(fid).dtype.is_reduced_precision:
+            found.add(fid)
+            index = fusion.definition(fid)
+            if index is None or fusion.exprs[index].op not in _COPIES:
+                break
+            fid = fusion.exprs[index].inputs[0]
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One expr with its operands, already converted to the dtypes in which the op meets them."""
+
+    expr: Expr
+    operands: tuple[Tensor, ...]
+    results: tuple[Value, ...]
+    extents: Mapping[str, int]
+    device: Any
+    convert: Conversion
+    lambdas: Mapping[str, Fusion]
+
+    def shape(self, name: str = "shape") -> list[int]:
+        """The shape attribute ``name`` in numbers."""
+        shape = self.expr.attribute(name)
+        assert isinstance(shape, tuple)
+        return [evaluate_formula(extent, self.extents) for extent in shape]  # type: ignore[arg-type]
+
+    @property
+    def combination(self) -> Combination:
+        """The lambda of the expr."""
+        return Combination(body=self.lambdas[self.expr.combine], convert=self.convert)
+
+    @property
+    def keepdim(self) -> bool:
+        return bool(self.expr.attribute("keepdim"))
+
+
+class Evaluation:
+    """One run: the live tensors by fid, dropped after their last use so that large cases fit in memory. ``convert``
+    decides in which precision values are held."""
+
+    def __init__(
+        self, fusion: Fusion, inputs: Sequence[Argument], convert: Conversion, given: Mapping[str, int]
+    ) -> None:
+        self.fusion, self.convert = fusion, convert
+        self.extents = bind_extents(fusion, inputs, given)
+        self.device = _common_device(inputs)
+        self.live: dict[int, Tensor] = {}
+        self.wide: dict[int, Tensor] = {}
+        for fid, argument in zip(fusion.inputs, inputs, strict=True):
+            self.live[fid] = self._hold(fusion.value(fid), argument)
+
+    def _hold(self, value: Value, argument: Argument) -> Tensor:
+        """``argument`` as a tensor on the device, in the dtype in which values are held."""
+        import torch
+
+        expected = torch_dtype(value.dtype)
+        if isinstance(value.type, TensorType):
+            if not isinstance(argument, torch.Tensor) or argument.dtype != expected:
+                got = argument.dtype if isinstance(argument, torch.Tensor) else type(argument).__name__
+                raise UsageError(f"input {value.name} is {expected}, got {got}")
+            return self.convert(argument.to(self.device), value.dtype)
+        return self.convert(torch.as_tensor(argument, dtype=expected, device=self.device), value.dtype)
+
+    def outputs(self, unrounded: frozenset[int]) -> tuple[Tensor, ...]:
+        """Run every expr. Outputs among ``unrounded`` are given in float64, as they were before their last rounding."""
+        kept = set(self.fusion.output_fids)
+        last_use = {fid: self.fusion.uses(fid)[-1] for fid in self.fusion.values if self.fusion.uses(fid)}
+        for index, expr in enumerate(self.fusion.exprs):
+            step = self._step(expr)
+            for value, result in zip(step.results, self.run(step), strict=True):
+                self.live[value.fid] = self.convert(result, value.dtype)
+                if value.fid in unrounded:
+                    self.wide[value.fid] = self._before_rounding(step, result)
+            for fid in (*expr.inputs, *expr.outputs):
+                if last_use.get(fid, -1) <= index and fid not in kept:
+                    self.live.pop(fid, None)
+                    self.wide.pop(fid, None)
+        results = [self.wide[fid] if fid in self.wide else self._read(fid) for fid in self.fusion.output_fids]
+        return tuple(self._fresh(result) for result in results)
+
+    def run(self, step: Step) -> tuple[Tensor, ...]:
+        """The results of one expr, before they are converted to the dtypes of its outputs."""
+        return _run(step)
+
+    def _before_rounding(self, step: Step, result: Tensor) -> Tensor:
+        """What ``result`` is without the rounding to its own dtype; for a copy, without that of its operand."""
+        source = step.expr.inputs[0] if step.expr.op in _COPIES else None
+        if source in self.wide:
+            return _run(replace(step, operands=(self.wide[source],)))[0]
+        return result.double()
+
+    def _fresh(self, tensor: Tensor) -> Tensor:
+        import torch
+
+        return tensor.clone(memory_format=torch.contiguous_format)
+
+    def _step(self, expr: Expr) -> Step:
+        types = [self.fusion.value(fid).type for fid in expr.inputs]
+        dtypes = OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
+        operands = [self._operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
+        return Step(
+            expr=expr,
+            operands=tuple(operands),
+            results=tuple(self.fusion.value(fid) for fid in expr.outputs),
+            extents=self.extents,
+            device=self.device,
+            convert=self.convert,
+            lambdas=self.fusion.lambdas,
+        )
+
+    def _operand(self, fid: int, dtype: DType) -> Tensor:
+        value, tensor = self.fusion.value(fid), self._read(fid)
+        if value.dtype is dtype:
+            return tensor
+        if isinstance(value.type, ScalarType) and value.dtype is DType.DOUBLE and dtype is DType.FLOAT:
+            tensor = tensor.float()
+        return self.convert(tensor, dtype)
+
+    def _read(self, fid: int) -> Tensor:
+        if fid not in self.live:
+            literal = self.fusion.value(fid).literal
+            assert literal is not None, f"fid {fid} is read after its last use"
+            assert not isinstance(literal, tuple), f"fid {fid} is a vector, which no op reads"
+            self.live[fid] = self._hold(self.fusion.value(fid), literal)
+        return self.live[fid]
+
+
+def _common_device(inputs: Sequence[Argument]) -> Any:
+    """The accelerator that holds an input, else the CPU; every value is computed there."""
+    import torch
+
+    devices = [argument.device for argument in inputs if isinstance(argument, torch.Tensor)]
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
+
+
+def _run(step: Step) -> tuple[Tensor, ...]:
+    """The results of one expr, before they are converted to the dtypes of its outputs."""
+    import torch
+
+    special = _SPECIAL.get(step.expr.op)
+    if special is not None:
+        return special(step)
+    op = OPS[step.expr.op]
+    assert op.kind in (Kind.POINTWISE, Kind.LIBRARY), f"the oracle does not know {op.name}"
+    return (op.reference(torch, *step.operands),)
+
+
+def _broadcast(step: Step) -> tuple[Tensor, ...]:
+    (x,) = step.operands
+    mask = step.expr.attribute("is_broadcast_dim")
+    assert isinstance(mask, tuple)
+    for position, is_new in enumerate(mask):
+        x = x.unsqueeze(position) if is_new else x
+    return (x,)
+
+
+def _broadcast_in_dim(step: Step) -> tuple[Tensor, ...]:
+    (x,) = step.operands
+    shape, dims = step.shape(), step.expr.attribute("broadcast_dims")
+    assert isinstance(dims, tuple)
+    for position in range(len(shape)):
+        x = x if position in dims else x.unsqueeze(position)
+    return (x.expand(shape),)
+
+
+def _expand(step: Step) -> tuple[Tensor, ...]:
+    return (step.operands[0].expand(step.shape()),)
+
+
+def _squeeze(step: Step) -> tuple[Tensor, ...]:
+    return (step.operands[0].squeeze(step.expr.dims) if step.expr.dims else step.operands[0],)
+
+
+def _reduced(torch: Any, op: str, x: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
+    """``x`` reduced by ``op`` over ``dims``; over no elements it is the identity of ``op``."""
+    if not dims:
+        return x
+    if op == "sum":
+        return torch.sum(x, dim=tuple(dims), keepdim=keepdim)  # type: ignore[no-any-return]
+    if op == "prod":
+        for dim in sorted(dims, reverse=True):
+            x = torch.prod(x, dim=dim, keepdim=keepdim)
+        return x
+    if any(x.shape[dim] == 0 for dim in dims):
+        shape = [1 if dim in dims else size for dim, size in enumerate(x.shape) if keepdim or dim not in dims]
+        return torch.full(shape, _extreme_identity(torch, op, x), dtype=x.dtype, device=x.device)  # type: ignore[no-any-return]
+    return (torch.amax if op == "max" else torch.amin)(x, dim=tuple(dims), keepdim=keepdim)  # type: ignore[no-any-return]
+
+
+def _extreme_identity(torch: Any, op: str, x: Tensor) -> bool | int | float:
+    if x.is_floating_point():
+        return -math.inf if op == "max" else math.inf
+    if x.dtype == torch.bool:
+        return op == "min"
+    limits = torch.iinfo(x.dtype)
+    return int(limits.min if op == "max" else limits.max)
+
+
+def _reduction(step: Step) -> tuple[Tensor, ...]:
+    import torch
+
+    return (_reduced(torch, step.expr.op, step.operands[0], step.expr.dims, step.keepdim),)
+
+
+def _count(x: Tensor, dims: Sequence[int]) -> int:
+    return math.prod(x.shape[dim] for dim in dims)
+
+
+def _mean(step: Step) -> tuple[Tensor, ...]:
+    import torch
+
+    (x,) = step.operands
+    summed = _reduced(torch, "sum", x, step.expr.dims, step.keepdim)
+    count = torch.tensor(_count(x, step.expr.dims), dtype=summed.dtype, device=x.device)
+    return (OPS["div"].reference(torch, summed, count),)
+
+
+def _variance(step: Step) -> tuple[Tensor, Tensor]:
+    """Variance and mean in two passes; a divisor below one gives NaN or Inf, as in torch."""
+    import torch
+
+    correction = step.expr.attribute("correction")
+    assert isinstance(correction, int)
+    mean, squares, _ = _welford(step)
+    divisor = torch.tensor(max(_count(step.operands[0], step.expr.dims) - correction, 0), dtype=mean.dtype)
+    return torch.true_divide(squares, divisor.to(mean.device)), mean
+
+
+def _welford(step: Step) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, sum of squared deviations from it, and count, in two passes."""
+    import torch
+
+    (x,) = step.operands
+    dims = step.expr.dims
+    count = _count(x, dims)
+    mean = torch.true_divide(_reduced(torch, "sum", x, dims, True), count)
+    centered = x - mean
+    squares = _reduced(torch, "sum", centered * centered, dims, step.keepdim)
+    return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
+
+
+def _full(step: Step) -> tuple[Tensor, ...]:
+    return (step.operands[0].expand(step.shape()),)
+
+
+def _iota(step: Step) -> tuple[Tensor, ...]:
+    import torch
+
+    start: Tensor | int = step.operands[0] if step.operands else 0
+    step_size: Tensor | int = step.operands[1] if len(step.operands) > 1 else 1
+    length: Formula = step.expr.attribute("length")  # type: ignore[assignment]
+    indices = torch.arange(evaluate_formula(length, step.extents), device=step.device)
+    return (indices * step_size + start,)
+
+
+def _size(step: Step) -> tuple[Tensor, ...]:
+    import torch
+
+    extent: Formula = step.expr.attribute("extent")  # type: ignore[assignment]
+    return (torch.tensor(evaluate_formula(extent, step.extents), device=step.device),)
+
+
+def _moved(step: Step) -> tuple[Tensor, ...]:
+    return (INDEX_REFERENCES[step.expr.op](step.expr, step.operands, step.extents),)
+
+
+def _random(step: Step) -> tuple[Tensor, ...]:
+    result = step.results[0]
+    sizes = [evaluate_formula(extent, step.extents) for extent in result.tensor.shape]
+    return random_results(step.expr.op, step.operands, sizes, result.dtype, step.device, step.convert)
+
+
+_SPECIAL: dict[str, Callable[[Step], tuple[Tensor, ...]]] = {
+    "broadcast": _broadcast,
+    "broadcast_in_dim": _broadcast_in_dim,
+    "expand": _expand,
+    "squeeze": _squeeze,
+    "sum": _reduction,
+    "prod": _reduction,
+    "max": _reduction,
+    "min": _reduction,
+    "mean": _mean,
+    "var": lambda step: _variance(step)[:1],
+    "var_mean": _variance,
+    "welford": _welford,
+    "reduce": lambda step: reduce_with(step.combination, step.operands, step.expr.dims, step.keepdim),
+    "scan": lambda step: scan_with(step.combination, step.operands, dim_of(step.expr)),
+    **{
+        op: lambda step: built_in(step.expr, step.operands[0])
+        for op in ("argmax", "argmin", "any", "all", "logsumexp", "online_softmax_statistics", "cumsum", "cumprod")
+    },
+    **dict.fromkeys(INDEX_REFERENCES, _moved),
+    **dict.fromkeys(RANDOM_OPS, _random),
+    "full": _full,
+    "iota": _iota,
+    "size": _size,
+}
+"""Every op that brings no reference of its own, as pointwise ops (``cast`` too) and library calls do."""
+
+
+def random_inputs(
+    fusion: Fusion,
+    extents: Mapping[str, int],
+    *,
+    seed: int,
+    device: str = "cpu",
+    ranges: Mapping[int, tuple[Formula, Formula]] | None = None,
+) -> list[Tensor | bool | int | float]:
+    """Fresh inputs for ``fusion`` in the layouts that it declares, the same for the same ``seed`` and ``device``.
+
+    Floats are normal, integers lie in -8 to 8 or, for a fid in ``ranges``, from its first to below its second bound;
+    scalars are positive. A dim whose contiguity is False gets a stride one
+    larger than contiguous and the gaps hold NaN (or an extreme integer), so that a kernel reading them is found out; an
+    expanded dim has stride 0. ``cpu`` inputs stay on the host. Raises ``KeyError`` for a symbol without a size.
+    """
+    import torch
+
+    generators = {name: torch.Generator(device=name) for name in {device, "cpu"}}
+    for generator in generators.values():
+        generator.manual_seed(seed)
+    inputs: list[Any] = []
+    for fid in fusion.inputs:
+        type_ = fusion.value(fid).type
+        if isinstance(type_, TensorType):
+            low, high = (evaluate_formula(bound, extents) for bound in (ranges or {}).get(fid, _INTEGERS))
+            inputs.append(_random_tensor(type_, extents, generators["cpu" if type_.cpu else device], low, high))
+        else:
+            inputs.append(_random_scalar(type_.dtype, generators["cpu"]))
+    return inputs
+
+
+_INTEGERS = (-8, 9)
+"""The integers that are drawn where nothing else is asked for: the first, and the one after the last."""
+
+
+def _random_scalar(dtype: DType, generator: Any) -> bool | int | float:
+    import torch
+
+    if dtype.is_floating:
+        return float(torch.rand((), generator=generator, dtype=torch.float64)) + 0.5
+    number = int(torch.randint(1, 5, (), generator=generator))
+    return number > 2 if dtype is DType.BOOL else number
+
+
+def _random_tensor(type_: TensorType, extents: Mapping[str, int], generator: Any, low: int, high: int) -> Tensor:
+    import torch
+
+    shape = [evaluate_formula(extent, extents) for extent in type_.shape]
+    stored = [1 if flag is None else size for flag, size in zip(type_.contiguity, shape, strict=True)]
+    device, dtype = generator.device, torch_dtype(type_.dtype)
+    if type_.dtype.is_floating:
+        poison: float | int | bool = math.nan
+        wide = torch.float64 if type_.dtype is DType.DOUBLE else torch.float32
+        numbers = torch.randn(stored, generator=generator, device=device, dtype=wide)
+    elif type_.dtype is DType.BOOL:
+        poison = True
+        numbers = torch.randint(0, 2, stored, generator=generator, device=device)
+    else:
+        poison = torch.iinfo(dtype).max
+        numbers = torch.randint(low, max(high, low + 1), stored, generator=generator, device=device)
+    strides, length = _strides(type_, stored)
+    buffer = torch.full((length,), poison, dtype=dtype, device=device)
+    tensor = buffer.as_strided(stored, strides)
+    tensor.copy_(numbers.to(dtype))
+    return tensor.expand(shape)
+
+
+def _strides(type_: TensorType, stored: Sequence[int]) -> tuple[list[int], int]:
+    """``(strides, buffer length)`` in elements, for the sizes ``stored`` (expanded dims at 1)."""
+    strides = [0] * type_.rank
+    running, length = 1, 1
+    for dim in sorted(range(type_.rank), key=lambda d: type_.stride_order[d]):
+        if type_.contiguity[dim] is None:
+            continue
+        strides[dim] = running if type_.contiguity[dim] else running + 1
+        length += max(stored[dim] - 1, 0) * strides[dim]
+        running = strides[dim] * max(stored[dim], 1)
+    return strides, length

@@ -1,0 +1,175 @@
+"""What rounding alone can do to the outputs of a Fusion: how far they move when every rounding falls at random.
+
+This is Monte Carlo arithmetic (Parker, "Monte Carlo Arithmetic", UCLA CSD-970002, 1997), as CESTAC (Vignes, 1993) did
+it before: the Fusion is evaluated several times, and each time every value is moved by a few units in the last place at
+random and rounded to the dtype that it is declared with, as kernels round: to a narrow one it falls to either side
+where it is nearly a tie. An output whose value hangs on those roundings moves, the others stay. That measures the
+conditioning of each element (Higham, "Accuracy and Stability of Numerical Algorithms", 1.13) with no derivative,
+through decisions too: a comparison, a maximum or a rounding to whole numbers that is nearly a tie goes either way in
+some of the evaluations, and in none where it is no tie.
+
+What is evaluated is the Fusion after the passes, which is what kernels compute: a mean is a sum there and a division.
+How far an evaluation has moved is measured from the exact value of the same ops, so that a pass that changes what is
+computed widens nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.reference import Argument, Evaluation, Step, evaluate_fp64, rounded_last, torch_dtype
+from fusebuild.passes import run_passes
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+SAMPLES = 16
+"""How often a Fusion is evaluated. An element moves by less than 0.4 of the largest that a rounding does to it in all
+of them once in 2,000,000 times."""
+
+ULPS = 4.0
+"""How far a float or a double is moved, at most, in units in the last place: device functions err by one or two, and
+kernels combine partial sums in their own order."""
+
+TIES = 32.0
+"""How near to a tie, in units in the last place of a float, a narrow value falls to either side at random, as often
+to one as to the other: by more than kernels err, so that what one of them decides otherwise some evaluation does."""
+
+_PRODUCTS = frozenset({"matmul", "linear"})
+"""What a library computes. How it adds and rounds is its own."""
+
+_ACCUMULATING = _PRODUCTS | {"sum"}
+"""Ops that add many terms, in an order that is the kernel's or the library's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far rounding moves each element of an output: to finite numbers, at most ``furthest``; ``is_unsettled`` says
+    where it makes an infinite or undefined number of a finite one, or the other way round."""
+
+    furthest: Tensor
+    is_unsettled: Tensor
+
+    def extended(self, distances: Tensor) -> Reach:
+        """The reach of one more evaluation, which is so far from the exact one."""
+        import torch
+
+        apart = distances.isinf()
+        return Reach(
+            furthest=torch.maximum(self.furthest, torch.where(apart, 0.0, distances)),
+            is_unsettled=self.is_unsettled | apart,
+        )
+
+
+def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None) -> tuple[Reach, ...]:
+    """The reach of each output, by :data:`SAMPLES` evaluations. ``given`` has the sizes of ``fusion.given``, for a
+    segment."""
+    import torch
+
+    primitive = run_passes(fusion)
+    exact = evaluate_fp64(primitive, inputs, given=given)
+    ties = _ties_of(primitive)
+    found = [
+        Reach(
+            furthest=torch.zeros_like(each, dtype=torch.float64), is_unsettled=torch.zeros_like(each, dtype=torch.bool)
+        )
+        for each in exact
+    ]
+    for seed in range(SAMPLES):
+        rounded = RandomlyRounded(primitive, inputs, RandomRounding(seed, ties), given or {})
+        moved = rounded.outputs(rounded_last(primitive))
+        distances = map(distance, moved, exact)
+        found = [reach.extended(each) for reach, each in zip(found, distances, strict=True)]
+    return tuple(found)
+
+
+def _ties_of(fusion: Fusion) -> float:
+    """How near to a tie is near in ``fusion``: everywhere, where a library's products decide what is rounded."""
+    return math.inf if any(expr.op in _PRODUCTS for expr in fusion.exprs) else TIES
+
+
+def distance(got: Tensor, want: Tensor) -> Tensor:
+    """``|got - want|`` element by element, as doubles: inf where only one of them is NaN or infinite, or they are
+    infinite on both sides of zero; at least 1 between different integers, however large."""
+    import torch
+
+    if not want.is_floating_point():
+        apart = (got.double() - want.double()).abs().clamp(min=1.0)
+        return torch.where(got == want, 0.0, apart)
+    actual, expected = got.double(), want.double()
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    return torch.where(same, 0.0, (actual - expected).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
+
+
+class RandomRounding:
+    """Rounds values to the dtypes that they are declared with, at random, to a narrow one where it is at most ``ties``
+    from a tie. What a dtype holds exactly stays as it is, as it does in every kernel: copies, selections, small whole
+    numbers and zeros."""
+
+    def __init__(self, seed: int, ties: float = TIES) -> None:
+        self._seed, self._ties = seed, ties
+        self._generators: dict[str, Generator] = {}
+
+    def __call__(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """``tensor`` as a value of ``dtype``; every floating one is held in float64."""
+        if not dtype.is_floating:
+            return tensor.to(torch_dtype(dtype))
+        if dtype.is_reduced_precision:
+            return self._rounded_to_narrow(tensor, dtype)
+        exact = tensor.double()
+        return self.moved(exact, exact, dtype)
+
+    def moved(self, exact: Tensor, size: Tensor, dtype: DType) -> Tensor:
+        """``exact`` as a value of the wide ``dtype``, moved by at most :data:`ULPS` last places of ``size``. It is
+        not known which doubles are exact, as all evaluations are in double: they move unless they are infinite."""
+        import torch
+
+        held = torch_dtype(dtype)
+        is_exact = exact == exact.to(held) if dtype is DType.FLOAT else ~exact.isfinite()
+        if bool(is_exact.all()):
+            return exact
+        noise = self._uniform(exact).sub_(0.5).mul_(2.0 * ULPS * dtype.unit_in_last_place)
+        return torch.where(is_exact, exact, (exact + noise * size).to(held).double())
+
+    def _rounded_to_narrow(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """The nearest neighbour in ``dtype``, and either one near a tie: random bits are added below the last one that
+        is kept. Where all of a unit counts as near, that is stochastic rounding: the nearer one more often."""
+        import torch
+
+        number = self(tensor, DType.FLOAT).float()
+        step = 1 << DType.FLOAT.row.mantissa_bits - dtype.row.mantissa_bits
+        below = step / 2 + (self._uniform(number) - 0.5) * min(2 * self._ties, step)
+        bits = (number.contiguous().view(torch.int32) + below.to(torch.int32)) & -step
+        rounded = torch.where(number.isfinite(), bits.view(torch.float32), number)
+        return rounded.to(torch_dtype(dtype)).double()
+
+    def _uniform(self, like: Tensor) -> Tensor:
+        """Numbers from 0 to below 1, others at each call."""
+        import torch
+
+        device = str(like.device)
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device=device).manual_seed(self._seed)
+        return torch.rand(like.shape, generator=self._generators[device], device=device)
+
+
+class RandomlyRounded(Evaluation):
+    """An evaluation whose long sums err, too: each term by a rounding of its own, so by a rounding of the square root
+    of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
+
+    convert: RandomRounding
+
+    def run(self, step: Step) -> tuple[Tensor, ...]:
+        results = super().run(step)
+        dtype = step.results[0].dtype
+        if step.expr.op not in _ACCUMULATING or not dtype.is_floating:
+            return results
+        squares = replace(step, operands=tuple(operand.double().square() for operand in step.operands))
+        size = super().run(squares)[0].double().sqrt()
+        held = DType.FLOAT if dtype.is_reduced_precision else dtype
+        return (self.convert.moved(results[0].double(), size, held),)

@@ -1,0 +1,367 @@
+"""Verification: an artifact's kernels against the fp64 oracle, on fresh random inputs, outputs poisoned first.
+
+The oracle evaluates the recipe as it was written, before any pass, so that passes, segmentation, schedules, templates,
+compiler and executor are all under test.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
+
+from fusebuild.artifact.json_types import Sizes
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Fusion
+from fusebuild.oracle.bounds import Comparison, bound_for, compare
+from fusebuild.oracle.reference import evaluate_fp64, random_inputs, torch_dtype
+from fusebuild.oracle.rounding import reaches
+from fusebuild.recipe.recipe import Recipe, parse_recipe
+from fusebuild.runtime.loader import LoadedPlan, load
+
+logger = logging.getLogger(__name__)
+
+
+class VerifiedCase(TypedDict):
+    """``fusebuild verify --json``: one way of one case, or a case that was skipped; ``error`` is null where it is no
+    number"""
+
+    fusion: str
+    target: str
+    case: Sizes
+    variant: Annotated[int | None, Meta(description="the one that was forced; null where guards chose")]
+    layout: Annotated[str, Meta(description="how the inputs lay in memory")]
+    error: Annotated[float | None, Meta(description="the largest against fp64")]
+    bound: float
+    ok: Annotated[bool, Meta(description="nothing was found to be wrong; so of a skipped case, too: see state")]
+    problem: str
+    state: Annotated[
+        Literal["passed", "failed", "skipped"], Meta(description="skipped: larger than --max-elements, nothing ran")
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One case run one way. ``variant`` is the forced index, None for the executor's own choice; ``error`` and
+    ``bound`` are those of the output nearest to failing. ``problem`` says what else went wrong."""
+
+    fusion: str
+    target: str
+    case: Mapping[str, int]
+    variant: int | None
+    layout: str
+    error: float
+    bound: float
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problem and self.error <= self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One case on fresh inputs. ``wanted`` are the outputs by the fp64 oracle, which takes long and is asked once for
+    everybody who is compared with it; ``reaches`` gives how far rounding moves them, found when it is first asked."""
+
+    fusion: Fusion
+    case: Mapping[str, int]
+    inputs: Sequence[Any]
+    wanted: Sequence[Any]
+    reaches: Callable[[], Sequence[Any]]
+
+    def arguments(self) -> list[Any]:
+        """The inputs for one call: copies of those that it overwrites."""
+        return [
+            value.clone() if _is_overwritten(self.fusion, index) else value for index, value in enumerate(self.inputs)
+        ]
+
+    def compared(self, results: Sequence[Any]) -> list[Comparison]:
+        """Each of ``results``, one for each output, with what was wanted."""
+        return [
+            compare(
+                got,
+                want,
+                self.fusion.value(output.fid).dtype,
+                bound=bound_for(self.fusion, output.fid),
+                reach=partial(self.reach, index),
+            )
+            for index, (got, want, output) in enumerate(zip(results, self.wanted, self.fusion.outputs, strict=True))
+        ]
+
+    def reach(self, index: int) -> Any:
+        """How far rounding moves each element of the output ``index``."""
+        return self.reaches()[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run gave: a tensor and a comparison for each output, in order, and the verdict on all of them."""
+
+    results: Sequence[Any]
+    comparisons: Sequence[Comparison]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Which cases to run: those whose largest tensor has at most ``max_elements`` elements."""
+
+    max_elements: int = 2**62
+
+    def admits(self, fusion: Fusion, case: Mapping[str, int]) -> bool:
+        return largest_tensor(fusion, case) <= self.max_elements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A case that was not run, since it exceeds the limits: the largest tensor has so many ``elements``."""
+
+    fusion: str
+    target: str
+    case: Mapping[str, int]
+    elements: int
+
+
+def verify_artifact(
+    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
+) -> Iterator[Verdict]:
+    """Run every case within ``limits`` of the artifact at ``path``: with the variant that the executor chooses, with
+    each other variant whose guards hold, and with misaligned inputs. Of so many ``runs`` of each way on the same inputs
+    every one has to give the same bits.
+
+    ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits,
+    :class:`OutOfMemoryError` for a case that does not fit into memory, and :class:`NothingVerifiedError` when there
+    is no case to run.
+    """
+    for found in verify_or_skip(path, target=target, limits=limits, seed=seed, runs=runs):
+        if isinstance(found, Verdict):
+            yield found
+
+
+def verify_or_skip(
+    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
+) -> Iterator[Verdict | Skipped]:
+    """:func:`verify_artifact`, which says of each case that is beyond ``limits`` that it is skipped."""
+    plan = load(path, target=target)
+    recipe = read_recipe(path)
+    device = "cpu" if plan.target.startswith("host") else "cuda"
+    cases = cases_of(recipe.fusion)
+    logger.info("%s: run on %s", path, plan.target)
+    for index, case in enumerate(cases):
+        if limits.admits(recipe.fusion, case):
+            hint = f"--max-elements {largest_tensor(recipe.fusion, case) - 1} skips this case"
+            with memory_named(recipe.fusion, case, device, hint):
+                yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
+        else:
+            elements = largest_tensor(recipe.fusion, case)
+            yield Skipped(fusion=recipe.fusion.name, target=plan.target, case=case, elements=elements)
+    if not any(limits.admits(recipe.fusion, case) for case in cases):
+        raise NothingVerifiedError(f"{path}: nothing was verified: {_why_nothing(cases, limits)}")
+
+
+def _why_nothing(cases: Sequence[Mapping[str, int]], limits: Limits) -> str:
+    if not cases:
+        return "its recipe names no cases"
+    count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
+    return f"{count} has a tensor of more than {limits.max_elements:,} elements"
+
+
+def cases_of(fusion: Fusion) -> tuple[Mapping[str, int], ...]:
+    """The sizes to run: those that the recipe names. Where all sizes are known there is nothing to name."""
+    has_symbols = any(isinstance(binding.extent, str) for binding in fusion.extents)
+    return fusion.cases or (() if has_symbols else ({},))
+
+
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "storage size calculation overflowed")
+"""What torch says, in lower case, when memory does not suffice: on the CPU it raises no type of its own."""
+
+
+@contextmanager
+def memory_named(fusion: Fusion, case: Mapping[str, int], device: str, hint: str) -> Iterator[None]:
+    """Where memory does not suffice, say for which case: :class:`OutOfMemoryError`."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in OUT_OF_MEMORY):
+            raise
+        sizes = " ".join(f"{name}={size}" for name, size in case.items())
+        elements = largest_tensor(fusion, case)
+        raise OutOfMemoryError(
+            f"{fusion.name} {sizes}: out of memory on {device}: the largest tensor has {elements:,} elements\n"
+            f"  hint: {hint}"
+        ) from error
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe inside the artifact at ``path``."""
+    from fusebuild.artifact.file import open_artifact
+
+    return parse_recipe(open_artifact(path).member("recipe.yaml").decode(), f"{path.name}/recipe.yaml")
+
+
+def largest_tensor(fusion: Fusion, case: Mapping[str, int]) -> int:
+    """Elements of the largest tensor anywhere in ``fusion``: what the oracle has to hold."""
+    return max((evaluate(value.tensor.numel, case) for value in fusion.values.values() if value.is_tensor), default=0)
+
+
+def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device: str) -> list[Any]:
+    """Fresh inputs for ``recipe``, integers in the ranges that it asks for."""
+    return random_inputs(recipe.fusion, case, seed=seed, device=device, ranges=recipe.ranges)
+
+
+def recipe_trial(recipe: Recipe, case: Mapping[str, int], device: str, seed: int) -> Trial:
+    """``case`` on fresh inputs, with what the oracle makes of them."""
+    return trial_on(recipe.fusion, case, recipe_inputs(recipe, case, seed=seed, device=device))
+
+
+def trial_on(fusion: Fusion, case: Mapping[str, int], inputs: Sequence[Any]) -> Trial:
+    """``case`` on ``inputs``, with what the oracle makes of them."""
+    return Trial(
+        fusion=fusion,
+        case=case,
+        inputs=inputs,
+        wanted=evaluate_fp64(fusion, inputs),
+        reaches=cache(partial(reaches, fusion, inputs)),
+    )
+
+
+def verify_case(
+    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], device: str, seed: int, *, runs: int = 1
+) -> Iterator[Verdict]:
+    """Every way to run one case, each so many ``runs``."""
+    trial = recipe_trial(recipe, case, device, seed)
+    yield repeat_trial(plan, trial, runs)
+    for variant in _possible_variants(plan, trial.inputs):
+        yield repeat_trial(plan, trial, runs, variant=variant)
+    misaligned = replace(trial, inputs=[_misaligned(value) for value in trial.inputs])
+    yield repeat_trial(plan, misaligned, runs, layout="misaligned")
+
+
+def repeat_trial(
+    plan: LoadedPlan, trial: Trial, runs: int, *, variant: int | None = None, layout: str = "aligned"
+) -> Verdict:
+    """:func:`run_trial`, and as many more runs until there are ``runs``: it is a problem when one gives other bits."""
+    first = run_trial(plan, trial, variant=variant, layout=layout)
+    if runs == 1 or not first.verdict.ok:
+        return first.verdict
+    names, wanted = [output.name for output in trial.fusion.outputs], [bits_of(result) for result in first.results]
+    for run in range(2, runs + 1):
+        for name, bits, result in zip(names, wanted, _run(plan, trial, variant), strict=True):
+            if not bits.equal(bits_of(result)):
+                return replace(first.verdict, problem=f"{name} has other bits in run {run} than in the first")
+    return first.verdict
+
+
+def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
+    """Variant indices that can be forced on every segment that has them."""
+    chosen = plan.plan.target(plan.target)
+    assert chosen is not None
+    valid = plan.variants_for(*inputs)
+    counts = [len(segment.variants) for segment in chosen.segments]
+    return [
+        index
+        for index in range(max(counts, default=0))
+        if all(index in own or index >= count for own, count in zip(valid, counts, strict=True))
+    ]
+
+
+def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> Outcome:
+    """Run ``plan`` once on poisoned outputs, with the variant of that index, else the executor's choice."""
+    fusion = trial.fusion
+    before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
+    results = _run(plan, trial, variant)
+    comparisons = trial.compared(results)
+    worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
+    changed = [
+        fusion.value(fid).name
+        for index, fid in enumerate(fusion.inputs)
+        if not _is_overwritten(fusion, index) and not _same(before[index], trial.inputs[index])
+    ]
+    verdict = Verdict(
+        fusion=fusion.name,
+        target=plan.target,
+        case=trial.case,
+        variant=variant,
+        layout=layout,
+        error=worst.error,
+        bound=worst.bound,
+        problem=f"input {changed[0]} was overwritten" if changed else "",
+    )
+    return Outcome(results=results, comparisons=comparisons, verdict=verdict)
+
+
+def _run(plan: LoadedPlan, trial: Trial, variant: int | None) -> tuple[Any, ...]:
+    """The outputs of one run, which were poisoned before."""
+    fusion = trial.fusion
+    out = [
+        _poisoned(fusion, output.fid, output.alias, want)
+        for output, want in zip(fusion.outputs, trial.wanted, strict=True)
+    ]
+    with _poisoned_memory():
+        results = plan(*trial.arguments(), out=out[0] if len(out) == 1 else tuple(out), variant=variant)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _is_overwritten(fusion: Fusion, index: int) -> bool:
+    return fusion.inputs[index] in {output.alias for output in fusion.outputs}
+
+
+def _poisoned(fusion: Fusion, fid: int, alias: int | None, want: Any) -> Any:
+    """A tensor to write into, full of what no kernel would write; None where an input is overwritten."""
+    import torch
+
+    if alias is not None:
+        return None
+    dtype = torch_dtype(fusion.value(fid).dtype)
+    poison = math.nan if dtype.is_floating_point else True if dtype is torch.bool else torch.iinfo(dtype).min
+    return torch.full(want.shape, poison, dtype=dtype, device=want.device)
+
+
+@contextmanager
+def _poisoned_memory() -> Iterator[None]:
+    """Torch, whose allocator the executor takes its workspace from, fills new memory, as
+    ``torch.utils.deterministic.fill_uninitialized_memory`` says by default: with all bits of a byte, which are NaN in
+    what kernels leave there for each other."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def _misaligned(value: Any) -> Any:
+    """The same numbers in memory that starts one element later, so that no wide access is possible."""
+    import torch
+
+    if not hasattr(value, "stride") or not value.numel():
+        return value
+    span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    buffer = torch.empty(span + 1, dtype=value.dtype, device=value.device)
+    moved = buffer[1:].as_strided(value.shape, value.stride())
+    moved.as_strided((span,), (1,)).copy_(value.as_strided((span,), (1,)))
+    return moved
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Whether two inputs, numbers or tensors, are the same."""
+    return bool(bits_of(before).equal(bits_of(after)) if hasattr(before, "stride") else before == after)
+
+
+def bits_of(tensor: Any) -> Any:
+    """The bytes of ``tensor``, where NaN equals itself and the zeros differ: those of a copy, since what is contiguous
+    may have any stride along dims of size 1."""
+    import torch
+
+    return tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)

@@ -1,0 +1,394 @@
+"""From a SegmentedFusion to the serialized plan of one target, and the kernels it names.
+
+Everything a segment says in its own fids is turned into original fids here; sizes are named by negative fids where one
+extent says it all and by formulas where axes were merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from fusebuild.artifact.plan import (
+    FORMAT_VERSION,
+    Arg,
+    EasedChoice,
+    ExtentArg,
+    FormulaArg,
+    Launch,
+    LibraryCall,
+    Plan,
+    PlanChoice,
+    PlanExtent,
+    PlanFact,
+    PlanOutput,
+    PlanSegment,
+    PlanValue,
+    ScalarArg,
+    Slot,
+    StrideArg,
+    TargetPlan,
+    TensorArg,
+    Variant,
+    WorkspaceArg,
+)
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.text import print_fusion
+from fusebuild.ir.types import TensorType
+from fusebuild.ir.values import ExtentFact, OriginalFid, SegmentFid
+from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
+from fusebuild.kernels.common.direction import backwards
+from fusebuild.kernels.common.overlap import Neighbours, neighbours, overlapped
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.specialization import specialized_variants
+from fusebuild.kernels.families import scheduler_named
+from fusebuild.kernels.library.schedule import library_call
+from fusebuild.kernels.render import Kernel, Origin, render
+from fusebuild.ops.generalized import EXTREMES
+from fusebuild.ops.indexing import INDEXED
+from fusebuild.ops.type_rules import normalize_dims
+from fusebuild.planning.eased import ChoicesByKey, EasedScheduler, eased_by_key
+from fusebuild.segmentation import Segment, SegmentedFusion
+from fusebuild.segmentation.acceptance import overwritten_inputs, signature
+from fusebuild.segmentation.directions import backward_segments
+from fusebuild.target.table import Target
+
+_Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
+
+SegmentChoices: TypeAlias = Callable[[Fusion, Mapping[str, int]], Tuned]
+"""The choices that are given for a segment at some sizes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A target's plan and its kernels, by name."""
+
+    target: TargetPlan
+    kernels: Mapping[str, Kernel]
+
+
+def not_tuned(fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
+    """No choices for any segment: the heuristics decide."""
+    return NOT_TUNED
+
+
+def plan_target(
+    segmented: SegmentedFusion,
+    target: Target,
+    recipe: str,
+    choices: SegmentChoices = not_tuned,
+    eased: Sequence[EasedChoice] = (),
+) -> Planned:
+    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
+    replace what the heuristics would choose, and ``eased`` ones replace either.
+
+    Raises :class:`KnobError` for an eased choice that no kernel can be made with.
+
+    Segments that are equal up to fids and names (the layers of a network), walk in the same direction and stand between
+    the same kind of kernels are rendered once and share their kernels.
+    """
+    known: dict[object, tuple[_Rendered, ...]] = {}
+    kernels: dict[str, Kernel] = {}
+    segments: list[PlanSegment] = []
+    slots = _intermediate_slots(segmented)
+    freed, backward = _freed(segmented), backward_segments(segmented)
+    around = neighbours([segment.scheduler for segment in segmented.segments])
+    written = _written_before(segmented)
+    extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
+    eased_ways = eased_by_key(eased, segmented)
+    for segment, beside, changed in zip(segmented.segments, around, written, strict=True):
+        is_backward = segment.id in backward
+        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
+        if key not in known:
+            variants = _scheduled(segmented, segment, target, choices, eased_ways)
+            turned = map(backwards, variants) if is_backward else variants
+            placed = [overlapped(variant, beside, changed) for variant in turned]
+            known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
+        scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
+        slots += scratch
+        first_slot = scratch[0].id if scratch else 0
+        planned = []
+        for variant, rendered in known[key]:
+            kernels = {kernel.name: kernel for kernel in rendered} | kernels  # a shared one tells of its first use
+            planned.append(_plan_variant(extents, segment, variant, rendered, first_slot))
+        segments.append(_plan_segment(segment, tuple(planned), freed.get(segment.id, ())))
+    plan = TargetPlan(
+        target=target.name, segments=tuple(segments), workspace=tuple(slots), eased=tuple(eased) or msgspec.UNSET
+    )
+    return Planned(target=plan, kernels=kernels)
+
+
+def plan_alone(
+    segment: Segment, variant: VariantSpec, target: Target, recipe: str
+) -> tuple[Plan, Mapping[str, Kernel]]:
+    """A plan of ``segment`` as a Fusion of its own, and its kernels: it runs by ``variant`` alone, whose guards the
+    caller answers for. This is how one variant is measured."""
+    own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
+    alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
+    segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
+    variant = overlapped(replace(variant, guard=()), Neighbours(), ())
+    rendered = _render(alone, variant, recipe)
+    extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
+    planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
+    slots = tuple(_scratch_slots([variant], 0, 0))
+    plan = assemble({target.name: segmented}, [TargetPlan(target=target.name, segments=(planned,), workspace=slots)])
+    return plan, {kernel.name: kernel for kernel in rendered}
+
+
+def _scheduled(
+    segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
+) -> tuple[VariantSpec, ...]:
+    """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
+    own_scheduler = scheduler_named(segment.scheduler)
+    scheduler = EasedScheduler(scheduler=own_scheduler, eased=eased)
+    sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
+    task, own = segment.fusion.whole(), partial(choices, segment.fusion)
+    general = scheduler.schedule(task, target, sizes, own(sizes))
+    special = specialized_variants(task, scheduler, target, general, own) if general else ()
+    few = [variant for variant in general if variant.for_few_rows]
+    return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
+
+
+def _written_before(segmented: SegmentedFusion) -> list[frozenset[int]]:
+    """For each segment the fids of its own that kernels before it write: what segments before it compute, views
+    included, and inputs that they overwrite."""
+    aliases = {output.fid: output.alias for output in segmented.fusion.outputs}
+    found, written = list[frozenset[int]](), set[int | None]()
+    for segment in segmented.segments:
+        found.append(frozenset(int(own) for own, original in segment.fid_map.items() if original in written))
+        written.update(segment.outputs, (aliases.get(fid) for fid in segment.outputs))
+    return found
+
+
+def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:
+    """For each segment the intermediates, ascending, that no later segment reads."""
+    outputs = set(segmented.fusion.output_fids)
+    last: dict[int, int] = {fid: segment.id for segment in segmented.segments for fid in segment.inputs}
+    freed: dict[int, list[int]] = {}
+    for fid in segmented.boundaries:
+        if fid not in outputs:
+            freed.setdefault(last[fid], []).append(fid)
+    return {segment: tuple(fids) for segment, fids in freed.items()}
+
+
+def assemble(
+    segmented: Mapping[str, SegmentedFusion], targets: Sequence[TargetPlan], written: Fusion | None = None
+) -> Plan:
+    """The whole plan: what the caller sees, and each target's segments. Segmentations differ at most in their cuts.
+    ``written`` is the fusion as it was before the passes, which turn ops into others that ask less of sizes."""
+    fusion = next(iter(segmented.values())).fusion
+    named = {*fusion.inputs, *fusion.output_fids}
+    for each in segmented.values():
+        for segment in each.segments:
+            named |= {*segment.inputs, *segment.outputs, *segment.rematerialized}
+    aliases = {output.fid: output.alias for output in fusion.outputs if output.alias is not None}
+    output_names = {output.fid: output.name for output in fusion.outputs}
+    return Plan(
+        format=FORMAT_VERSION,
+        fusion=fusion.name,
+        digest=fusion_digest(fusion),
+        values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid), output_names) for fid in sorted(named)),
+        extents=tuple(
+            PlanExtent(fid=binding.fid, input=binding.input, dim=binding.dim, extent=binding.extent)
+            for binding in fusion.extents
+        ),
+        facts=_plan_facts(fusion),
+        inputs=fusion.inputs,
+        outputs=tuple(PlanOutput(fid=output.fid, name=output.name, alias=output.alias) for output in fusion.outputs),
+        targets=tuple(targets),
+        choices=_plan_choices(written or fusion) or msgspec.UNSET,
+    )
+
+
+def _plan_choices(fusion: Fusion) -> tuple[PlanChoice, ...]:
+    """The ops that say, or are told, which element of a dim it is, where the dim may have none. For those that are told
+    so along a dim of one symbol its fact says it."""
+    found = []
+    for expr in fusion.exprs:
+        if expr.op not in (*EXTREMES, *INDEXED):
+            continue
+        operand, dim = fusion.value(expr.inputs[0]), 0 if expr.op == "embedding" else expr.attribute("dim")
+        assert isinstance(dim, int)
+        (dim,) = normalize_dims(expr.op, [dim], operand.tensor.rank)
+        known = int if expr.op in EXTREMES else int | str
+        if not isinstance(size := operand.tensor.shape[dim], known):
+            found.append(PlanChoice(op=expr.op, operand=operand.name, dim=dim, size=size))
+    return tuple(found)
+
+
+def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:
+    """What the recipe promises, and that there is something to read along dims that an index tensor goes into."""
+    sizes = [
+        fusion.value(expr.inputs[0]).tensor.shape[dim]
+        for expr in fusion.exprs
+        if expr.op in ("take", "take_along_axis") and isinstance(dim := expr.attribute("dim"), int)
+    ]
+    indexed = dict.fromkeys(size for size in sizes if isinstance(size, str))
+    promised = {symbol: ExtentFact(symbol=symbol) for symbol in indexed} | {fact.symbol: fact for fact in fusion.facts}
+    return tuple(
+        PlanFact(
+            symbol=fact.symbol,
+            multiple_of=fact.multiple_of,
+            min=max(fact.min, int(fact.symbol in indexed)),
+            max=fact.max,
+        )
+        for fact in promised.values()
+    )
+
+
+def fusion_digest(fusion: Fusion) -> str:
+    """A name for what ``fusion`` computes: the digest of its printed text."""
+    return hashlib.sha256(print_fusion(fusion).encode()).hexdigest()
+
+
+def _plan_value(fusion: Fusion, fid: int, layout_fid: int, output_names: Mapping[int, str]) -> PlanValue:
+    value = fusion.value(fid)
+    if not isinstance(value.type, TensorType):
+        return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
+    layout = fusion.value(layout_fid).tensor
+    return PlanValue(
+        fid=fid,
+        name=output_names.get(fid, value.name),
+        kind="tensor",
+        dtype=value.dtype.value,
+        shape=value.type.shape,
+        strides=layout.strides,
+        cpu=value.type.cpu,
+    )
+
+
+def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[int, ...]) -> PlanSegment:
+    views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
+    return PlanSegment(
+        id=segment.id,
+        scheduler=segment.scheduler,
+        fid_map={int(key): int(value) for key, value in segment.fid_map.items()},
+        inputs=segment.inputs,
+        outputs=segment.outputs,
+        frees=frees,
+        rematerialized=segment.rematerialized,
+        views={segment.fid_map[SegmentFid(a)]: segment.fid_map[SegmentFid(b)] for a, b in views.items()},
+        hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
+        variants=variants,
+        why=segment.why,
+        call=_original_call(segment) if segment.scheduler == "library" else msgspec.UNSET,
+    )
+
+
+def _original_call(segment: Segment) -> LibraryCall:
+    """The library call of ``segment``, in original fids."""
+    call = library_call(segment.fusion.whole())
+    fids = {
+        name: segment.fid_map[SegmentFid(fid)]
+        for name in ("a", "b", "bias", "out")
+        if (fid := getattr(call, name)) is not None
+    }
+    return msgspec.structs.replace(call, **fids)
+
+
+def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
+    fid_map = {int(key): int(value) for key, value in segment.fid_map.items()}
+    notes = [variant.name, *(["tuned"] if is_tuned(variant) else []), *(["eased"] if _is_eased(variant) else [])]
+    name = ", ".join(notes)
+    origin = Origin(recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=name)
+    return tuple(render(launch.kernel, origin) for launch in variant.launches)
+
+
+def is_tuned(variant: VariantSpec) -> bool:
+    """Whether what was measured decided, and not the heuristics."""
+    return variant.decision is not None and variant.decision.tuned
+
+
+def _is_eased(variant: VariantSpec) -> bool:
+    """Whether registers decided, since those of what was to be had not lasted."""
+    return variant.decision is not None and variant.decision.eased
+
+
+def _plan_variant(
+    extents: Mapping[Formula, int],
+    segment: Segment,
+    variant: VariantSpec,
+    kernels: Sequence[Kernel],
+    first_slot: int,
+) -> Variant:
+    """``variant`` in original fids; ``extents`` gives the first negative fid of each size."""
+    return Variant(
+        name=variant.name,
+        guard=tuple(_original_guard(segment, guard) for guard in variant.guard),
+        launches=tuple(
+            Launch(
+                kernel=kernel.name,
+                grid=launch.grid,
+                block=launch.block,
+                shared_bytes=launch.shared_bytes,
+                args=tuple(
+                    _original_arg(extents, segment, parameter.arg, first_slot) for parameter in kernel.parameters
+                ),
+                overlaps=launch.overlaps or msgspec.UNSET,
+            )
+            for launch, kernel in zip(variant.launches, kernels, strict=True)
+        ),
+        tuned=dict(variant.decision.choice.knobs) if variant.decision and variant.decision.tuned else msgspec.UNSET,
+    )
+
+
+def _original_guard(segment: Segment, guard: Formula) -> Formula:
+    if isinstance(guard, tuple) and guard[0] == "aligned":
+        _, fid, size = guard
+        assert isinstance(fid, int)
+        return ("aligned", int(segment.fid_map[SegmentFid(fid)]), size)
+    return guard
+
+
+def _original_arg(extents: Mapping[Formula, int], segment: Segment, arg: Arg, first_slot: int) -> Arg:
+    if isinstance(arg, TensorArg):
+        return TensorArg(fid=segment.fid_map[SegmentFid(arg.fid)])
+    if isinstance(arg, StrideArg):
+        return StrideArg(fid=segment.fid_map[SegmentFid(arg.fid)], dim=arg.dim)
+    if isinstance(arg, ScalarArg):
+        return ScalarArg(fid=segment.fid_map[SegmentFid(arg.fid)])
+    if isinstance(arg, WorkspaceArg):
+        return WorkspaceArg(slot=first_slot + arg.slot)
+    if isinstance(arg, FormulaArg) and isinstance(arg.formula, str):
+        return ExtentArg(fid=extents[arg.formula])
+    return arg
+
+
+def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
+    """One slot per intermediate that owns memory, live until the last segment that reads it or a view of it."""
+    fusion = segmented.fusion
+    outputs = set(fusion.output_fids)
+    source: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for segment in segmented.segments:
+        if segment.scheduler == "alias":
+            for view, viewed in view_sources(segment.fusion.whole()).items():
+                original = segment.fid_map[SegmentFid(viewed)]
+                source[segment.fid_map[SegmentFid(view)]] = source.get(original, original)
+        else:
+            first.update((fid, segment.id) for fid in segment.outputs if fid not in outputs)
+        for fid in (*segment.inputs, *segment.outputs):
+            last[source.get(fid, fid)] = segment.id
+    return [
+        Slot(id=index, fid=fid, bytes=fusion.value(fid).tensor.nbytes, first=first[fid], last=last[fid])
+        for index, fid in enumerate(sorted(first))
+    ]
+
+
+def _scratch_slots(variants: Sequence[VariantSpec], segment: int, first_id: int) -> list[Slot]:
+    """Scratch of one segment: each slot is as large as the greediest variant needs."""
+    count = max((len(variant.scratch) for variant in variants), default=0)
+    slots = []
+    for index in range(count):
+        sizes = list(dict.fromkeys(variant.scratch[index] for variant in variants if index < len(variant.scratch)))
+        size: Formula = sizes[0] if len(sizes) == 1 else ("max", *sizes)
+        slots.append(Slot(id=first_id + index, fid=None, bytes=size, first=segment, last=segment))
+    return slots

@@ -1,0 +1,220 @@
+"""Reading one YAML node as what a recipe expects at its place: a name, a number, a flag, a tensor type.
+
+Every function adds what is wrong to ``problems`` and then returns None (or what could be read), so that a reader goes
+on and one run reports every mistake.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+from fusebuild.errors import SourceLocation, nearest
+from fusebuild.ir.dtype import DType
+from fusebuild.ir.types import Literal
+from fusebuild.recipe.names import name_problem
+from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Sequence
+
+MAX_EXTENT = 1 << 40
+_INT64_MAX = 2**63 - 1
+_YAML_11_WORDS = frozenset(["yes", "no", "on", "off", "true", "false", "null", "~"])
+_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NOT_FINITE = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+_OTHER_SPELLINGS = {spelling: dtype.value for dtype in DType for spelling in dtype.row.spellings}
+
+
+def describe(node: Node) -> str:
+    """What ``node`` is, for ``expected …, not …``."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if isinstance(node, Sequence):
+        return "a list"
+    return "nothing" if node.is_null else f"'{_shortened(node.text)}'"
+
+
+def _shortened(text: str) -> str:
+    line = text.split("\n", 1)[0]
+    return line if line == text and len(line) <= 60 else f"{line[:60]}…"
+
+
+def dtype_named(text: str) -> DType | None:
+    """The dtype that recipes call ``text``."""
+    return next((dtype for dtype in DType if dtype.value == text), None)
+
+
+def dtype_hint(text: str) -> str:
+    """A hint for a dtype that does not exist: the same thing as recipes spell it, the nearest, or all of them."""
+    if text in _OTHER_SPELLINGS:
+        return f"did you mean '{_OTHER_SPELLINGS[text]}'?"
+    names = [dtype.value for dtype in DType]
+    return nearest(text, names) or f"dtypes are {', '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorText:
+    """``bfloat16[M, 8]`` taken apart, with the place of each dim."""
+
+    dtype: DType
+    shape: tuple[int | str, ...]
+    places: tuple[SourceLocation, ...]
+
+
+class Fields:
+    """Readers that share one list of problems."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+
+    def expected(self, node: Node, what: str, hint: str = "") -> None:
+        """Report that ``node`` is not ``what``."""
+        self.problems.add(node.location, f"expected {what}, not {describe(node)}", hint)
+
+    def mapping(self, node: Node, what: str, known: Many[str] | None = None) -> dict[str, tuple[Scalar, Node]]:
+        """The entries of ``node``; with ``known``, entries under other keys are errors and left out."""
+        if not isinstance(node, Mapping):
+            self.expected(node, what)
+            return {}
+        entries = {key.text: (key, value) for key, value in node.entries}
+        if known is None:
+            return entries
+        for text, (key, _) in entries.items():
+            if text not in known:
+                hint = nearest(text, known) or f"keys here are {', '.join(known)}"
+                self.problems.add(key.location, f"unknown key '{_shortened(text)}'", hint)
+        return {text: entry for text, entry in entries.items() if text in known}
+
+    def text(self, node: Node, what: str) -> Scalar | None:
+        """``node`` as a text that is there."""
+        if isinstance(node, Scalar) and not node.is_null:
+            return node
+        self.expected(node, what)
+        return None
+
+    def name(self, node: Node, what: str) -> str | None:
+        """``node`` as a name that is safe in every language it reaches."""
+        scalar = self.text(node, what)
+        if scalar is None:
+            return None
+        if scalar.is_plain and scalar.text.lower() in _YAML_11_WORDS:
+            hint = f"quote it ('{scalar.text}') or choose another name"
+            self.problems.add(node.location, f"'{scalar.text}' has a meaning of its own in YAML", hint)
+            return None
+        message, hint = name_problem(scalar.text)
+        if message:
+            self.problems.add(node.location, message, hint)
+            return None
+        return scalar.text
+
+    def integer(self, node: Node, what: str, *, low: int, high: int) -> int | None:
+        """``node`` as a whole number from ``low`` to ``high``."""
+        scalar = self.text(node, what)
+        if scalar is None:
+            return None
+        if not scalar.is_plain or not _INTEGER.fullmatch(scalar.text):
+            self.expected(node, what)
+            return None
+        return self._within(scalar.text, what, low, high, node.location)
+
+    def _within(self, text: str, what: str, low: int, high: int, place: SourceLocation) -> int | None:
+        # Twenty digits are beyond every limit; Python refuses to convert thousands.
+        value = int(text) if len(text) <= 20 else None
+        if value is not None and low <= value <= high:
+            return value
+        too_small = text.startswith("-") if value is None else value < low
+        problem = f"less than {low}" if too_small else f"more than {high}"
+        self.problems.add(place, f"{what} is {_shortened(text)}, {problem}")
+        return None
+
+    def flag(self, node: Node, what: str) -> bool | None:
+        """``node`` as true or false, spelled so."""
+        scalar = node if isinstance(node, Scalar) and node.is_plain else None
+        if scalar is not None and scalar.text in ("true", "false"):
+            return scalar.text == "true"
+        if scalar is not None and scalar.text.lower() in _YAML_11_WORDS and not scalar.is_null:
+            self.problems.add(node.location, f"{what} is '{scalar.text}'", "write true or false")
+        else:
+            self.expected(node, f"true or false for {what}")
+        return None
+
+    def dtype(self, node: Node) -> DType | None:
+        """``node`` as a dtype."""
+        scalar = self.text(node, "a dtype")
+        if scalar is None:
+            return None
+        dtype = dtype_named(scalar.text)
+        if dtype is None:
+            self.problems.add(node.location, f"unknown dtype '{_shortened(scalar.text)}'", dtype_hint(scalar.text))
+        return dtype
+
+    def items(self, node: Node, what: str) -> tuple[Node, ...] | None:
+        """The items of ``node``, a list."""
+        if isinstance(node, Sequence):
+            return node.items
+        self.expected(node, what)
+        return None
+
+    def literal(self, node: Node, dtype: DType) -> Literal | None:
+        """``node`` as a constant of ``dtype``."""
+        if dtype is DType.BOOL:
+            return self.flag(node, "the value")
+        if dtype.is_integer:
+            limit = _INT64_MAX if dtype is DType.INT64 else 2**31 - 1
+            return self.integer(node, "the value", low=-limit - 1, high=limit)
+        scalar = self.text(node, "a number")
+        if scalar is None:
+            return None
+        if scalar.is_plain and scalar.text in _NOT_FINITE:
+            return _NOT_FINITE[scalar.text]
+        if not scalar.is_plain or not _FLOAT.fullmatch(scalar.text):
+            self.expected(node, "a number")
+            return None
+        value = float(scalar.text)
+        if math.isinf(value):
+            self.problems.add(node.location, f"{_shortened(scalar.text)} is too large for a double", "infinity is .inf")
+            return None
+        return value
+
+    def tensor(self, node: Node) -> TensorText | None:
+        """``node`` as a tensor type such as ``bfloat16[M, N]``."""
+        scalar = self.text(node, "a tensor type")
+        if scalar is None:
+            return None
+        hint = "write it as bfloat16[M, N], or bfloat16[] for a tensor without dims"
+        match = re.fullmatch(r"\s*([^\[\]\s]*)\s*\[([^\[\]]*)\]\s*", scalar.text)
+        if not match:
+            self.problems.add(node.location, f"'{_shortened(scalar.text)}' is not a tensor type", hint)
+            return None
+        dtype = dtype_named(match[1])
+        if dtype is None:
+            place = scalar.part(match.start(1), len(match[1]))
+            self.problems.add(place, f"unknown dtype '{match[1]}'", dtype_hint(match[1]))
+        dims = self._dims(scalar, match.start(2), match[2])
+        if dtype is None or dims is None:
+            return None
+        return TensorText(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
+
+    def _dims(self, scalar: Scalar, offset: int, text: str) -> list[tuple[int | str, SourceLocation]] | None:
+        if not text.strip():
+            return []
+        dims: list[tuple[int | str, SourceLocation]] = []
+        pieces = text.split(",")
+        for piece in pieces:
+            word = piece.strip()
+            place = scalar.part(offset + len(piece) - len(piece.lstrip()), len(word))
+            offset += len(piece) + 1
+            dim = self._dim(word, place)
+            if dim is not None:
+                dims.append((dim, place))
+        return dims if len(dims) == len(pieces) else None
+
+    def _dim(self, word: str, place: SourceLocation) -> int | str | None:
+        if _INTEGER.fullmatch(word):
+            return self._within(word, "the extent", 0, MAX_EXTENT, place)
+        message, hint = name_problem(word) if word else ("a dim is missing here", "write a symbol or a size")
+        if message:
+            self.problems.add(place, message, hint)
+            return None
+        return word

@@ -1,0 +1,289 @@
+"""Recipes: YAML with positions in, a Fusion out.
+
+Three stages, each of which reports all of its errors at once: the YAML itself (``recipe_text``), the sections and their
+types (``recipe_sections``, ``recipe_fields``), and the body with the outputs and cases that depend on it
+(``recipe_body``, ``recipe_calls``). Fids are handed out in reading order: tensor inputs, scalars, then the body
+statement by statement, each constant right before the expr that reads it, and last the casts that outputs ask for.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
+from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ir.values import Value
+from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.recipe.bench import BenchSpec, read_reference
+from fusebuild.recipe.body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
+from fusebuild.recipe.composites import Composites, called
+from fusebuild.recipe.files import MAX_BYTES
+from fusebuild.recipe.lambdas import record_lambda
+from fusebuild.recipe.sections import InputSection, OutputSection, Sections, read_sections
+from fusebuild.recipe.text import Problems, Source, parse_yaml, read_source, text_lines
+
+MAX_ELEMENTS = 2**60 - 1
+"""The most elements a tensor of a case may have: its bytes must fit a signed 64-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe that was read. ``path`` is the name that messages show, with ``/`` between folders.
+
+    ``bench`` is not part of the fusion: no plan and no digest depends on it. Neither is ``ranges``, which gives, for
+    the fid of an integer input, from which numbers it is drawn when the recipe is verified or measured: the first, and
+    the one after the last. ``allow_spills`` says that kernels which spill registers stay as
+    they were chosen; else they are planned again.
+    """
+
+    path: str
+    text: str
+    fusion: Fusion
+    bench: BenchSpec = field(default_factory=BenchSpec)
+    ranges: Mapping[int, tuple[Formula, Formula]] = field(default_factory=dict)
+    allow_spills: bool = False
+
+
+def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
+    """The recipe in the file ``path``; messages show the path relative to ``root`` when that is given and above it.
+
+    Raises :class:`~fusebuild.errors.UsageError` when the file cannot be read and
+    :class:`~fusebuild.errors.RecipeError` when it is not a recipe.
+    """
+    shown = path
+    if root is not None:
+        relative = Path(os.path.relpath(path, root))
+        shown = path if ".." in relative.parts else relative
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"cannot read {shown.as_posix()}: it is no file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {shown.as_posix()}: {error.strerror}") from None
+    except ValueError as error:  # a NUL in the path
+        raise UsageError(f"cannot read {shown.as_posix()!r}: {error}") from None
+    return decode_recipe(data, shown.as_posix())
+
+
+def decode_recipe(data: bytes, path_name: str) -> Recipe:
+    """The recipe in the bytes of a file; ``path_name`` is what messages call it.
+
+    Raises :class:`~fusebuild.errors.RecipeError`, and nothing else, for bytes that are no recipe.
+    """
+    if len(data) > MAX_BYTES:
+        place = SourceLocation(path=path_name, line=1, column=1)
+        raise RecipeError.at(place, f"the recipe has more than {MAX_BYTES} bytes, which are the limit")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = text_lines(data[: error.start].decode("utf-8"))
+        place = SourceLocation(path=path_name, line=len(before), column=len(before[-1]) + 1)
+        message = f"the recipe is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        raise RecipeError.at(place, message) from None
+    return parse_recipe(text, path_name)
+
+
+def parse_recipe(text: str, path_name: str) -> Recipe:
+    """The recipe in ``text``; ``path_name`` is what messages call it. Raises :class:`~fusebuild.errors.RecipeError`."""
+    source = read_source(text, path_name)
+    root = parse_yaml(source)
+    problems = Problems()
+    sections = read_sections(root, problems)
+    recorder = _Recorder(source, sections, problems)
+    recorder.record_inputs()
+    problems.raise_if_any()
+    recorder.record_lambdas()
+    body, statements = recorder.parse_body()
+    recorder.record_composites(statements)
+    recorder.record_body(body, statements)
+    recorder.record_outputs()
+    bench = recorder.bench_spec()
+    problems.raise_if_any()
+    fusion = recorder.finish()
+    problems.raise_if_any()
+    return Recipe(
+        path=path_name,
+        text=text,
+        fusion=fusion,
+        bench=bench,
+        ranges=recorder.ranges,
+        allow_spills=sections.allow_spills,
+    )
+
+
+class _Recorder:
+    """Records sections that were read into a builder, in the order of fids."""
+
+    def __init__(self, source: Source, sections: Sections, problems: Problems) -> None:
+        self._source, self._sections, self._problems = source, sections, problems
+        self._builder = FusionBuilder(sections.name, doc=sections.doc)
+        self._scope = Scope(symbols=sections.symbols)
+        self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
+        self._aliased: dict[str, str] = {}
+        self.ranges: dict[int, tuple[Formula, Formula]] = {}
+
+    def record_inputs(self) -> None:
+        """Tensor inputs, then scalars: those with a value are constants."""
+        for tensor in self._sections.inputs:
+            self._scope.owners[tensor.name] = "an input"
+            self._record_input(tensor)
+        for scalar in self._sections.scalars:
+            self._scope.owners[scalar.name] = "a scalar"
+            name, dtype, place = scalar.name, scalar.dtype, scalar.place
+            self._scope.values[name] = (
+                self._builder.scalar(dtype, name=name, location=place)
+                if scalar.value is None
+                else self._builder.constant(scalar.value, dtype=dtype, name=name, location=place)
+            )
+
+    def _record_input(self, tensor: InputSection) -> None:
+        try:
+            value = self._scope.values[tensor.name] = self._builder.tensor(
+                tensor.type.dtype,
+                tensor.type.shape,
+                name=tensor.name,
+                contiguity=tensor.contiguity,
+                stride_order=tensor.stride_order,
+                cpu=tensor.cpu,
+                location=tensor.place,
+            )
+        except TypeRuleError as error:
+            self._problems.add(tensor.type_place, error.message, error.hint)
+            return
+        if tensor.range is not None:
+            self.ranges[value.fid] = (tensor.range.low, tensor.range.high)
+
+    def record_lambdas(self) -> None:
+        """The lambdas, each a Fusion of its own."""
+        for section in self._sections.lambdas:
+            self._scope.owners[section.name] = "a lambda"
+            found = record_lambda(self._source, section, self._problems)
+            self._scope.lambdas[section.name] = found
+            if found is not None:
+                self._builder.lambdas[section.name] = found.body
+
+    def parse_body(self) -> tuple[BodyText, list[ast.stmt]]:
+        assert self._sections.body is not None
+        text = body_text(self._source, self._sections.body)
+        return text, parse_body(text)
+
+    def record_composites(self, statements: list[ast.stmt]) -> None:
+        """What the ``statements`` of the body may call beside ops, and complaints about what they do not call."""
+        sections = self._sections.composites
+        if not sections:
+            return
+        assigned = assigned_names(statements)
+        outside = dict.fromkeys(assigned, "a value of the recipe's body")
+        outside |= {tensor.name: "an input of the recipe" for tensor in self._sections.inputs}
+        outside |= {scalar.name: "a scalar of the recipe" for scalar in self._sections.scalars}
+        composites = Composites(self._source, sections, self._builder, self._scope, self._problems,
+                                outside=outside, taken={*outside, *self._scope.owners})  # fmt: skip
+        used = composites.called | {node.func.id for node in called(statements) if isinstance(node.func, ast.Name)}
+        for section in sections:
+            if section.name not in used:
+                self._problems.add(section.place, f"composite '{section.name}' is never used", "remove it")
+
+    def record_body(self, text: BodyText, statements: list[ast.stmt]) -> None:
+        """The statements, and complaints about names that nothing reads."""
+        reader = BodyReader(text, self._builder, self._scope, self._problems)
+        reader.read(statements)
+        outputs = {output.name for output in self._sections.outputs}
+        known = [name for name in self._scope.values if name not in outputs]
+        for output in self._sections.outputs:
+            if output.name not in self._scope.values:
+                hint = nearest(output.name, known)
+                self._scope.suggested |= {name for name in known if hint and f"'{name}'" in hint}
+                self._problems.add(output.place, f"output '{output.name}' is not assigned in the body", hint)
+        for name, place in reader.unused(outputs):
+            self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
+        read = self._scope.used | self._scope.suggested | outputs
+        for tensor in self._sections.inputs:
+            if tensor.name not in read:
+                self._problems.add(tensor.place, f"input '{tensor.name}' is never used", "remove it")
+        for scalar in self._sections.scalars:
+            if scalar.name not in read:
+                self._problems.add(scalar.place, f"scalar '{scalar.name}' is never used", "remove it")
+        for section in self._sections.lambdas:
+            if section.name not in read and self._scope.lambdas[section.name] is not None:
+                self._problems.add(section.place, f"lambda '{section.name}' is never used", "remove it")
+
+    def record_outputs(self) -> None:
+        """Casts on store, and outputs with the inputs that they overwrite."""
+        inputs = {tensor.name: self._scope.values.get(tensor.name) for tensor in self._sections.inputs}
+        taken = {*self._builder.inputs}
+        for output in self._sections.outputs:
+            value = self._scope.values.get(output.name)
+            alias = self._alias_of(output, inputs)
+            if value is None:
+                continue
+            place = output.place if output.alias is None else output.alias.location
+            try:
+                stored = self._stored(value, output, taken)
+                taken.add(stored.fid)
+                self._builder.output(stored, name=output.name, alias=alias, location=output.place)
+            except TypeRuleError as error:
+                self._problems.add(place, error.message, error.hint)
+
+    def _stored(self, value: Value, output: OutputSection, taken: Container[int]) -> Value:
+        """``value`` in the dtype that ``output`` asks for. An input or an output already, so ``taken``, is copied."""
+        if output.dtype not in (None, value.dtype):
+            return self._builder.call("cast", [value], {"dtype": output.dtype}, location=output.place)[0]
+        if value.is_tensor and value.fid in taken:
+            return self._builder.call("set", [value], location=output.place)[0]
+        return value
+
+    def _alias_of(self, output: OutputSection, inputs: Mapping[str, Value | None]) -> Value | None:
+        if output.alias is None:
+            return None
+        name, place = output.alias.text, output.alias.location
+        if name not in inputs:
+            hint = nearest(name, inputs)
+            self._problems.add(place, f"output '{output.name}' aliases '{name}', which is no tensor input", hint)
+        elif name in self._aliased:
+            message = f"output '{output.name}' aliases '{name}', as output '{self._aliased[name]}' does"
+            self._problems.add(place, message, "an input can be overwritten once")
+        self._aliased.setdefault(name, output.name)
+        return inputs.get(name)
+
+    def bench_spec(self) -> BenchSpec:
+        """How to measure the recipe; the names of its reference are those that a caller of the fusion sees."""
+        sections = self._sections
+        cases = tuple(case.sizes for case in sections.bench_cases)
+        if sections.bench_reference is None:
+            return BenchSpec(cases=cases)
+        given = [tensor.name for tensor in sections.inputs] + [scalar.name for scalar in sections.scalars]
+        reference = read_reference(self._source, sections.bench_reference, [*given, *sections.symbols], self._problems)
+        return BenchSpec(reference=reference, cases=cases)
+
+    def finish(self) -> Fusion:
+        """The verified Fusion, once the tensors of every case are known to be of a possible size."""
+        fusion = self._builder.finish(
+            facts=[fact for fact, _ in self._sections.facts], cases=[case.sizes for case in self._sections.cases]
+        )
+        if fusion.lambdas:
+            from fusebuild.ops.lambda_checks import check_lambdas  # most recipes have none
+
+            places = {name: found.place for name, found in self._scope.lambdas.items() if found is not None}
+            check_lambdas(fusion, places, self._problems.add)
+        tensors = [value for value in fusion.values.values() if value.is_tensor]
+        for value in tensors:
+            count = value.tensor.numel
+            if isinstance(count, int) and count > MAX_ELEMENTS:
+                message = f"'{value.name}' has {count} elements; {MAX_ELEMENTS} are the limit"
+                self._problems.add(value.location, message)
+        for case in (*self._sections.cases, *self._sections.bench_cases):
+            for value in tensors:
+                count = evaluate(value.tensor.numel, case.sizes)
+                if count > MAX_ELEMENTS:
+                    message = f"the case gives '{value.name}' {count} elements; {MAX_ELEMENTS} are the limit"
+                    self._problems.add(case.place, message)
+                    break
+        return fusion

@@ -1,0 +1,435 @@
+"""The sections of a recipe, read from YAML and checked one by one; the body stays text.
+
+```
+fusion (a name)   doc   extents {symbol: facts}   inputs {name: type or {type, contiguity, stride_order, cpu, range}}
+scalars {name: dtype or {dtype, value}}
+lambdas {name: {left, right, body, results, ordered}}   composites {name: {inputs, body, results}}
+body (a literal block)   outputs {name: dtype or {dtype, alias}}   cases [{symbol: size}]
+bench {reference: a torch expression, cases}   allow_spills (true or false)
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fusebuild.errors import SourceLocation, nearest
+from fusebuild.ir.dtype import SCALAR_DTYPES, DType
+from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.types import Literal
+from fusebuild.ir.values import ExtentFact
+from fusebuild.ops.table import OPS
+from fusebuild.recipe.composites import CompositeSection, read_composite
+from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorText
+from fusebuild.recipe.lambdas import LambdaSection, read_lambda
+from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
+
+SECTIONS = (
+    "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
+    "allow_spills",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRange:
+    """From which integers ``low <= i < high`` an input is drawn when a recipe is verified or measured: indices have to
+    point at something. Bounds are integers or symbols; no kernel relies on them."""
+
+    place: SourceLocation
+    low: Formula
+    high: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSection:
+    """A tensor input as written."""
+
+    name: str
+    place: SourceLocation
+    type: TensorText
+    type_place: SourceLocation
+    contiguity: tuple[bool | None, ...] | None = None
+    stride_order: tuple[int, ...] | None = None
+    cpu: bool = False
+    range: InputRange | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarSection:
+    """A scalar as written; a run-time argument when it has no value."""
+
+    name: str
+    place: SourceLocation
+    dtype: DType
+    value: Literal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSection:
+    """An output as written: the dtype it is stored in (None: as it is) and the input that it overwrites."""
+
+    name: str
+    place: SourceLocation
+    dtype: DType | None = None
+    alias: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One set of sizes."""
+
+    place: SourceLocation
+    sizes: dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Sections:
+    """A whole recipe as written. Where a section has errors, what could be read of it."""
+
+    name: str = ""
+    doc: str = ""
+    facts: list[tuple[ExtentFact, SourceLocation]] = field(default_factory=list)
+    inputs: list[InputSection] = field(default_factory=list)
+    scalars: list[ScalarSection] = field(default_factory=list)
+    lambdas: list[LambdaSection] = field(default_factory=list)
+    composites: list[CompositeSection] = field(default_factory=list)
+    body: Scalar | None = None
+    outputs: list[OutputSection] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    bench_reference: Scalar | None = None
+    bench_cases: list[Case] = field(default_factory=list)
+    allow_spills: bool = False
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol that is a dim of an input, in order of first appearance."""
+        return tuple(dict.fromkeys(dim for tensor in self.inputs for dim in tensor.type.shape if isinstance(dim, str)))
+
+
+def read_sections(root: Node, problems: Problems) -> Sections:
+    """The sections under ``root``; everything wrong is added to ``problems``."""
+    return _SectionReader(problems).read(root)
+
+
+class _SectionReader:
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._fields = Fields(problems)
+        self._sections = Sections()
+        self._knows_symbols = True
+
+    def read(self, root: Node) -> Sections:
+        entries = self._fields.mapping(root, "a mapping of sections", SECTIONS)
+        if not isinstance(root, Mapping):
+            return self._sections
+        for section in ("fusion", "body", "outputs"):
+            if section not in entries:
+                self._problems.add(root.location, f"the section '{section}' is missing")
+        readers = {
+            "fusion": self._read_name,
+            "doc": self._read_doc,
+            "inputs": self._read_inputs,
+            "scalars": self._read_scalars,
+            "extents": self._read_extents,
+            "lambdas": self._read_lambdas,
+            "composites": self._read_composites,
+            "body": self._read_body,
+            "outputs": self._read_outputs,
+            "cases": self._read_cases,
+            "bench": self._read_bench,
+            "allow_spills": self._read_allow_spills,
+        }
+        for section, reader in readers.items():
+            if section in entries:
+                reader(entries[section][1])
+        self._check_ranges()
+        self._check_names()
+        return self._sections
+
+    def _read_name(self, node: Node) -> None:
+        self._sections.name = self._fields.name(node, "a name") or ""
+
+    def _read_doc(self, node: Node) -> None:
+        if text := self._fields.text(node, "a text"):
+            self._sections.doc = text.text.strip()
+
+    def _read_inputs(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to tensor types").values():
+            name = self._fields.name(key, "a name")
+            tensor = self._read_input(name or "", key.location, value)
+            if tensor:
+                self._sections.inputs.append(tensor)
+            else:
+                # Its dims are unknown, so no symbol elsewhere can be called wrong.
+                self._knows_symbols = False
+
+    def _read_input(self, name: str, place: SourceLocation, node: Node) -> InputSection | None:
+        if not isinstance(node, Mapping):
+            type_ = self._fields.tensor(node)
+            if type_ is None:
+                return None
+            return InputSection(name=name, place=place, type=type_, type_place=node.location)
+        known = ("type", "dtype", "contiguity", "stride_order", "cpu", "range")
+        entries = {key: value for key, (_, value) in self._fields.mapping(node, "an input", known).items()}
+        types = [entries[key] for key in ("type", "dtype") if key in entries]
+        if len(types) != 1:
+            message = f"input '{name}' needs one tensor type, not {'two' if types else 'none'}"
+            hint = 'for example {dtype: "bfloat16[M, N]", contiguity: [true, false]}'
+            self._problems.add(node.location, message, hint)
+            return None
+        type_ = self._fields.tensor(types[0])
+        contiguity = self._read_contiguity(entries["contiguity"]) if "contiguity" in entries else None
+        order = self._read_stride_order(entries["stride_order"]) if "stride_order" in entries else None
+        cpu = self._fields.flag(entries["cpu"], "cpu") if "cpu" in entries else False
+        if type_ is None:
+            return None
+        range_ = self._read_range(entries["range"], name, type_.dtype) if "range" in entries else None
+        return InputSection(
+            name=name,
+            place=place,
+            type=type_,
+            type_place=types[0].location,
+            contiguity=contiguity,
+            stride_order=order,
+            cpu=bool(cpu),
+            range=range_,
+        )
+
+    def _read_range(self, node: Node, name: str, dtype: DType) -> InputRange | None:
+        what = "a range, such as [0, N]"
+        items = self._fields.items(node, what)
+        if items is None:
+            return None
+        if not dtype.is_integer:
+            self._problems.add(node.location, f"a range is for integers, and input '{name}' is {dtype.value}")
+            return None
+        if len(items) != 2:
+            self._problems.add(node.location, f"expected {what}, not a list of {len(items)}", "its end is exclusive")
+            return None
+        low, high = (self._read_bound(item, dtype) for item in items)
+        if low is None or high is None:
+            return None
+        return InputRange(place=node.location, low=low, high=high)
+
+    def _read_bound(self, node: Node, dtype: DType) -> Formula | None:
+        """An integer that ``dtype`` holds, or a name that :meth:`_check_ranges` knows for a symbol once all inputs are
+        read."""
+        if isinstance(node, Scalar) and node.is_plain and node.text[:1] in "+-0123456789":
+            limit = 2 ** (8 * dtype.bytes - 1)
+            return self._fields.integer(node, "the bound", low=-limit, high=limit - 1)
+        return self._fields.name(node, "a bound: an integer or a symbol")
+
+    def _read_contiguity(self, node: Node) -> tuple[bool | None, ...] | None:
+        items = self._fields.items(node, "a list of true, false and null")
+        if items is None:
+            return None
+        return tuple(
+            None if isinstance(item, Scalar) and item.is_null else self._fields.flag(item, "contiguity")
+            for item in items
+        )
+
+    def _read_stride_order(self, node: Node) -> tuple[int, ...] | None:
+        items = self._fields.items(node, "a list of positions")
+        read = [self._fields.integer(item, "the position", low=0, high=len(items or ()) - 1) for item in items or ()]
+        known = tuple(position for position in read if position is not None)
+        return known if items is not None and len(known) == len(items) else None
+
+    def _read_scalars(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to dtypes").values():
+            name = self._fields.name(key, "a name")
+            scalar = self._read_scalar(name or "", key.location, value)
+            if name and scalar:
+                self._sections.scalars.append(scalar)
+
+    def _read_scalar(self, name: str, place: SourceLocation, node: Node) -> ScalarSection | None:
+        dtype_node, value_node = node, None
+        if isinstance(node, Mapping):
+            entries = self._fields.mapping(node, "a scalar", ("dtype", "value"))
+            if "dtype" not in entries:
+                self._problems.add(node.location, f"scalar '{name}' has no dtype", "for example {dtype: double}")
+                return None
+            dtype_node = entries["dtype"][1]
+            value_node = entries["value"][1] if "value" in entries else None
+        dtype = self._fields.dtype(dtype_node)
+        if dtype is None:
+            return None
+        if dtype not in SCALAR_DTYPES:
+            hint = f"scalars are {', '.join(known.value for known in SCALAR_DTYPES)}"
+            self._problems.add(dtype_node.location, f"a scalar cannot be {dtype.value}", hint)
+            return None
+        value = None if value_node is None else self._fields.literal(value_node, dtype)
+        return ScalarSection(name=name, place=place, dtype=dtype, value=value)
+
+    def _read_extents(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of symbols to facts").values():
+            symbol = self._fields.name(key, "a symbol")
+            fact = self._read_fact(symbol or "", value)
+            if symbol is None:
+                continue
+            self._sections.facts.append((fact, key.location))
+            if self._knows_symbols and symbol not in self._sections.symbols:
+                hint = nearest(symbol, self._sections.symbols) or "a symbol is named by the shape of an input"
+                self._problems.add(key.location, f"'{symbol}' is no dim of any input", hint)
+
+    def _read_fact(self, symbol: str, node: Node) -> ExtentFact:
+        numbers: dict[str, int] = {}
+        values: tuple[int, ...] = ()
+        known = ("multiple_of", "min", "max", "values")
+        for name, (_, value) in self._fields.mapping(node, "a mapping of facts", known).items():
+            if name == "values":
+                items = self._fields.items(value, "a list of sizes") or ()
+                sizes = [self._fields.integer(item, "the size", low=0, high=MAX_EXTENT) for item in items]
+                values = tuple(size for size in sizes if size is not None)
+                continue
+            number = self._fields.integer(value, name, low=int(name == "multiple_of"), high=MAX_EXTENT)
+            if number is not None:
+                numbers[name] = number
+        fact = ExtentFact(
+            symbol=symbol,
+            multiple_of=numbers.get("multiple_of", 1),
+            min=numbers.get("min", 0),
+            max=numbers.get("max"),
+            values=values,
+        )
+        if fact.max is not None and fact.min > fact.max:
+            self._problems.add(node.location, f"min of {symbol} is {fact.min}, more than its max {fact.max}")
+        for size in fact.values:
+            if broken := broken_fact(fact, size):
+                self._problems.add(node.location, f"{symbol} has the value {size}, but {broken}")
+        return fact
+
+    def _read_lambdas(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to lambdas").values():
+            name = self._fields.name(key, "a name")
+            section = read_lambda(self._fields, name or "", key.location, value)
+            if name and section:
+                self._sections.lambdas.append(section)
+
+    def _read_composites(self, node: Node) -> None:
+        for key, value in self._fields.mapping(node, "a mapping of names to composites").values():
+            name = self._fields.name(key, "a name")
+            if name in OPS:
+                self._problems.add(key.location, f"'{name}' is an op already", "call the composite something else")
+            section = read_composite(self._fields, name or "", key.location, value)
+            if name and section:
+                self._sections.composites.append(section)
+
+    def _read_body(self, node: Node) -> None:
+        self._sections.body = self._fields.text(node, "statements")
+
+    def _read_outputs(self, node: Node) -> None:
+        entries = self._fields.mapping(node, "a mapping of names to dtypes")
+        if isinstance(node, Mapping) and not entries:
+            self._problems.add(node.location, "a fusion needs an output")
+        for key, value in entries.values():
+            name = self._fields.name(key, "a name")
+            output = self._read_output(name or "", key.location, value)
+            if name:
+                self._sections.outputs.append(output)
+
+    def _read_output(self, name: str, place: SourceLocation, node: Node) -> OutputSection:
+        if isinstance(node, Mapping):
+            entries = self._fields.mapping(node, "an output", ("dtype", "alias"))
+            dtype = self._fields.dtype(entries["dtype"][1]) if "dtype" in entries else None
+            alias = self._fields.text(entries["alias"][1], "the name of an input") if "alias" in entries else None
+            return OutputSection(name=name, place=place, dtype=dtype, alias=alias)
+        as_it_is = isinstance(node, Scalar) and node.is_null
+        return OutputSection(name=name, place=place, dtype=None if as_it_is else self._fields.dtype(node))
+
+    def _read_cases(self, node: Node) -> None:
+        self._sections.cases = self._cases(node)
+
+    def _cases(self, node: Node) -> list[Case]:
+        cases = []
+        for item in self._fields.items(node, "a list of cases, such as '- {M: 16, N: 8}'") or ():
+            if not isinstance(item, Mapping):
+                self._fields.expected(item, "a case, such as {M: 16, N: 8}")
+                continue
+            cases.append(self._read_case(item))
+        return cases
+
+    def _read_case(self, node: Mapping) -> Case:
+        symbols, sizes = self._sections.symbols, dict[str, int]()
+        facts = {fact.symbol: fact for fact, _ in self._sections.facts}
+        for key, value in node.entries:
+            size = self._fields.integer(value, f"the size of {key.text}", low=0, high=MAX_EXTENT)
+            if key.text not in symbols and self._knows_symbols:
+                hint = nearest(key.text, symbols) or f"symbols are {', '.join(symbols) or 'none'}"
+                self._problems.add(key.location, f"'{key.text}' is no dim of any input", hint)
+            elif size is not None:
+                sizes[key.text] = size
+                if broken := broken_fact(facts.get(key.text), size):
+                    self._problems.add(value.location, f"{key.text} is {size}, but {broken}")
+        if missing := [symbol for symbol in symbols if symbol not in {key.text for key, _ in node.entries}]:
+            self._problems.add(node.location, f"the case gives no size for {', '.join(missing)}")
+        return Case(place=node.location, sizes=sizes)
+
+    def _read_bench(self, node: Node) -> None:
+        entries = self._fields.mapping(node, "a mapping with reference and cases", ("reference", "cases"))
+        if "reference" in entries:
+            self._sections.bench_reference = self._fields.text(entries["reference"][1], "an expression, as text")
+        if "cases" in entries:
+            self._sections.bench_cases = self._cases(entries["cases"][1])
+
+    def _read_allow_spills(self, node: Node) -> None:
+        self._sections.allow_spills = bool(self._fields.flag(node, "allow_spills"))
+
+    def _check_ranges(self) -> None:
+        """Symbols of ranges are dims of inputs, and in every case there is something to draw from."""
+        symbols = self._sections.symbols
+        for tensor in self._sections.inputs:
+            if tensor.range is None:
+                continue
+            bounds = (tensor.range.low, tensor.range.high)
+            unknown = [bound for bound in bounds if isinstance(bound, str) and bound not in symbols]
+            for bound in unknown if self._knows_symbols else ():
+                hint = nearest(bound, symbols) or "a bound is an integer or a symbol of an input's shape"
+                self._problems.add(tensor.range.place, f"'{bound}' is no dim of any input", hint)
+            if unknown:
+                continue
+            if all(isinstance(bound, int) for bound in bounds):
+                self._check_range(tensor, {}, tensor.range.place)
+                continue
+            for case in self._sections.cases:
+                if {*symbols} <= {*case.sizes}:
+                    self._check_range(tensor, case.sizes, case.place)
+
+    def _check_range(self, tensor: InputSection, sizes: dict[str, int], place: SourceLocation) -> None:
+        assert tensor.range is not None
+        low, high = (evaluate(bound, sizes) for bound in (tensor.range.low, tensor.range.high))
+        is_drawn = all(sizes.get(str(extent), extent) != 0 for extent in tensor.type.shape)
+        if low >= high and is_drawn:
+            self._problems.add(place, f"no integer is in the range of input '{tensor.name}', {low} to below {high}")
+
+    def _check_names(self) -> None:
+        """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite
+        are its own affair, unless they hide what its body may name too."""
+        owners = dict.fromkeys(self._sections.symbols, "a dim")
+        inputs = [(tensor.name, tensor.place, "an input") for tensor in self._sections.inputs]
+        scalars = [(scalar.name, scalar.place, "a scalar") for scalar in self._sections.scalars]
+        lambdas = [(section.name, section.place, "a lambda") for section in self._sections.lambdas]
+        composites = [(section.name, section.place, "a composite") for section in self._sections.composites]
+        for name, place, owner in inputs + scalars + lambdas + composites:
+            if name in owners:
+                self._problems.add(place, f"'{name}' is already {owners[name]}", "one name means one thing")
+            owners[name] = owner
+        for section in self._sections.composites:
+            for given in section.inputs:
+                if (owner := owners.get(given.text, "an input")) not in ("an input", "a scalar"):
+                    self._problems.add(given.location, f"'{given.text}' is already {owner}", "one name means one thing")
+
+
+def broken_fact(fact: ExtentFact | None, size: int) -> str:
+    """The fact that ``size`` breaks, in words; empty when it keeps all.
+
+    ``values`` are sizes to specialize for; they forbid no other size.
+    """
+    if fact is None:
+        return ""
+    if size % fact.multiple_of:
+        return f"extents says multiple_of: {fact.multiple_of}"
+    if size < fact.min:
+        return f"extents says min: {fact.min}"
+    if fact.max is not None and size > fact.max:
+        return f"extents says max: {fact.max}"
+    return ""
