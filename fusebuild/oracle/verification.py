@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
+from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.json_types import Sizes
 from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.ir.formula import evaluate
@@ -24,7 +25,8 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.oracle.rounding import reaches
-from fusebuild.recipe.recipe import Recipe, parse_recipe
+from fusebuild.recipe.inside import recipe_in
+from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -202,10 +204,8 @@ def memory_named(fusion: Fusion, case: Mapping[str, int], device: str, hint: str
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe inside the artifact at ``path``."""
-    from fusebuild.artifact.file import open_artifact
-
-    return parse_recipe(open_artifact(path).member("recipe.yaml").decode(), f"{path.name}/recipe.yaml")
+    """The recipe inside the artifact at ``path``; raises :class:`ArtifactError` as :func:`recipe_in` does."""
+    return recipe_in(open_artifact(path))
 
 
 def largest_tensor(fusion: Fusion, case: Mapping[str, int]) -> int:

@@ -12,7 +12,8 @@ from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import ToolchainError, UsageError
 from fusebuild.ir.fusion import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
-from fusebuild.recipe.recipe import load_recipe, parse_recipe
+from fusebuild.recipe.inside import recipe_in
+from fusebuild.recipe.recipe import load_recipe
 from fusebuild.report.inspection import Inspection, composites_in, composites_of, resources_in
 from fusebuild.target.table import Target, find_target
 
@@ -40,7 +41,7 @@ def inspections_of(
 
 def fusion_in(artifact: Artifact) -> Fusion:
     """The Fusion as the recipe in ``artifact`` says it."""
-    return parse_recipe(artifact.member("recipe.yaml").decode(), f"{artifact.path.name}/recipe.yaml").fusion
+    return recipe_in(artifact).fusion
 
 
 def _of_artifact(artifact: Artifact, targets: Sequence[Target] | None) -> tuple[list[Inspection], Fusion]:
