@@ -20,10 +20,12 @@ def doubles(*numbers: float) -> Any:
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-def moved(*furthest: float, unsettled: int | None = None) -> Callable[[], Reach]:
-    """Elements that rounding moves so far; the one ``unsettled`` may be undefined."""
+def moved(*furthest: float, unsettled: int | None = None, pole: int | None = None) -> Callable[[], Reach]:
+    """Elements that rounding moves so far; the one ``unsettled`` may be undefined, the one near a ``pole`` as large as
+    it likes from 100 on."""
     is_unsettled = torch.tensor([index == unsettled for index in range(len(furthest))])
-    return lambda: Reach(furthest=doubles(*furthest), is_unsettled=is_unsettled)
+    near_pole = doubles(*(100.0 if index == pole else math.nan for index in range(len(furthest))))
+    return lambda: Reach(furthest=doubles(*furthest), is_unsettled=is_unsettled, near_pole=near_pole)
 
 
 def never() -> Any:
@@ -96,6 +98,35 @@ def test_numbers_may_be_undefined_only_where_rounding_makes_them_so() -> None:
     assert not compare(got * 2, want, DType.FLOAT, reach=moved(0.0, 0.0, unsettled=0)).ok
     assert compare(torch.tensor([5.1, 1.0]), want, DType.FLOAT, reach=moved(0.2, 0.0, unsettled=0)).ok
     assert not compare(torch.tensor([0.0, 1.0]), want, DType.FLOAT, reach=moved(0.2, 0.0, unsettled=0)).ok
+
+
+def test_numbers_may_be_as_large_as_they_like_near_a_pole_and_nothing_else() -> None:
+    want = doubles(-500.0, 1.0)
+    for large in (math.inf, -math.inf, 1e30, 41.0):
+        got = torch.tensor([large, 1.0])
+        assert compare(got, want, DType.FLOAT, reach=moved(2.0, 0.0, pole=0)).ok
+        assert not compare(got, want, DType.FLOAT, reach=moved(2.0, 0.0, pole=1)).ok
+    for other in (math.nan, 39.0, 0.0):
+        assert not compare(torch.tensor([other, 1.0]), want, DType.FLOAT, reach=moved(2.0, 0.0, pole=0)).ok
+
+
+def test_the_element_that_is_furthest_beyond_its_bound_is_shown() -> None:
+    got, want = torch.tensor([[1.0, 2.5], [3.0, 4.0]]), doubles(1.0, 2.0, 9.0, 4.0).view(2, 2)
+    assert compare(got, want, DType.FLOAT).problem == "[1, 0]: got 3, expected 9"
+    reach = moved(0.0, 0.0, 7.0, 0.0)()
+    shaped = Reach(
+        furthest=reach.furthest.view(2, 2),
+        is_unsettled=reach.is_unsettled.view(2, 2),
+        near_pole=reach.near_pole.view(2, 2),
+    )
+    assert compare(got, want, DType.FLOAT, reach=lambda: shaped).problem == "[0, 1]: got 2.5, expected 2"
+    assert compare(want.float(), want, DType.FLOAT).problem == ""
+    assert compare(torch.tensor(7), torch.tensor(5), DType.INT64).problem == ": got 7, expected 5"
+    assert compare(torch.tensor([True]), torch.tensor([False]), DType.BOOL).problem == "[0]: got True, expected False"
+    assert compare(got, want.view(4), DType.FLOAT).problem == ": got sizes [2, 2], expected [4]"
+    third = torch.tensor(1 / 3, dtype=torch.float64)
+    shown = compare(third * 2, third, DType.DOUBLE).problem
+    assert shown == ": got 0.66666666666666663, expected 0.33333333333333331"
 
 
 def test_where_only_zeros_are_wanted_rounding_is_the_whole_bound() -> None:

@@ -148,3 +148,22 @@ def test_distances_of_integers_and_of_what_is_no_number() -> None:
     got = torch.tensor([torch.nan, torch.inf, -torch.inf, 1.0, torch.nan])
     want = torch.tensor([torch.nan, torch.inf, torch.inf, torch.nan, 1.0])
     assert distance(got, want).tolist() == [0.0, 0.0, torch.inf, torch.inf, torch.inf]
+
+
+def near_pole(body: str, *operands: Any) -> Any:
+    """Which elements of ``y`` in ``body`` rounding may make infinite."""
+    inputs = dict.fromkeys(("x", "near")[: len(operands)], "float[M, N]")
+    (reach,) = reaches(recipe_of(text_of(inputs, body, {"y": "float"})).fusion, operands)
+    return ~reach.near_pole.isnan() | reach.is_unsettled
+
+
+@pytest.mark.parametrize("body", ["y = 1.0 / (x - x * 1e7 * 1e-7)", "d = x - x * 1e7 * 1e-7\ny = 1.0 / (d * d)"])
+def test_a_quotient_is_near_a_pole_where_its_divisor_cancels_completely(body: str) -> None:
+    assert bool(near_pole(body, normal(7, 40)).all())
+
+
+@pytest.mark.parametrize(
+    "body", ["y = 1.0 / x", "y = sin(x * 1.1e9)", "y = x - x * 1e7 * 1e-7", "y = exp(x)", "y = x * 1.1"]
+)
+def test_what_rounding_makes_anything_of_but_infinite_is_not_near_a_pole(body: str) -> None:
+    assert float(near_pole(body, normal(7, 40)).double().mean()) < 0.02

@@ -24,6 +24,7 @@ from fusebuild.oracle.verification import (
     Trial,
     recipe_trial,
     repeat_trial,
+    run_trial,
     verify_artifact,
     verify_or_skip,
 )
@@ -106,7 +107,9 @@ def test_what_is_wrong_at_once_is_not_run_again(artifacts: Path) -> None:
     def spoil(inputs: Any, results: Any) -> None:
         results[0][1, 1] += 1.0
 
-    assert problem_after(artifacts, spoil, at=1) == ("", 1)
+    problem, runs = problem_after(artifacts, spoil, at=1)
+    assert problem.startswith("y[1, 1]: got ")
+    assert runs == 1
 
 
 def test_an_input_that_changes_is_a_problem(artifacts: Path) -> None:
@@ -231,3 +234,54 @@ def test_the_command_names_the_case_that_memory_does_not_suffice_for(odd_artifac
 
 def test_the_demo_shows_what_it_could_not_verify_as_a_failure(odd_artifacts: Path) -> None:
     assert _verdicts(odd_artifacts / "no_cases.fuse", 1000) == ()
+
+
+def spoilt(artifacts: Path, lie: Lie) -> str:
+    plan = LyingPlan(load(artifacts / "two.fuse", target="host"), lie, 1)
+    return run_trial(plan, trial_of(recipe_of(TWO))).verdict.problem  # type: ignore[arg-type]
+
+
+def test_a_wrong_element_is_shown_with_what_was_expected(artifacts: Path) -> None:
+    trial = trial_of(recipe_of(TWO))
+
+    def spoil(inputs: Any, results: Any) -> None:
+        results[0][0, 1] += 0.001
+        results[0][1, 17] = 7.5
+        results[1][2] += 0.001
+
+    assert spoilt(artifacts, spoil) == f"y[1, 17]: got 7.5, expected {float(trial.wanted[0][1, 17]):.9g}"
+
+
+def test_an_undefined_element_is_shown_beside_what_is_overwritten(artifacts: Path) -> None:
+    trial = trial_of(recipe_of(TWO))
+
+    def spoil(inputs: Any, results: Any) -> None:
+        results[1][2] = float("nan")
+        inputs[0][0, 0] = 7.0
+
+    wrong = f"top[2]: got nan, expected {float(trial.wanted[1][2]):.9g}"
+    assert spoilt(artifacts, spoil) == f"input x was overwritten; {wrong}"
+
+
+def test_the_command_shows_the_wrong_element(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(inputs: Any, results: Any) -> None:
+        results[0][1, 17] = 7.5
+
+    plan = LyingPlan(load(artifacts / "two.fuse", target="host"), spoil, 1)
+    monkeypatch.setattr("fusebuild.oracle.verification.load", lambda *_, **__: plan)
+    wanted = f"y[1, 17]: got 7.5, expected {float(trial_of(recipe_of(TWO)).wanted[0][1, 17]):.9g}"
+    line, *_ = verified(artifacts, "two.fuse").out.splitlines()
+    assert line.endswith(f"FAIL  {wanted}")
+    plan.runs = 0
+    row, *_ = json.loads(verified(artifacts, "two.fuse", "--json").out)
+    assert row["problem"] == wanted
+
+
+POLE = text_of({"x": "float[M]"}, "y = 1.0 / (x - x * 1e7 * 1e-7)", {"y": "float"}, name="pole", cases="M: 1")
+
+
+def test_a_divisor_that_rounds_to_zero_is_right(tmp_path: Path) -> None:
+    path = compile_for_host(tmp_path, {"pole": POLE + "  - {M: 64}\n"}) / "pole.fuse"
+    verdicts = list(verify_artifact(path, target="host", limits=Limits()))
+    assert [verdict.problem for verdict in verdicts if not verdict.ok] == []
+    assert len(verdicts) > 2

@@ -9,7 +9,8 @@ terms. *reach* is how far that element moves when every rounding of the Fusion f
 where the Fusion is ill-conditioned, as a quotient with a divisor near zero is, and nothing where nothing was rounded.
 So a whole number may differ only where what it was rounded from is nearly a tie, a bool only where what was compared is
 nearly equal, the place of a maximum only where another candidate is as large but for rounding; and a number may be
-infinite or undefined, and need not be, where one of the evaluations differs in that from the exact one.
+infinite or undefined, and need not be, where one of the evaluations differs in that from the exact one. Near a pole,
+as of a quotient whose divisor is nothing but rounding, it may be infinite and as large as it likes.
 
 The reach takes several evaluations. It is asked for only by results that are beyond the bound alone, so that nearly all
 cost nothing more.
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """How far a result is from what was wanted, at the element that is nearest to failing. ``error`` is inf where the
-    shape is another, or NaN or Inf stand elsewhere."""
+    shape is another, or NaN or Inf stand elsewhere. ``problem`` says of the element that is furthest beyond its bound
+    where it is, what came and what was expected; it is empty where all are within."""
 
     error: float
     bound: float
+    problem: str = ""
 
     @property
     def ok(self) -> bool:
@@ -92,24 +95,59 @@ def compare(
 
     limit = BOUNDS[dtype] if bound is None else bound
     if got.shape != want.shape:
-        return Comparison(error=math.inf, bound=limit)
+        problem = f": got sizes {list(got.shape)}, expected {list(want.shape)}"
+        return Comparison(error=math.inf, bound=limit, problem=problem)
     if not want.numel():
         return Comparison(error=0.0, bound=limit)
-    want = _held(want, dtype)
+    want, got = _held(want, dtype), got.to(want.device)
     scale = _scale(want)
-    error = distance(got.to(want.device), want) / scale
+    error = distance(got, want) / scale
     largest = float(error.max())
-    if largest <= limit or reach is None:
+    if largest <= limit:
         return Comparison(error=largest, bound=limit)
-    found = reach()
-    special = ~(got.to(want.device).isfinite() & want.isfinite())
-    error = torch.where(found.is_unsettled.to(want.device) & special, 0.0, error)
-    moved = found.furthest.to(want.device) / scale
+    allowed = torch.full_like(error, limit)
+    if reach is not None:
+        found = reach()
+        error = torch.where(_is_excused(got, want, found), 0.0, error)
+        allowed = _allowed(found.furthest.to(want.device) / scale, dtype, limit)
+    worst = int(_excess(error, allowed).argmax())
+    off, bound = float(error.flatten()[worst]), float(allowed.flatten()[worst])
+    return Comparison(error=off, bound=bound, problem="" if off <= bound else _problem(got, want, dtype, worst))
+
+
+def _is_excused(got: Tensor, want: Tensor, found: Reach) -> Tensor:
+    """Where rounding decides whether there is a number, and where it may make one as large as it likes."""
+    special = ~(got.isfinite() & want.isfinite())
+    least = LEAST_PART * found.near_pole.to(want.device)
+    return (found.is_unsettled.to(want.device) & special) | (got.double().abs() >= least)
+
+
+def _allowed(moved: Tensor, dtype: DType, limit: float) -> Tensor:
+    """The bound of each element, which rounding moves so far."""
+    import torch
+
     if dtype.is_floating:
         moved = torch.where(moved > CHAOTIC, moved / LEAST_PART, moved)
-    allowed = (moved + UNITS.get(dtype, 0.0) / 2).clamp(min=limit)
-    worst = int(_excess(error, allowed).argmax())
-    return Comparison(error=float(error.flatten()[worst]), bound=float(allowed.flatten()[worst]))
+    return (moved + UNITS.get(dtype, 0.0) / 2).clamp(min=limit)
+
+
+def _problem(got: Tensor, want: Tensor, dtype: DType, place: int) -> str:
+    """What is wrong with the element ``place``, counted in row-major order: ``[3, 17]: got 1.5, expected 2``."""
+    index: list[int] = []
+    rest = place
+    for size in reversed(want.shape):
+        rest, along = divmod(rest, size)
+        index.insert(0, along)
+    came, expected = (_shown(each.flatten()[place].item(), dtype) for each in (got, want))
+    return f"{index or ''}: got {came}, expected {expected}"
+
+
+def _shown(number: float, dtype: DType) -> str:
+    """``number`` with as many digits as tell it from all others of ``dtype``."""
+    if not isinstance(number, float):
+        return str(number)
+    digits = math.ceil(1 + (dtype.row.mantissa_bits + 1) * math.log10(2))
+    return f"{number:.{digits}g}"
 
 
 CHAOTIC = 0.25

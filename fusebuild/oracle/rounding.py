@@ -40,6 +40,9 @@ TIES = 32.0
 """How near to a tie, in units in the last place of a float, a narrow value falls to either side at random, as often
 to one as to the other: by more than kernels err, so that what one of them decides otherwise some evaluation does."""
 
+POLE_SCATTER = 4.0
+"""By what factor the sizes of an element differ, at least, when rounding may move it across a pole."""
+
 _PRODUCTS = frozenset({"matmul", "linear"})
 """What a library computes. How it adds and rounds is its own."""
 
@@ -50,42 +53,68 @@ _ACCUMULATING = _PRODUCTS | {"sum"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """How far rounding moves each element of an output: to finite numbers, at most ``furthest``; ``is_unsettled`` says
-    where it makes an infinite or undefined number of a finite one, or the other way round."""
+    where it makes an infinite or undefined number of a finite one, or the other way round; ``near_pole`` is
+    the least size that an element near a pole has had, which may have any greater one, and NaN for every other."""
 
     furthest: Tensor
     is_unsettled: Tensor
+    near_pole: Tensor
 
-    def extended(self, distances: Tensor) -> Reach:
-        """The reach of one more evaluation, which is so far from the exact one."""
+
+class _Samples:
+    """What the evaluations make of one output, each of which is added; ``exact`` is the first."""
+
+    def __init__(self, exact: Tensor) -> None:
         import torch
 
+        self._exact = exact
+        self._furthest = torch.zeros_like(exact, dtype=torch.float64)
+        self._is_unsettled = torch.zeros_like(exact, dtype=torch.bool)
+        size = _logarithm(exact)
+        self._least, self._greatest, self._total, self._count = size, size, size, 1
+
+    def add(self, moved: Tensor) -> None:
+        import torch
+
+        distances, size = distance(moved, self._exact), _logarithm(moved)
         apart = distances.isinf()
-        return Reach(
-            furthest=torch.maximum(self.furthest, torch.where(apart, 0.0, distances)),
-            is_unsettled=self.is_unsettled | apart,
-        )
+        self._furthest = torch.maximum(self._furthest, torch.where(apart, 0.0, distances))
+        self._is_unsettled = self._is_unsettled | apart
+        self._least, self._greatest = torch.minimum(self._least, size), torch.maximum(self._greatest, size)
+        self._total, self._count = self._total + size, self._count + 1
+
+    def reach(self) -> Reach:
+        return Reach(furthest=self._furthest, is_unsettled=self._is_unsettled, near_pole=self._near_pole())
+
+    def _near_pole(self) -> Tensor:
+        """Near a pole it is the reciprocals that scatter around zero. So sizes are far apart, and the greatest is
+        farther from their geometric mean than the least, where those of numbers around zero are the other way round."""
+        import torch
+
+        is_far_apart = self._greatest - self._least > math.log(POLE_SCATTER)
+        is_near = is_far_apart & (self._greatest + self._least > 2 * self._total / self._count)
+        return torch.where(is_near, self._least.exp(), torch.nan)
+
+
+def _logarithm(tensor: Tensor) -> Tensor:
+    """Of each element's size, that of the nearest finite one above zero; NaN counts as zero."""
+    import torch
+
+    limits = torch.finfo(torch.float64)
+    return tensor.double().abs().nan_to_num(nan=0.0).clamp(min=limits.tiny, max=limits.max).log()
 
 
 def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None) -> tuple[Reach, ...]:
     """The reach of each output, by :data:`SAMPLES` evaluations. ``given`` has the sizes of ``fusion.given``, for a
     segment."""
-    import torch
-
     primitive = run_passes(fusion)
-    exact = evaluate_fp64(primitive, inputs, given=given)
+    found = [_Samples(each) for each in evaluate_fp64(primitive, inputs, given=given)]
     ties = _ties_of(primitive)
-    found = [
-        Reach(
-            furthest=torch.zeros_like(each, dtype=torch.float64), is_unsettled=torch.zeros_like(each, dtype=torch.bool)
-        )
-        for each in exact
-    ]
     for seed in range(SAMPLES):
         rounded = RandomlyRounded(primitive, inputs, RandomRounding(seed, ties), given or {})
-        moved = rounded.outputs(rounded_last(primitive))
-        distances = map(distance, moved, exact)
-        found = [reach.extended(each) for reach, each in zip(found, distances, strict=True)]
-    return tuple(found)
+        for samples, moved in zip(found, rounded.outputs(rounded_last(primitive)), strict=True):
+            samples.add(moved)
+    return tuple(samples.reach() for samples in found)
 
 
 def _ties_of(fusion: Fusion) -> float:

@@ -53,7 +53,7 @@ class VerifiedCase(TypedDict):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One case run one way. ``variant`` is the forced index, None for the executor's own choice; ``error`` and
-    ``bound`` are those of the output nearest to failing. ``problem`` says what else went wrong."""
+    ``bound`` are those of the output nearest to failing. ``problem`` says what went wrong, and where."""
 
     fusion: str
     target: str
@@ -280,12 +280,14 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
     results = _run(plan, trial, variant)
     comparisons = trial.compared(results)
-    worst = max(comparisons, key=lambda c: c.error / c.bound if c.bound else math.inf if c.error else 0.0)
+    output, worst = max(zip(fusion.outputs, comparisons, strict=True), key=lambda each: _nearness(each[1]))
     changed = [
         fusion.value(fid).name
         for index, fid in enumerate(fusion.inputs)
         if not _is_overwritten(fusion, index) and not _same(before[index], trial.inputs[index])
     ]
+    overwritten = f"input {changed[0]} was overwritten" if changed else ""
+    wrong = f"{output.name}{worst.problem}" if worst.problem else ""
     verdict = Verdict(
         fusion=fusion.name,
         target=plan.target,
@@ -294,9 +296,16 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
         layout=layout,
         error=worst.error,
         bound=worst.bound,
-        problem=f"input {changed[0]} was overwritten" if changed else "",
+        problem="; ".join(filter(None, [overwritten, wrong])),
     )
     return Outcome(results=results, comparisons=comparisons, verdict=verdict)
+
+
+def _nearness(comparison: Comparison) -> float:
+    """How near a result is to failing, beyond 1 where it fails."""
+    if not comparison.bound:
+        return math.inf if comparison.error else 0.0
+    return comparison.error / comparison.bound
 
 
 def _run(plan: LoadedPlan, trial: Trial, variant: int | None) -> tuple[Any, ...]:
