@@ -311,3 +311,12 @@ def broadcast_plan(kernel: str = "twice", grid: Any = "M") -> Plan:
         outputs=[PlanOutput(fid=1, name="y")],
         segments=[segment(0, [0], [1], launch(kernel, TensorArg(1), TensorArg(0), ExtentArg(-1), grid=grid))],
     )
+
+
+def pair_plan() -> Plan:
+    """p = 2x and q = 2y, whose sizes follow from one input each."""
+    values = [tensor(fid, name, [size]) for fid, (name, size) in enumerate(zip("xypq", "MNMN", strict=True))]
+    p = launch("twice", TensorArg(2), TensorArg(0), ExtentArg(-1))
+    q = launch("twice", TensorArg(3), TensorArg(1), ExtentArg(-2))
+    outputs = [PlanOutput(fid=2, name="p"), PlanOutput(fid=3, name="q")]
+    return plan("pair", values, [0, 1], outputs, [segment(0, [0, 1], [2, 3], p, q)])

@@ -46,8 +46,8 @@ _MAKING = """\
         try:
             {made} = {new}
         except RuntimeError:
-            check({inputs})
-            raise
+            call = undone
+            {none} = None
 """
 
 
@@ -74,7 +74,7 @@ def directly(
         "call_into_new": call_into_new,
         "run": run,
         "known": {} if memory is None else memory.makers_of_all,
-        "check": None if memory is None else memory.check,
+        "undone": _undone,
         "kinds": frozenset() if memory is None else memory.kinds,
         "errors": ERRORS,
         "explained": explained,
@@ -87,6 +87,11 @@ def directly(
     function = names["direct"]
     function.__code__ = _renamed(function.__code__, words_for([plan.value(fid).name for fid in plan.inputs]))
     return update_wrapper(function, run)
+
+
+def _undone(*_: Any) -> bool:
+    """In the place of a call into new memory where there is none: ``run`` says for which output."""
+    return True
 
 
 def _present(*inputs: Any) -> Sequence[Any]:
@@ -140,6 +145,7 @@ def _making(inputs: Sequence[str], made: Sequence[str], places: Sequence[int]) -
         key=shapes[0] if len(shapes) == 1 else f"({_list(shapes)})",
         are_known_kinds=" and ".join(f"type({name}) in kinds" for name in telling) or False,
         made=_list(made),
+        none=" = ".join(made),
         new=_list(f"makers[{i}]({telling[0] if telling else None})" for i in range(len(made))),
     )
 

@@ -75,19 +75,21 @@ class TorchMemory:
 
     def make(self, inputs: Sequence[Any], outs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """``outs``, with a new tensor for every None that can be torch's own. Raises what ``check`` does, and torch's
-        error where there is no memory."""
+        error where there is no memory, which says for which output."""
         if any(len(inputs) <= place or type(inputs[place]) not in self.kinds for place in self.places):
             return outs
         like = inputs[self.places[0]] if self.places else self._nowhere
-        makers = self._makers(inputs)
+        makers, made = self._makers(inputs), list[Tensor | None]()
         try:
-            return [
-                make(like) if given is None and make is not None else given
-                for make, given in zip(makers, outs, strict=True)
-            ]
-        except RuntimeError:
+            for make, given in zip(makers, outs, strict=True):
+                made.append(make(like) if given is None and make is not None else given)
+        except RuntimeError as error:
             self.check(*inputs)  # a process that was forked has a better reason than torch knows
+            place = len(made)
+            name = f"{self._plan.fusion}: out {place} '{self._plan.outputs[place].name}'"
+            error.args = (f"{name}: {error}",)  # its type is torch's own, which callers know
             raise
+        return made
 
     def _makers(self, inputs: Sequence[Any]) -> Sequence[Maker | None]:
         """The maker of every output, None for one that cannot be torch's."""

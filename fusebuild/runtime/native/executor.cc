@@ -53,6 +53,15 @@ std::string OutName(const Plan& plan, size_t output) {
          plan.values[plan.outputs[output].value].name + "': ";
 }
 
+/// The first output that lives in `owned`, and its place.
+std::string OwnedName(const Plan& plan, int owned) {
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    if (plan.outputs[i].kind == OutputKind::kOwned && plan.outputs[i].source == owned)
+      return OutName(plan, i);
+  }
+  return plan.fusion + ": ";
+}
+
 std::string InputName(const Plan& plan, int input) {
   return "argument " + std::to_string(input) + " '" + plan.Input(input).name + "'";
 }
@@ -237,6 +246,17 @@ ffi::Tensor Executor::Allocate(ffi::ShapeView shape, DLDataType dtype, DLDevice 
   return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, shape, dtype, device);
 }
 
+// Memory for what outputs live in, or, where `owned` is negative, for what kernels leave there for each
+// other. An error says for which.
+ffi::Tensor Executor::AllocateFor(int owned, ffi::ShapeView shape, DLDataType dtype, DLDevice device) const {
+  try {
+    return Allocate(shape, dtype, device);
+  } catch (const ffi::Error& error) {
+    const std::string name = owned < 0 ? plan_.fusion + ": workspace: " : OwnedName(plan_, owned);
+    throw ffi::Error(error.kind(), name + error.message(), std::string());
+  }
+}
+
 void Executor::AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* owned) const {
   for (size_t i = 0; i < plan_.owned.size(); ++i) {
     char*& address = bound->addresses[plan_.OwnedAddress(static_cast<int>(i))];
@@ -245,7 +265,7 @@ void Executor::AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* ow
     const DLDataType dtype = Info(plan_.values[plan_.owned[i].value].dtype).dlpack;
     const ffi::ShapeView shape = layout.contiguous ? ffi::ShapeView(layout.shape.data(), layout.shape.size())
                                                    : ffi::ShapeView(&layout.storage, 1);
-    (*owned)[i] = Allocate(shape, dtype, bound->device);
+    (*owned)[i] = AllocateFor(static_cast<int>(i), shape, dtype, bound->device);
     address = Address(*(*owned)[i].GetDLTensorPtr());
   }
 }
@@ -254,7 +274,7 @@ ffi::Tensor Executor::AllocateWorkspace(const Resolved& resolved, Bound* bound) 
   if (resolved.workspace_bytes == 0) return ffi::Tensor();
   // Allocators promise less than 256 bytes of alignment, so ask for room to round the start up.
   const int64_t bytes = resolved.workspace_bytes + kWorkspaceAlignment - 1;
-  ffi::Tensor workspace = Allocate(ffi::ShapeView(&bytes, 1), kByte, bound->device);
+  ffi::Tensor workspace = AllocateFor(-1, ffi::ShapeView(&bytes, 1), kByte, bound->device);
   char* base = AlignedStart(workspace);
   for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
     bound->addresses[plan_.SlotAddress(static_cast<int>(slot))] = base + resolved.slot_offsets[slot];
@@ -273,7 +293,7 @@ ffi::Tensor Executor::AllocateScratch(const Resolved& resolved, const Bound& bou
   }
   if (bytes == 0) return ffi::Tensor();
   bytes += kWorkspaceAlignment - 1;
-  return Allocate(ffi::ShapeView(&bytes, 1), kByte, bound.device);
+  return AllocateFor(-1, ffi::ShapeView(&bytes, 1), kByte, bound.device);
 }
 
 void Executor::RunAll(const Resolved& resolved, const Bound& bound, const ffi::Tensor& scratch) const {

@@ -46,6 +46,7 @@ class Executor {
   bool AlignmentsStillHold(Bound* bound) const;
   std::shared_ptr<const Resolved> ResolveCached(const Bound& bound);
   tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) const;
+  tvm::ffi::Tensor AllocateFor(int owned, tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) const;
   void AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* owned) const;
   tvm::ffi::Tensor AllocateWorkspace(const Resolved& resolved, Bound* bound) const;
   tvm::ffi::Tensor AllocateScratch(const Resolved& resolved, const Bound& bound) const;
