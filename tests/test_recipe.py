@@ -62,6 +62,45 @@ def test_bad_recipe_is_refused_with_this_text(path: Path, golden: Golden) -> Non
     golden(path.with_suffix(".txt"), f"{caught.value}\n")
 
 
+MISTAKES = {
+    "extents:\n  M: {min: 4, max: 3}\n": "f.yaml:9:6: error: min of M is 4, more than its max 3",
+    "extents:\n  K: {min: 4}\n": "f.yaml:9:3: error: 'K' is no dim of any input",
+    "cases:\n  - {M: -1}\n": "f.yaml:9:9: error: the size of M is -1, less than 0",
+    "cases:\n  - 8\n": "f.yaml:9:5: error: expected a case, such as {M: 16, N: 8}, not '8'",
+    "doc: []\n": "f.yaml:8:6: error: expected a text, not a list",
+    "doc: &d f\n": "f.yaml:8:6: error: anchor '&d' is not accepted",
+    "doc: !!str f\n": "f.yaml:8:6: error: YAML tags are not accepted",
+    "allow_spills: no\n": "f.yaml:8:15: error: allow_spills is 'no'",
+    "bench:\n  reference: x +\n": "f.yaml:9:14: error: the reference cannot be read: invalid syntax",
+    "bench:\n  cases: [{M: -1}]\n": "f.yaml:9:15: error: the size of M is -1, less than 0",
+    "odd: 1\n": "f.yaml:8:1: error: unknown key 'odd'",
+    "composites:\n  c:\n    inputs: [a]\n    body: b = (\n    results: [b]\n":
+        "f.yaml:11:15: error: the body cannot be read: '(' was never closed",
+    "lambdas:\n  c:\n    left: {a: float}\n    right: {b: float}\n    body: r = (\n    results: [r]\n":
+        "f.yaml:12:15: error: the body cannot be read: '(' was never closed",
+}  # fmt: skip
+"""A section from line 8 on, and what is wrong with it."""
+
+
+@pytest.mark.parametrize("section", MISTAKES)
+def test_a_mistake_in_a_section_hides_none_in_the_body(section: str) -> None:
+    said = message(
+        f'fusion: f\ninputs: {{x: "float[M]"}}\nbody: |\n  y = rsqr(x)\n  z = e\noutputs: {{y: , z: }}\n\n{section}'
+    )
+    assert [line for line in said.splitlines() if ": error: " in line] == [
+        "f.yaml:4:7: error: unknown op 'rsqr'",
+        "f.yaml:5:7: error: undefined name 'e'",
+        MISTAKES[section],
+    ]
+
+
+def test_a_mistake_that_is_made_twice_at_one_place_is_told_once() -> None:
+    said = message(
+        'fusion: f\ninputs: {x: "float[M]"}\nextents: {M: {max: 3, values: [8, 8]}}\nbody: y = x + 1\noutputs: {y: }\n'
+    )
+    assert said.count("M has the value 8, but extents says max: 3") == 1
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])
 def test_shipped_recipe_means_this_fusion(path: Path, golden: Golden) -> None:
     fusion = load_recipe(path, root=ROOT).fusion

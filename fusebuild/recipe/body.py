@@ -102,6 +102,16 @@ def parse_body(text: BodyText) -> list[ast.stmt]:
         raise RecipeError.at(text.at(1, 0), _TOO_DEEP, "give parts of the expression names") from None
 
 
+def read_statements(source: Source, scalar: Scalar, problems: Problems) -> tuple[BodyText, list[ast.stmt]] | None:
+    """The text of ``scalar`` and its statements, or None after reporting why it is no body."""
+    try:
+        text = body_text(source, scalar)
+        return text, parse_body(text)
+    except RecipeError as error:
+        problems.take(error)
+        return None
+
+
 @dataclass(slots=True)
 class Scope:
     """What the names of a recipe stand for while its body is read."""

@@ -20,7 +20,7 @@ from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.values import Composite, Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.op_def import Parameter
-from fusebuild.recipe.body import BodyReader, BodyText, Scope, body_text, parse_body
+from fusebuild.recipe.body import BodyReader, BodyText, Scope, read_statements
 from fusebuild.recipe.calls import MAX_OPS, KnownComposite, called_composite, nesting
 from fusebuild.recipe.fields import Fields
 from fusebuild.recipe.names import MAX_NAME_LENGTH, name_problem
@@ -109,7 +109,7 @@ class Composites:
 
     ``scope`` is that of the recipe's body: its symbols and lambdas are seen in composites too, and it learns what can
     be called. ``outside`` says what the other names of the recipe are, which composites do not see; ``taken`` are all
-    its names. Raises :class:`~fusebuild.errors.RecipeError` when a body cannot be parsed.
+    its names. ``called`` are the composites that composites call; ``all_parsed`` says whether every body was seen.
     """
 
     def __init__(
@@ -131,7 +131,9 @@ class Composites:
         self._owners = dict.fromkeys(scope.symbols, "an extent") | dict.fromkeys(scope.lambdas, "a lambda")
         self._owners |= dict.fromkeys(scope.composites, "a composite")
         self._unrecorded = dict(scope.composites)
-        parsed = {section.name: _parse(source, section, scope) for section in sections}
+        read = {section.name: _parse(source, section, scope, problems) for section in sections}
+        parsed = {name: each for name, each in read.items() if each is not None}
+        self.all_parsed = len(parsed) == len(read)
         ordered = _callees_first(parsed)
         _report_recursion({name: each for name, each in parsed.items() if name not in ordered}, problems)
         for name in dict.fromkeys([*ordered, *parsed]):
@@ -229,9 +231,11 @@ def _records_nothing(
     """What a call of a composite gives while the body that it stands in is only checked."""
 
 
-def _parse(source: Source, section: CompositeSection, scope: Scope) -> _Parsed:
-    text = body_text(source, section.body)
-    statements = parse_body(text)
+def _parse(source: Source, section: CompositeSection, scope: Scope, problems: Problems) -> _Parsed | None:
+    read = read_statements(source, section.body, problems)
+    if read is None:
+        return None
+    text, statements = read
     calls: dict[str, ast.Call] = {}
     for node in called(statements):
         if (name := _callee(node)) in scope.composites:
@@ -260,8 +264,8 @@ def _callees_first(parsed: Mapping[str, _Parsed]) -> dict[str, None]:
     callers: dict[str, list[str]] = {name: [] for name in parsed}
     for name, each in parsed.items():
         for callee in each.calls:
-            callers[callee].append(name)
-    missing = {name: len(each.calls) for name, each in parsed.items()}
+            callers.setdefault(callee, []).append(name)
+    missing = {name: sum(callee in parsed for callee in each.calls) for name, each in parsed.items()}
     ready = deque(name for name, count in missing.items() if not count)
     order: dict[str, None] = {}
     while ready:

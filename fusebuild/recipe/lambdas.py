@@ -13,7 +13,7 @@ from fusebuild.errors import SourceLocation, counted, nearest
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ir.values import Value
 from fusebuild.ops.lambdas import MAX_STATE_BYTES, LambdaBuilder, state_bytes
-from fusebuild.recipe.body import BodyReader, Scope, body_text, parse_body
+from fusebuild.recipe.body import BodyReader, Scope, read_statements
 from fusebuild.recipe.calls import KnownLambda
 from fusebuild.recipe.fields import Fields
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Source
@@ -112,9 +112,12 @@ def record_lambda(source: Source, section: LambdaSection, problems: Problems) ->
     for part in (*section.left, *section.right):
         scope.owners[part.name] = "an input of the lambda"
         scope.values[part.name] = builder.scalar(part.dtype, name=part.name, location=part.place)
-    text = body_text(source, section.body)
+    read = read_statements(source, section.body, problems)
+    if read is None:
+        return None
+    text, statements = read
     reader = BodyReader(text, builder, scope, problems)
-    reader.read(parse_body(text))
+    reader.read(statements)
     names = {result.text for result in section.results}
     for name, place in reader.unused(names):
         problems.add(place, f"'{name}' is never used", "remove it, or list it under results")

@@ -1,9 +1,10 @@
 """Recipes: YAML with positions in, a Fusion out.
 
-Three stages, each of which reports all of its errors at once: the YAML itself (``recipe_text``), the sections and their
-types (``recipe_sections``, ``recipe_fields``), and the body with the outputs and cases that depend on it
-(``recipe_body``, ``recipe_calls``). Fids are handed out in reading order: tensor inputs, scalars, then the body
-statement by statement, each constant right before the expr that reads it, and last the casts that outputs ask for.
+Three stages: the YAML itself (``text``), the sections and their types (``sections``, ``fields``), and the body with the
+outputs and cases that depend on it (``body``, ``calls``). All their errors are reported at once; a stage is left out
+where it would complain of what an earlier one could not read. Fids are handed out in reading order: tensor inputs,
+scalars, then the body statement by statement, each constant right before the expr that reads it, and last the casts
+that outputs ask for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.recipe.bench import BenchSpec, read_reference
-from fusebuild.recipe.body import BodyReader, BodyText, Scope, assigned_names, body_text, parse_body
+from fusebuild.recipe.body import BodyReader, BodyText, Scope, assigned_names, read_statements
 from fusebuild.recipe.composites import Composites, called
 from fusebuild.recipe.files import MAX_BYTES
 from fusebuild.recipe.lambdas import record_lambda
@@ -94,18 +95,14 @@ def decode_recipe(data: bytes, path_name: str) -> Recipe:
 def parse_recipe(text: str, path_name: str) -> Recipe:
     """The recipe in ``text``; ``path_name`` is what messages call it. Raises :class:`~fusebuild.errors.RecipeError`."""
     source = read_source(text, path_name)
-    root = parse_yaml(source)
     problems = Problems()
+    root = parse_yaml(source, problems)
     sections = read_sections(root, problems)
     recorder = _Recorder(source, sections, problems)
     recorder.record_inputs()
-    problems.raise_if_any()
-    recorder.record_lambdas()
-    body, statements = recorder.parse_body()
-    recorder.record_composites(statements)
-    recorder.record_body(body, statements)
-    recorder.record_outputs()
-    bench = recorder.bench_spec()
+    if not sections.knows_values:
+        problems.raise_if_any()
+    bench = recorder.record_rest()
     problems.raise_if_any()
     fusion = recorder.finish()
     problems.raise_if_any()
@@ -128,6 +125,7 @@ class _Recorder:
         self._scope = Scope(symbols=sections.symbols)
         self._scope.owners.update(dict.fromkeys(sections.symbols, "an extent"))
         self._aliased: dict[str, str] = {}
+        self._sees_all = True  # whether every body that may read a lambda or call a composite could be read
         self.ranges: dict[int, tuple[Formula, Formula]] = {}
 
     def record_inputs(self) -> None:
@@ -145,6 +143,7 @@ class _Recorder:
             )
 
     def _record_input(self, tensor: InputSection) -> None:
+        self._scope.values[tensor.name] = None
         try:
             value = self._scope.values[tensor.name] = self._builder.tensor(
                 tensor.type.dtype,
@@ -161,7 +160,18 @@ class _Recorder:
         if tensor.range is not None:
             self.ranges[value.fid] = (tensor.range.low, tensor.range.high)
 
-    def record_lambdas(self) -> None:
+    def record_rest(self) -> BenchSpec:
+        """All that names inputs and scalars; how to measure it."""
+        self._record_lambdas()
+        read = self._read_body()
+        statements = read[1] if read else []
+        self._record_composites(statements)
+        if read:
+            self._record_body(*read)
+        self._record_outputs()
+        return self._bench_spec()
+
+    def _record_lambdas(self) -> None:
         """The lambdas, each a Fusion of its own."""
         for section in self._sections.lambdas:
             self._scope.owners[section.name] = "a lambda"
@@ -170,12 +180,14 @@ class _Recorder:
             if found is not None:
                 self._builder.lambdas[section.name] = found.body
 
-    def parse_body(self) -> tuple[BodyText, list[ast.stmt]]:
-        assert self._sections.body is not None
-        text = body_text(self._source, self._sections.body)
-        return text, parse_body(text)
+    def _read_body(self) -> tuple[BodyText, list[ast.stmt]] | None:
+        """The body taken apart, or None where there is none or it cannot be read, which was reported."""
+        body = self._sections.body
+        read = None if body is None else read_statements(self._source, body, self._problems)
+        self._sees_all &= read is not None
+        return read
 
-    def record_composites(self, statements: list[ast.stmt]) -> None:
+    def _record_composites(self, statements: list[ast.stmt]) -> None:
         """What the ``statements`` of the body may call beside ops, and complaints about what they do not call."""
         sections = self._sections.composites
         if not sections:
@@ -186,15 +198,23 @@ class _Recorder:
         outside |= {scalar.name: "a scalar of the recipe" for scalar in self._sections.scalars}
         composites = Composites(self._source, sections, self._builder, self._scope, self._problems,
                                 outside=outside, taken={*outside, *self._scope.owners})  # fmt: skip
+        self._sees_all &= composites.all_parsed
+        if not self._sees_all:
+            return
         used = composites.called | {node.func.id for node in called(statements) if isinstance(node.func, ast.Name)}
         for section in sections:
             if section.name not in used:
                 self._problems.add(section.place, f"composite '{section.name}' is never used", "remove it")
 
-    def record_body(self, text: BodyText, statements: list[ast.stmt]) -> None:
-        """The statements, and complaints about names that nothing reads."""
+    def _record_body(self, text: BodyText, statements: list[ast.stmt]) -> None:
+        """The statements, and complaints about names that nothing assigns or reads."""
         reader = BodyReader(text, self._builder, self._scope, self._problems)
         reader.read(statements)
+        self._check_assigned()
+        if self._sections.knows_outputs:
+            self._check_read(reader)
+
+    def _check_assigned(self) -> None:
         outputs = {output.name for output in self._sections.outputs}
         known = [name for name in self._scope.values if name not in outputs]
         for output in self._sections.outputs:
@@ -202,6 +222,9 @@ class _Recorder:
                 hint = nearest(output.name, known)
                 self._scope.suggested |= {name for name in known if hint and f"'{name}'" in hint}
                 self._problems.add(output.place, f"output '{output.name}' is not assigned in the body", hint)
+
+    def _check_read(self, reader: BodyReader) -> None:
+        outputs = {output.name for output in self._sections.outputs}
         for name, place in reader.unused(outputs):
             self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
         read = self._scope.used | self._scope.suggested | outputs
@@ -211,11 +234,11 @@ class _Recorder:
         for scalar in self._sections.scalars:
             if scalar.name not in read:
                 self._problems.add(scalar.place, f"scalar '{scalar.name}' is never used", "remove it")
-        for section in self._sections.lambdas:
+        for section in self._sections.lambdas if self._sees_all else ():
             if section.name not in read and self._scope.lambdas[section.name] is not None:
                 self._problems.add(section.place, f"lambda '{section.name}' is never used", "remove it")
 
-    def record_outputs(self) -> None:
+    def _record_outputs(self) -> None:
         """Casts on store, and outputs with the inputs that they overwrite."""
         inputs = {tensor.name: self._scope.values.get(tensor.name) for tensor in self._sections.inputs}
         taken = {*self._builder.inputs}
@@ -253,7 +276,7 @@ class _Recorder:
         self._aliased.setdefault(name, output.name)
         return inputs.get(name)
 
-    def bench_spec(self) -> BenchSpec:
+    def _bench_spec(self) -> BenchSpec:
         """How to measure the recipe; the names of its reference are those that a caller of the fusion sees."""
         sections = self._sections
         cases = tuple(case.sizes for case in sections.bench_cases)

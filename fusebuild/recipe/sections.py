@@ -11,6 +11,7 @@ bench {reference: a torch expression, cases}   allow_spills (true or false)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fusebuild.errors import SourceLocation, nearest
@@ -28,6 +29,7 @@ SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
     "allow_spills",
 )  # fmt: skip
+_NAMED_BY_BODIES = ("inputs", "scalars", "lambdas", "composites")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,9 @@ class Sections:
     bench_reference: Scalar | None = None
     bench_cases: list[Case] = field(default_factory=list)
     allow_spills: bool = False
+    knows_values: bool = True
+    """Whether all that a body may name was read: else what it says of names would be wrong."""
+    knows_outputs: bool = True
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -141,10 +146,25 @@ class _SectionReader:
         }
         for section, reader in readers.items():
             if section in entries:
-                reader(entries[section][1])
+                self._read_section(section, reader, entries[section][1])
         self._check_ranges()
+        before = len(self._problems.found)
         self._check_names()
+        is_clear = len(self._problems.found) == before and not self._may_hide_a_section(root)
+        self._sections.knows_values &= is_clear
+        self._sections.knows_outputs &= bool(self._sections.outputs)
         return self._sections
+
+    def _read_section(self, section: str, reader: Callable[[Node], None], node: Node) -> None:
+        before = len(self._problems.found)
+        reader(node)
+        if section in _NAMED_BY_BODIES[1:] and len(self._problems.found) > before:
+            self._sections.knows_values = False
+
+    @staticmethod
+    def _may_hide_a_section(root: Mapping) -> bool:
+        """Whether a key that is no section is one of those whose names bodies read, misspelt."""
+        return any(key.text not in SECTIONS and nearest(key.text, _NAMED_BY_BODIES) for key, _ in root.entries)
 
     def _read_name(self, node: Node) -> None:
         self._sections.name = self._fields.name(node, "a name") or ""
@@ -154,9 +174,11 @@ class _SectionReader:
             self._sections.doc = text.text.strip()
 
     def _read_inputs(self, node: Node) -> None:
+        self._sections.knows_values &= isinstance(node, Mapping)
         for key, value in self._fields.mapping(node, "a mapping of names to tensor types").values():
             name = self._fields.name(key, "a name")
             tensor = self._read_input(name or "", key.location, value)
+            self._sections.knows_values &= name is not None and tensor is not None
             if tensor:
                 self._sections.inputs.append(tensor)
             else:
@@ -293,7 +315,7 @@ class _SectionReader:
         )
         if fact.max is not None and fact.min > fact.max:
             self._problems.add(node.location, f"min of {symbol} is {fact.min}, more than its max {fact.max}")
-        for size in fact.values:
+        for size in dict.fromkeys(fact.values):
             if broken := broken_fact(fact, size):
                 self._problems.add(node.location, f"{symbol} has the value {size}, but {broken}")
         return fact
@@ -324,6 +346,7 @@ class _SectionReader:
         for key, value in entries.values():
             name = self._fields.name(key, "a name")
             output = self._read_output(name or "", key.location, value)
+            self._sections.knows_outputs &= name is not None
             if name:
                 self._sections.outputs.append(output)
 

@@ -63,11 +63,17 @@ class Problems:
         if len(self.found) == MAX_PROBLEMS:
             self.raise_if_any()
 
+    def take(self, error: LocatedError) -> None:
+        """Note what ended the reading of one part, so that the others are read all the same."""
+        for each in error.diagnostics:
+            self.add(each.location, each.message, each.hint)
+
     def raise_if_any(self) -> None:
-        """Raise a :class:`RecipeError` with everything found so far; with the first hundred when there are more."""
+        """Raise a :class:`RecipeError` with everything found so far, each once; with the first hundred when there are
+        more."""
         if not self.found:
             return
-        shown = sorted(self.found, key=lambda d: (d.location.line, d.location.column))
+        shown = sorted(dict.fromkeys(self.found), key=lambda d: (d.location.line, d.location.column))
         if hidden := shown[MAX_DIAGNOSTICS:]:
             rest = Diagnostic(location=hidden[0].location, message=f"too many errors: {len(hidden)} are not shown")
             shown = [*shown[:MAX_DIAGNOSTICS], rest]
@@ -145,9 +151,9 @@ def _is_accepted(character: str) -> bool:
     return character in _USUAL or any(ord(character) in points for points in _PRINTABLE)
 
 
-def parse_yaml(source: Source) -> Node:
-    """The one document in ``source`` as a tree. Raises :class:`RecipeError` for what is not YAML or not accepted."""
-    problems = Problems()
+def parse_yaml(source: Source, problems: Problems) -> Node:
+    """The one document in ``source`` as a tree. Raises :class:`RecipeError` for what is not YAML, and for what is not
+    accepted and leaves a hole in the tree; what else is not accepted is added to ``problems``."""
     builder = _TreeBuilder(source, problems)
     loader = yaml.SafeLoader("\n".join(source.lines))
     try:
@@ -161,7 +167,9 @@ def parse_yaml(source: Source) -> Node:
         raise RecipeError.at(place, "not valid YAML: the escape is no character") from None
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.is_null):
         problems.add(source.at(0, 0), "the recipe is empty", "a recipe starts with 'fusion: NAME'")
-    problems.raise_if_any()
+        builder.has_holes = True
+    if builder.has_holes:
+        problems.raise_if_any()
     assert builder.root is not None
     return builder.root
 
@@ -193,21 +201,24 @@ class _TreeBuilder:
         self._source, self._problems = source, problems
         self._stack: list[_Open] = []
         self._documents = self._nodes = 0
+        self._anchored: dict[str, Scalar] = {}
         self.root: Node | None = None
+        self.has_holes = False  # something was left out that the tree does not show
 
     def take(self, event: yaml.Event) -> None:
         match event:
             case yaml.DocumentStartEvent():
                 self._start_document(event)
             case yaml.AliasEvent():
-                place = self._location(event)
-                self._problems.add(place, f"alias '*{event.anchor}' is not accepted", "write the value out")
-                self._put(Scalar("", "", place, place.line))
+                self._put_alias(event)
             case yaml.ScalarEvent():
                 self._refuse_properties(event)
                 self._refuse_escapes(event)
                 assert event.end_mark is not None
-                self._put(Scalar(event.value, event.style or "", self._location(event), event.end_mark.line + 1))
+                node = Scalar(event.value, event.style or "", self._location(event), event.end_mark.line + 1)
+                if event.anchor is not None and node.last_line == node.location.line:
+                    self._anchored[event.anchor] = node
+                self._put(node)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._open(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
@@ -244,16 +255,27 @@ class _TreeBuilder:
         else:
             self.root = node
 
+    def _put_alias(self, event: yaml.AliasEvent) -> None:
+        """What one line stands for is known, so that reading goes on; anything larger leaves a hole."""
+        place = self._location(event)
+        self._problems.add(place, f"alias '*{event.anchor}' is not accepted", "write the value out")
+        known = self._anchored.get(event.anchor or "")
+        self.has_holes |= known is None
+        self._put(replace(known or Scalar("", "", place, place.line), location=place, last_line=place.line))
+
     def _entries(self, children: list[Node]) -> Iterator[tuple[Scalar, Node]]:
         seen: dict[str, int] = {}
         for key, value in zip(children[::2], children[1::2], strict=True):
             if not isinstance(key, Scalar):
                 self._problems.add(key.location, "a key must be a name, not a list or a mapping")
+                self.has_holes = True
             elif key.is_plain and key.text == "<<":
                 self._problems.add(key.location, "merge keys are not accepted", "write the entries out")
+                self.has_holes = True
             elif key.text in seen:
                 message = f"duplicate key '{key.text}'"
                 self._problems.add(key.location, message, f"it is first given on line {seen[key.text]}")
+                self.has_holes = True
             else:
                 seen[key.text] = key.location.line
                 yield key, value
@@ -271,6 +293,7 @@ class _TreeBuilder:
         if refused := next((character for character in written if not _is_accepted(character)), ""):
             message = f"character U+{ord(refused):04X} is not accepted in a recipe"
             self._problems.add(self._location(event), message, "remove the escape")
+            self.has_holes = True
 
     def _location(self, event: yaml.Event) -> SourceLocation:
         start, end = event.start_mark, event.end_mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from fusebuild.errors import RecipeError
-from fusebuild.recipe.text import parse_yaml, read_source
+from fusebuild.recipe.text import Problems, parse_yaml, read_source
 
 MAX_LENGTH = 80
 SUFFIX = ".yaml"
@@ -20,8 +20,10 @@ _PARTS = ("a", "b: ", "c:\n", "\n", "\n ", "\n  ", "- ", "? ", ": ", ", ", "[", 
 
 def read(data: bytes) -> bool:
     """Whether ``data`` is YAML as recipes have it. Anything raised is a bug: what is none is a ``RecipeError``."""
+    problems = Problems()
     try:
-        parse_yaml(read_source(data.decode("utf-8", "replace"), "fuzzed.yaml"))
+        parse_yaml(read_source(data.decode("utf-8", "replace"), "fuzzed.yaml"), problems)
+        problems.raise_if_any()
     except RecipeError as error:
         if type(error) is not RecipeError or not error.diagnostics:
             raise
