@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fusebuild.errors import ForkError, UsageError
+from fusebuild.errors import ForkError, UsageError, one_line
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import OriginalFid, SegmentFid
@@ -77,7 +77,7 @@ def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
     from fusebuild.runtime.loader import load
 
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: expected the path of a recipe")
+        raise UsageError(f"{one_line(path)} is a folder: expected the path of a recipe")
     (recipe,) = read_recipes([path])
     tuned = tuned_beside(recipe)
     toolchain = None if tuned is None else find_toolchain([target])  # tuned choices hold for one alone

@@ -12,6 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+_BREAKS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+def one_line(name: object) -> str:
+    """The name of a file, a fusion or a value as texts for people show it: line breaks are escaped, so that no name
+    looks like a line of its own."""
+    return str(name).translate(_BREAKS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
@@ -28,7 +36,7 @@ class SourceLocation:
     width: int = 1
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}"
+        return f"{one_line(self.path)}:{self.line}:{self.column}"
 
     @property
     def short(self) -> str:
@@ -166,7 +174,8 @@ class ArtifactError(FusebuildError):
 
     def __init__(self, path: str, reason: str, member: str = "") -> None:
         self.path, self.member, self.reason = path, member, reason
-        super().__init__(f"{path}: {member}: {reason}" if member else f"{path}: {reason}")
+        place = f"{one_line(path)}: {one_line(member)}" if member else one_line(path)
+        super().__init__(f"{place}: {reason}")
 
 
 class ForkError(FusebuildError, RuntimeError):

@@ -30,7 +30,16 @@ from fusebuild.build.record import (
     source_digest,
 )
 from fusebuild.build.toolchain import Toolchain, find_toolchain
-from fusebuild.errors import ArtifactWriteError, Diagnostic, LocatedError, RecipeError, UsageError, counted, file_name
+from fusebuild.errors import (
+    ArtifactWriteError,
+    Diagnostic,
+    LocatedError,
+    RecipeError,
+    UsageError,
+    counted,
+    file_name,
+    one_line,
+)
 from fusebuild.ir.fusion import Fusion
 from fusebuild.kernels.render import template_digests
 from fusebuild.passes import run_passes
@@ -136,7 +145,7 @@ def read_recipes(paths: Sequence[Path], taken: Mapping[str, Path] = MappingProxy
     seen = {name: path.as_posix() for name, path in taken.items()}
     for recipe in recipes:
         if first := seen.get(recipe.fusion.name):
-            raise UsageError(f"{first} and {recipe.path} both define fusion '{recipe.fusion.name}'")
+            raise UsageError(f"{one_line(first)} and {one_line(recipe.path)} both define fusion '{recipe.fusion.name}'")
         seen[recipe.fusion.name] = recipe.path
     return tuple(recipes)
 
@@ -168,7 +177,7 @@ def plan_recipe(
     record.plan(planned.plan, planned.kernels)
     for target in planned.plan.targets:
         parts = counted(len(target.segments), "segment"), counted(len(planned.kernels[target.target]), "kernel")
-        logger.info("%s: planned for %s: %s", recipe.path, target.target, ", ".join(parts))
+        logger.info("%s: planned for %s: %s", one_line(recipe.path), target.target, ", ".join(parts))
     return planned
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +16,7 @@ from forked_cli import STREAMS
 from fusebuild.cli.main import cli
 from fusebuild.cli.schemas import schema_of
 from fusebuild.cli.streams import printable
+from fusebuild.errors import one_line
 
 GOOD = "fusion: doubled\ninputs:\n  x: float[M]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\ncases:\n  - {M: 3}\n"
 CALLS = {
@@ -61,11 +63,11 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("FUSEBUILD_")}
 
 
-def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def shell(line: str, cwd: Path, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """``fusebuild LINE`` in bash; the exit code is fusebuild's own, not that of what it is piped into."""
     command = f'"{sys.executable}" -m fusebuild {line}\nexit ${{PIPESTATUS[0]}}'
     return subprocess.run(
-        ["bash", "-c", command], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120
+        ["bash", "-c", command], cwd=cwd, env=environ or environment(), capture_output=True, text=True, timeout=120
     )
 
 
@@ -173,6 +175,83 @@ def test_names_are_shown_and_not_obeyed(folder: Path) -> None:
     done = shell(f"inspect '{name}'", folder)
     assert done.returncode == 4
     assert done.stderr.startswith("error: \\x1b[31mred\\u202e.fuse: ")
+
+
+FORGED = "x\nprod.yaml:1:1: error: forged\r\v\f\x85\u2028\u2029."
+SHOWN = "x\\nprod.yaml:1:1: error: forged\\r\\x0b\\x0c\\x85\\u2028\\u2029."
+FORGERIES = {
+    "compile '{bad}.yaml'": 2,
+    "compile -k '{bad}.yaml' '{good}.yaml' --dry-run": 2,
+    "compile '{good}.yaml' --arch host --dry-run -v": 0,
+    "compile '{good}.yaml' '{same}.yaml'": 2,
+    "compile '{bad}d'": 2,
+    "compile good.yaml --nvcc '{bad}.yaml'": 5,
+    "check '{bad}.yaml'": 2,
+    "check '{good}.yaml' --arch host -v -o '{bad}.out'": 3,
+    "check '{good}.yaml' -o orphans": 3,
+    "inspect '{bad}.yaml'": 2,
+    "inspect '{bad}.fuse'": 4,
+    "inspect '{bad}.fuse' --segmentation exact": 2,
+    "inspect '{good}.yaml' --arch host --html '{bad}d'": 2,
+    "inspect tuned.yaml --arch host": 2,
+    "diff '{bad}.fuse' '{bad}.fuse'": 4,
+    "verify '{bad}.fuse' --target host": 4,
+    "verify '{bad}d' --target host": 2,
+    "tune '{bad}.yaml' --arch host": 2,
+    "import '{bad}.py'": 2,
+    "import '{good}.py' -o '{bad}.none.yaml/a'": 0,
+    "import '{good}.py' -o '{good}.yaml'": 2,
+    "import '{good}.py' -o '{bad}.new.yaml' --force": 0,
+    "cache": 0,
+    "doctor --nvcc '{bad}.yaml'": 5,
+    "schema '{bad}'": 2,
+    "inspect '{bad}.missing'": 2,
+}
+"""What is said of files with a name that holds lines, and the exit code."""
+
+
+@pytest.fixture(scope="module")
+def forged(folder: Path) -> Path:
+    """A folder with files of all kinds that are called so."""
+    (folder / f"{FORGED}d").mkdir()
+    (folder / f"{FORGED}.yaml").write_text(GOOD.replace("x * 2.0", "x * z"))
+    for name in ("good.yaml", "same.yaml"):
+        (folder / f"{FORGED}{name}").write_text(GOOD)
+    (folder / "orphans").mkdir()
+    for path in (folder / f"{FORGED}.fuse", folder / "orphans" / f"{FORGED}.fuse"):
+        path.write_bytes(b"PK")
+    (folder / f"{FORGED}.py").write_text("1 / 0\n")
+    (folder / f"{FORGED}good.py").write_text(
+        "from nvfuser import FusionDefinition, DataType\n"
+        "with FusionDefinition() as fd:\n"
+        "    x = fd.define_tensor(shape=[-1], dtype=DataType.Float)\n"
+        "    fd.add_output(fd.ops.neg(x))\n"
+    )
+    (folder / "tuned.yaml").write_text(GOOD)
+    (folder / "tuned.tuned.json").write_text(json.dumps({"format": 1, "fusion": FORGED, "entries": []}))
+    return folder
+
+
+@pytest.mark.parametrize("call", FORGERIES)
+def test_names_are_no_lines(call: str, forged: Path) -> None:
+    names = {"bad": FORGED, "good": f"{FORGED}good", "same": f"{FORGED}same"}
+    environ = environment() | {"FUSEBUILD_CACHE_DIR": str(forged / f"{FORGED}cache")}
+    done = shell(call.format(**names), forged, environ)
+    said = done.stdout + done.stderr
+    assert done.returncode == FORGERIES[call], said
+    assert "prod.yaml:1:1" in said
+    assert not [line for line in said.splitlines() if line.startswith(("prod.yaml", "."))]
+
+
+def test_names_in_reports_are_exact(forged: Path) -> None:
+    done = shell(f"compile '{FORGED}.yaml' --json", forged)
+    assert [each["file"] for each in json.loads(done.stdout)["diagnostics"]] == [f"{FORGED}.yaml"]
+    assert f"{SHOWN}.yaml:5:11: error: undefined name 'z'" in done.stderr
+
+
+def test_one_line() -> None:
+    assert one_line(Path(FORGED)) == SHOWN
+    assert one_line("größer\t\x1b") == "größer\t\x1b"
 
 
 def test_printable() -> None:

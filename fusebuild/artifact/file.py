@@ -30,7 +30,7 @@ import msgspec
 from fusebuild.artifact import elf, kernel_text, plan_check, stored_zip
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
-from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError
+from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError, one_line
 
 MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
 
@@ -310,7 +310,7 @@ def _decode_plan(path: Path, data: bytes) -> Plan:
     if canonical != data:  # the native reader must not be able to read something else than was checked here
         raise ArtifactError(str(path), "it is not in canonical form", PLAN)
     if problem := plan_check.validate_plan(plan):
-        raise ArtifactError(str(path), problem, PLAN)
+        raise ArtifactError(str(path), one_line(problem), PLAN)
     return plan
 
 

@@ -28,7 +28,7 @@ from fusebuild.artifact.kernel_resources import KernelResources, resources_of
 from fusebuild.build.object_store import CompiledObject, ObjectStore, user_store
 from fusebuild.build.toolchain import Toolchain, compiler_environment
 from fusebuild.build.work_folder import WorkFolder, work_folder
-from fusebuild.errors import CompileError, UsageError, counted
+from fusebuild.errors import CompileError, UsageError, counted, one_line
 from fusebuild.system.disk_space import lack_of_room
 from fusebuild.system.folder_lock import locked
 from fusebuild.system.resources import include_dir, ninja_template
@@ -114,7 +114,9 @@ class BuildDir:
         try:
             yield
         except OSError as error:
-            raise CompileError(f"cannot build in {self.root}: {error.strerror} ({error.filename})") from error
+            raise CompileError(
+                f"cannot build in {one_line(self.root)}: {error.strerror} ({one_line(error.filename)})"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -543,7 +545,10 @@ class _Run:
             raise
         failures = _failures(lines, self.missing)
         if status and not failures:
-            said = [f"ninja failed in {self.work.path}:", *(line for line in lines if not _STATUS_LINE.match(line))]
+            said = [
+                f"ninja failed in {one_line(self.work.path)}:",
+                *(line for line in lines if not _STATUS_LINE.match(line)),
+            ]
             cause = lack_of_room(self.work.path, "\n".join(said))
             raise CompileError("\n".join([cause, *said] if cause else said))
         return failures

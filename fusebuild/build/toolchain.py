@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusebuild.artifact import elf
-from fusebuild.errors import NoRoomError, ToolchainError
+from fusebuild.errors import NoRoomError, ToolchainError, one_line
 from fusebuild.system.disk_space import TEMPORARY_FOLDERS, is_plain, lack_of_room, temporary_folder
 from fusebuild.system.resources import cache_dir
 from fusebuild.target.table import Target
@@ -212,10 +212,12 @@ def unproven_toolchain(
     )
     for target in device_targets:
         if target.name not in toolchain.architectures:
-            label = f"nvcc {toolchain.versions['nvcc']} ({toolchain.nvcc})"
+            label = f"nvcc {toolchain.versions['nvcc']} ({one_line(toolchain.nvcc)})"
             known = ", ".join(toolchain.architectures)
             raise ToolchainError(f"{label} does not compile for {target.name}, only for {known}")
-    logger.info("compilers: %s", ", ".join(f"{part.name} {part.version} ({part.path})" for part in toolchain.parts))
+    logger.info(
+        "compilers: %s", ", ".join(f"{part.name} {part.version} ({one_line(part.path)})" for part in toolchain.parts)
+    )
     return toolchain
 
 
@@ -272,9 +274,9 @@ def choose_nvcc(candidates: Sequence[Candidate], *, needed: bool = True) -> Cand
         if candidate.exists:
             return candidate
         if candidate.demanded:
-            raise ToolchainError(f"{candidate.source} names {candidate.path}, which is no executable file")
+            raise ToolchainError(f"{candidate.source} names {one_line(candidate.path)}, which is no executable file")
     if needed:
-        tried = "".join(f"\n  {candidate.source}: {candidate.path}" for candidate in candidates)
+        tried = "".join(f"\n  {candidate.source}: {one_line(candidate.path)}" for candidate in candidates)
         raise ToolchainError(f"no nvcc found{'; tried' + tried if tried else ''}\n  hint: {FIX}")
     return None
 
@@ -286,7 +288,7 @@ def inspect_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaToolk
     """
     if _FOR_A_SHELL.search(str(cxx)):
         reason = "nvcc cannot be told to use it: it would give its name to a shell, which takes a part for a command"
-        raise ToolchainError(f"the host compiler is {cxx}: {reason}")
+        raise ToolchainError(f"the host compiler is {one_line(cxx)}: {reason}")
     with _telling_of_room(environ):
         return _answers_of_nvcc(nvcc, cxx, environ)
 
@@ -297,7 +299,7 @@ def _answers_of_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaT
     dryrun = _output([nvcc, "-ccbin", cxx, "--dryrun", "-cubin", "probe.cu"], environ)
     settings = dict(re.findall(r"^#\$ (\w+)=(.*)$", dryrun, re.MULTILINE))
     if not version or "TOP" not in settings:
-        raise ToolchainError(f"{nvcc} does not answer as nvcc does:\n{(version_text + dryrun).strip()}")
+        raise ToolchainError(f"{one_line(nvcc)} does not answer as nvcc does:\n{(version_text + dryrun).strip()}")
     if _FOR_A_SHELL.search(settings["TOP"]):
         reason = "it would give the name of that folder to a shell, which takes a part for a command"
         raise ToolchainError(f"nvcc cannot be used from {settings['TOP']}: {reason}")
@@ -317,21 +319,21 @@ def _answers_of_nvcc(nvcc: Path, cxx: Path, environ: Mapping[str, str]) -> CudaT
 
 def problems(cuda: CudaToolkit) -> tuple[str, ...]:
     """Why the parts of ``cuda`` cannot work together, each with what mends it; empty when they can."""
-    label = f"nvcc {cuda.nvcc.version} ({cuda.nvcc.path})"
+    label = f"nvcc {cuda.nvcc.version} ({one_line(cuda.nvcc.path)})"
     found = [f"{label} lacks a working {part.name}: {part.problem}" for part in (cuda.ptxas, cuda.cicc) if part.problem]
     if not (cuda.libdevice / "libdevice.10.bc").is_file():
-        found.append(f"{label} lacks libdevice.10.bc in {cuda.libdevice} (pip package nvidia-nvvm)")
+        found.append(f"{label} lacks libdevice.10.bc in {one_line(cuda.libdevice)} (pip package nvidia-nvvm)")
     found += missing_headers(cuda.include, label, hint=False)
     for part in (cuda.ptxas, cuda.cicc, *header_parts(cuda.include)[:1]):
         if part.version and part.release != cuda.nvcc.release:
-            found.append(f"{label} and {part.name} {part.version} ({part.path}) do not fit each other")
+            found.append(f"{label} and {part.name} {part.version} ({one_line(part.path)}) do not fit each other")
     return tuple(f"{problem}\n  hint: {FIX}" for problem in found)
 
 
 def missing_headers(include: Path, label: str = "the CUDA headers", *, hint: bool = True) -> list[str]:
     """One sentence for each header that kernels need and ``include`` lacks."""
     return [
-        f"{label}: {include} lacks {header} (pip package {package})" + (f"\n  hint: {FIX}" if hint else "")
+        f"{label}: {one_line(include)} lacks {header} (pip package {package})" + (f"\n  hint: {FIX}" if hint else "")
         for header, package in _HEADERS.items()
         if not any((folder / header).is_file() for folder in (include, include / "cccl"))
     ]
@@ -369,12 +371,12 @@ def find_cxx(environ: Mapping[str, str]) -> Part:
     name = environ[source] if source else "g++"
     path = shutil.which(name, path=environ.get("PATH", ""))
     if path is None:
-        said = f"{source} names {name}, which is" if source else "g++ is"
+        said = f"{source} names {one_line(name)}, which is" if source else "g++ is"
         return Part(name="g++", path=Path(name), problem=f"{said} not on PATH\n  hint: install a C++17 compiler")
     path = os.path.abspath(path)
     try:
         if "++" not in os.path.basename(path) and not _links_cpp(path, environ):
-            problem = f"{source} names {name}, which links nothing of C++'s library"
+            problem = f"{source} names {one_line(name)}, which links nothing of C++'s library"
             fix = f"name the C++ compiler that belongs to it, as in {source}=g++"
             return Part(name="g++", path=Path(path), problem=f"{problem}\n  hint: {fix}")
         version = _output([path, "-dumpfullversion", "-dumpversion"], environ).strip()
@@ -498,7 +500,7 @@ def _include_dir(settings: Mapping[str, str]) -> Path:
 
 def _inspect_ptxas(path: Path, environ: Mapping[str, str]) -> Part:
     if not path.is_file():
-        return Part(name="ptxas", path=path, problem=f"{path} does not exist (pip package nvidia-cuda-nvcc)")
+        return Part(name="ptxas", path=path, problem=f"{one_line(path)} does not exist (pip package nvidia-cuda-nvcc)")
     try:
         text = _output([path, "--version"], environ).strip()
     except ToolchainError as error:
@@ -510,7 +512,7 @@ def _inspect_ptxas(path: Path, environ: Mapping[str, str]) -> Part:
 def _inspect_cicc(path: Path, architectures: Sequence[str], environ: Mapping[str, str]) -> Part:
     """cicc has no option that prints its version, but it signs the PTX that it writes."""
     if not path.is_file():
-        return Part(name="cicc", path=path, problem=f"{path} does not exist (pip package nvidia-nvvm)")
+        return Part(name="cicc", path=path, problem=f"{one_line(path)} does not exist (pip package nvidia-nvvm)")
     with tempfile.TemporaryDirectory(prefix="fusebuild-cicc-", dir=temporary_folder(environ)) as folder:
         source, output = Path(folder, "version.ii"), Path(folder, "version.ptx")
         source.write_text('extern "C" void f() {}\n', encoding="utf-8")
@@ -522,7 +524,7 @@ def _inspect_cicc(path: Path, architectures: Sequence[str], environ: Mapping[str
         text = output.read_text(encoding="utf-8", errors="replace") if output.is_file() else ""
     banner = "\n".join(re.findall(r"^// (Compiler Build ID.*|Cuda compilation tools.*)$", text, re.MULTILINE))
     version = _cuda_version(banner)
-    problem = "" if version else f"{path} compiles nothing: {said.strip()}"
+    problem = "" if version else f"{one_line(path)} compiles nothing: {said.strip()}"
     return Part(name="cicc", path=path, version=version, banner=banner, problem=problem)
 
 
@@ -562,7 +564,7 @@ def _run(command: Sequence[str | Path], environ: Mapping[str, str], folder: str)
             timeout=120,
         )
     except OSError as error:
-        raise ToolchainError(f"{command[0]} cannot be run: {error.strerror}") from error
+        raise ToolchainError(f"{one_line(command[0])} cannot be run: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise ToolchainError(f"{shlex.join(map(str, command))} did not end within 120 seconds") from None
 

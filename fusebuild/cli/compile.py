@@ -16,7 +16,7 @@ from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEGMENTATION, targets_
 from fusebuild.cli.output import print_json, progress, say
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-from fusebuild.errors import LocatedError, UsageError, counted
+from fusebuild.errors import LocatedError, UsageError, counted, one_line
 from fusebuild.system.failure import reported
 from fusebuild.target.table import TARGETS, Target
 
@@ -86,7 +86,7 @@ def compile_command(
     for each in done.recipes:
         kernels = {name for names in each.kernels.values() for name in names}
         state = "" if dry_run else "written" if each.written else "unchanged"
-        say(f"{each.artifact}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
+        say(f"{one_line(each.artifact)}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
     say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
     if found.errors:
         sys.exit(found.exit_code)

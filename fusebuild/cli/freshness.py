@@ -11,7 +11,7 @@ import click
 
 from fusebuild.cli.output import print_json, progress, say
 from fusebuild.cli.streams import printable
-from fusebuild.errors import StaleError
+from fusebuild.errors import StaleError, one_line
 from fusebuild.target.table import Target
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out: 
         print_json([*(verdict.as_json() for verdict in verdicts), *orphans_json(orphaned)])
     for verdict in verdicts:
         for difference in verdict.differences:
-            click.echo(printable(f"{verdict.recipe}: stale: {difference}"), err=True)
+            click.echo(printable(f"{one_line(verdict.recipe)}: stale: {difference}"), err=True)
     for path in orphaned:
-        click.echo(printable(f"orphaned: {path}: no recipe of that name"), err=True)
+        click.echo(printable(f"orphaned: {one_line(path)}: no recipe of that name"), err=True)
     if not as_json:
         say(summary(verdicts))
     if any(verdict.differences for verdict in verdicts):

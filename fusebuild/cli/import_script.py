@@ -10,6 +10,7 @@ import click
 from fusebuild.cli.options import JSON
 from fusebuild.cli.output import print_json, say
 from fusebuild.cli.verb import Verb
+from fusebuild.errors import one_line
 
 if TYPE_CHECKING:
     from fusebuild.definition.script import ImportedRecipe
@@ -50,4 +51,4 @@ def import_command(script: Path, out: Path | None, timeout: float, force: bool, 
         if path is None:
             click.echo(each.text, nl=False)
         else:
-            say(f"{path}  from {each.location.path}:{each.location.line}")
+            say(f"{one_line(path)}  from {one_line(each.location.path)}:{each.location.line}")

@@ -10,7 +10,7 @@ import click
 from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
 from fusebuild.cli.output import print_json, print_text, progress, say
 from fusebuild.cli.verb import Verb
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, one_line
 from fusebuild.target.table import Target
 
 
@@ -56,4 +56,4 @@ def tune(
         return
     print_text(report.as_text())
     for path in report.written:
-        say(f"{path}  {'written' if path.exists() else 'removed: the heuristics are the best'}")
+        say(f"{one_line(path)}  {'written' if path.exists() else 'removed: the heuristics are the best'}")

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from copy import copy
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fusebuild.cli.streams import printable
-from fusebuild.errors import FusebuildError, UsageError
+from fusebuild.errors import FusebuildError, UsageError, one_line
 from fusebuild.system.failure import failure_report
 
 
 class PrintableFormatter(logging.Formatter):
-    """Log lines that no terminal obeys."""
+    """Log lines that no terminal obeys; paths among what they tell of stay on their line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        shown = copy(record)
+        if isinstance(record.args, tuple):
+            shown.args = tuple(one_line(each) if isinstance(each, Path) else each for each in record.args)
+        return printable(super().format(shown))
 
 
 def log_handler() -> logging.Handler:

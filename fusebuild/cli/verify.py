@@ -13,8 +13,9 @@ import click
 
 from fusebuild.cli.options import JSON, SEED
 from fusebuild.cli.output import is_quiet, print_json, print_text, say
+from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-from fusebuild.errors import NothingVerifiedError, VerificationError
+from fusebuild.errors import NothingVerifiedError, VerificationError, one_line
 from fusebuild.recipe.files import artifact_files
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
                 row, line = _skipped(found) if isinstance(found, Skipped) else _judged(found)
                 rows.append(row)
                 if not as_json and (not row["ok"] or not is_quiet()):
-                    print_text(f"{line}\n")
+                    print_text(f"{one_line(line)}\n")
         except NothingVerifiedError as error:
             unverified.append(error)
     states = Counter(row["state"] for row in rows)
@@ -52,7 +53,7 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         skipped = f", {states['skipped']} skipped" if states["skipped"] else ""
         say(f"{states['passed']} passed, {states['failed']} failed{skipped}")
     for each in unverified:
-        click.echo(f"error: {each}", err=True)
+        click.echo(printable(f"error: {each}"), err=True)
     if states["failed"] or unverified:
         sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from fusebuild.errors import Diagnostic, RecipeError, SourceLocation, UsageError
+from fusebuild.errors import Diagnostic, RecipeError, SourceLocation, UsageError, one_line
 from fusebuild.recipe.recipe import parse_recipe
 
 _CHILD = "from fusebuild.definition.script_process import main; main()"
@@ -53,7 +53,7 @@ def import_script(path: Path, *, timeout: float = 60.0) -> tuple[ImportedDefinit
     :class:`UsageError` when its process does not come to an end.
     """
     if not path.is_file():
-        raise UsageError(f"cannot read {path}: it is no file")
+        raise UsageError(f"cannot read {one_line(path)}: it is no file")
     report = _run(path, timeout)
     if report["diagnostics"]:
         raise RecipeError([_diagnostic(each) for each in report["diagnostics"]])
@@ -85,7 +85,7 @@ def written(
     is_folder = out is not None and (out.is_dir() or out.suffix not in (".yaml", ".yml"))
     if len(definitions) > 1 and not is_folder:
         names = ", ".join(each.name for each in definitions)
-        raise UsageError(f"{script} records {len(definitions)} definitions ({names}): name a folder with -o")
+        raise UsageError(f"{one_line(script)} records {len(definitions)} definitions ({names}): name a folder with -o")
     if out is None:
         return (None,) * len(definitions)
     paths = tuple(out / f"{each.name}.yaml" if is_folder else out for each in definitions)
@@ -96,14 +96,14 @@ def written(
         for each, path in zip(definitions, paths, strict=True):
             path.write_text(each.text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+        raise UsageError(f"cannot write {one_line(error.filename)}: {error.strerror}") from None
     return paths
 
 
 def _refuse_others(definitions: Sequence[ImportedDefinition], paths: Sequence[Path]) -> None:
     """Raise for files that hold something else, before any is written."""
     others = [
-        str(path)
+        one_line(path)
         for each, path in zip(definitions, paths, strict=True)
         if path.exists() and (not path.is_file() or path.read_bytes() != each.text.encode())
     ]
@@ -129,12 +129,12 @@ def _run(path: Path, timeout: float) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with all that the script started
             process.communicate()
-            raise UsageError(f"{path}: the script did not end within {timeout:g} s") from None
+            raise UsageError(f"{one_line(path)}: the script did not end within {timeout:g} s") from None
         for line in said.splitlines():
-            _log.info("%s: %s", path.name, line)
+            _log.info("%s: %s", one_line(path.name), line)
         if not report.exists():
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            raise UsageError(f"{path}: its process ended with status {process.returncode} ({last[0]})")
+            raise UsageError(f"{one_line(path)}: its process ended with status {process.returncode} ({last[0]})")
         found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         return found
 

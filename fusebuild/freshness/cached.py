@@ -12,7 +12,7 @@ from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import without_reasons
 from fusebuild.build.objects import BuildDir
 from fusebuild.build.toolchain import find_toolchain
-from fusebuild.errors import ArtifactError, KnobError
+from fusebuild.errors import ArtifactError, KnobError, one_line
 from fusebuild.freshness.differences import source_differences
 from fusebuild.pipeline import compile_planned, pack, replanned
 from fusebuild.planning.eased import eased_in
@@ -46,7 +46,7 @@ def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Pat
             [planned], compile_all([planned]), [target], toolchain, replan=replan, compile_all=compile_all
         )
         tell_unknown([planned], objects)
-        origin = Path(planned.recipe.path).name
+        origin = one_line(Path(planned.recipe.path).name)
         for (_, kernel), spilled in sorted(objects.spills.items()):
             logger.warning("kernel %s of %s for %s spills %d bytes of registers", kernel, origin, target.name, spilled)
         return pack(planned, [target], build_dir, toolchain, objects).path

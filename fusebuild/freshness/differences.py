@@ -11,7 +11,7 @@ from typing import TypeAlias
 from fusebuild.artifact.file import Artifact, open_artifact
 from fusebuild.artifact.plan import encode
 from fusebuild.build.toolchain import Toolchain
-from fusebuild.errors import ArtifactError, KnobError
+from fusebuild.errors import ArtifactError, KnobError, one_line
 from fusebuild.pipeline import plan_recipe, source_digests, tuned_beside
 from fusebuild.planning.eased import eased_in
 from fusebuild.planning.planned import PlannedRecipe
@@ -54,7 +54,7 @@ def _differences(
 ) -> tuple[str, ...]:
     recipe, path = pair
     if not os.path.exists(path):  # Path's own raises where it cannot look
-        return (f"{path} is missing",)
+        return (f"{one_line(path)} is missing",)
     try:
         artifact = open_artifact(path)
     except ArtifactError as error:

@@ -16,6 +16,7 @@ from fusebuild.build.checksums import write_checksums
 from fusebuild.build.objects import BuildDir, Key
 from fusebuild.build.record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
 from fusebuild.build.toolchain import find_toolchain
+from fusebuild.errors import one_line
 from fusebuild.recipe.files import recipe_files
 from fusebuild.system.failure import ReportedDiagnostic
 from fusebuild.target.table import Target
@@ -157,9 +158,9 @@ def _fresh(
     for file in files:
         built = known.get(file)
         if built is None:
-            reason = f"it is not what was compiled in {build_dir.root} before"
+            reason = f"it is not what was compiled in {one_line(build_dir.root)} before"
         elif file not in whole:
-            reason = f"{build_dir.artifact(built.fusion)} is missing, or not as it was built"
+            reason = f"{one_line(build_dir.artifact(built.fusion))} is missing, or not as it was built"
         else:
             reason = _what_changed(built, targets, search, now)
         logger.info("%s: %s", file, f"it is compiled: {reason}" if reason else "its artifact is up to date")

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.json_types import Sizes
-from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, one_line
 from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
@@ -167,7 +167,7 @@ def verify_or_skip(
             elements = largest_tensor(recipe.fusion, case)
             yield Skipped(fusion=recipe.fusion.name, target=plan.target, case=case, elements=elements)
     if not any(limits.admits(recipe.fusion, case) for case in cases):
-        raise NothingVerifiedError(f"{path}: nothing was verified: {_why_nothing(cases, limits)}")
+        raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {_why_nothing(cases, limits)}")
 
 
 def _why_nothing(cases: Sequence[Mapping[str, int]], limits: Limits) -> str:

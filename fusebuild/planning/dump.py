@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusebuild.artifact.plan import Plan, encode
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, one_line
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.render import Kernel
@@ -48,4 +48,4 @@ class Dump:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+            raise UsageError(f"cannot write {one_line(path)}: {error.strerror}") from None

@@ -24,7 +24,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from fusebuild.build.toolchain import Toolchain
-from fusebuild.errors import Diagnostic, KnobError, SourceLocation, TunedError
+from fusebuild.errors import Diagnostic, KnobError, SourceLocation, TunedError, one_line
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.common.choice import NOT_TUNED, Knobs, Tuned
@@ -161,7 +161,7 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
         raise TunedError.at(start, f"it cannot be read: {error}") from None
     except msgspec.ValidationError as error:
         message, steps = _message_and_steps(str(error))
-        raise TunedError.at(_place(shown, text, steps), message) from None
+        raise TunedError.at(_place(shown, text, steps), one_line(message)) from None
     except msgspec.DecodeError as error:
         message, _, byte = str(error).partition(" (byte ")
         offset = len(text.encode()[: int(byte.rstrip(")"))].decode(errors="ignore")) if byte else 0
@@ -176,12 +176,12 @@ def _problems(read: TunedKernels, file: TunedFile, fusion: str) -> Iterator[Diag
     """What msgspec does not see."""
     if file.fusion != fusion:
         message = f"it is about '{file.fusion}', but the recipe beside it defines '{fusion}'"
-        yield Diagnostic(location=read.place("fusion"), message=message)
+        yield Diagnostic(location=read.place("fusion"), message=one_line(message))
     seen: dict[tuple[object, ...], int] = {}
     for index, entry in enumerate(file.entries):
         if entry.arch not in TARGETS:
             message = f"unknown target '{entry.arch}' (known: {', '.join(TARGETS)})"
-            yield Diagnostic(location=read.place("entries", index, "arch"), message=message)
+            yield Diagnostic(location=read.place("entries", index, "arch"), message=one_line(message))
         key = (*entry.key[:3], str(entry.key[3]), entry.variant, entry.toolchain)
         if seen.setdefault(key, index) != index:
             first = read.place("entries", seen[key])
@@ -294,7 +294,7 @@ def choices_for(
     own = [(index, entry) for index, entry in enumerate(tuned.entries) if entry.arch == target.name]
     if not own and tuned.entries:
         others = ", ".join(sorted({entry.arch for entry in tuned.entries}))
-        logger.info("%s: it is tuned for %s; the heuristics decide for %s", tuned.path, others, target.name)
+        logger.info("%s: it is tuned for %s; the heuristics decide for %s", one_line(tuned.path), others, target.name)
     points = points_of(segmented) if own else ()
     problems: list[Diagnostic] = []
     for index, entry in own:
@@ -307,11 +307,12 @@ def choices_for(
             except KnobError as error:
                 where = f"segment {asked[0].segment.id} ({entry.segment}), {entry.variant}"
                 place = tuned.place("entries", index, "knobs", error.knob)
-                problems.append(Diagnostic(location=place, message=f"{where}: {error}", hint="tune again"))
+                problems.append(Diagnostic(location=place, message=one_line(f"{where}: {error}"), hint="tune again"))
                 continue
         if reason:
             place = tuned.place("entries", index)
-            logger.warning("%s: the tuned %s is not used, the heuristics decide: %s", place, entry.variant, reason)
+            unused = one_line(f"the tuned {entry.variant} is not used, the heuristics decide: {reason}")
+            logger.warning("%s: %s", place, unused)
         else:
             by_key.setdefault(key, {})[entry.variant] = entry.knobs
     if problems:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, one_line
 
 MAX_BYTES = 1 << 20
 """The largest recipe."""
@@ -22,7 +22,7 @@ def recipe_files(paths: Sequence[Path]) -> tuple[Path, ...]:
     for path in paths:
         found = _recipes_in(path) if os.path.isdir(path) else [path]
         if not found:
-            raise UsageError(f"{path} holds no *.yaml recipe")
+            raise UsageError(f"{one_line(path)} holds no *.yaml recipe")
         for file in found:
             files.setdefault(os.path.realpath(file), file)
     return tuple(files.values())
@@ -35,7 +35,7 @@ def artifact_files(paths: Sequence[Path]) -> list[Path]:
     """
     artifacts = [file for path in paths for file in (sorted(path.glob("*.fuse")) if path.is_dir() else [path])]
     if not artifacts:
-        raise UsageError(f"{paths[0]} holds no *.fuse artifact")
+        raise UsageError(f"{one_line(paths[0])} holds no *.fuse artifact")
     return artifacts
 
 

@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest
+from fusebuild.errors import RecipeError, SourceLocation, UsageError, nearest, one_line
 from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Value
@@ -64,11 +64,11 @@ def load_recipe(path: Path, *, root: Path | None = None) -> Recipe:
         shown = path if ".." in relative.parts else relative
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"cannot read {shown.as_posix()}: it is no file")
+            raise UsageError(f"cannot read {one_line(shown)}: it is no file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {shown.as_posix()}: {error.strerror}") from None
+        raise UsageError(f"cannot read {one_line(shown)}: {error.strerror}") from None
     except ValueError as error:  # a NUL in the path
         raise UsageError(f"cannot read {shown.as_posix()!r}: {error}") from None
     return decode_recipe(data, shown.as_posix())

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import yaml
 
-from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation
+from fusebuild.errors import Diagnostic, LocatedError, RecipeError, SourceLocation, one_line
 from fusebuild.recipe.files import MAX_BYTES
 
 MAX_DEPTH = 32
@@ -59,7 +59,7 @@ class Problems:
 
     def add(self, location: SourceLocation, message: str, hint: str = "") -> None:
         """Note a problem; raises a :class:`RecipeError` when there are more than any author works through."""
-        self.found.append(Diagnostic(location=location, message=message, hint=hint))
+        self.found.append(Diagnostic(location=location, message=one_line(message), hint=one_line(hint)))
         if len(self.found) == MAX_PROBLEMS:
             self.raise_if_any()
 

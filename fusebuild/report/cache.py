@@ -10,6 +10,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from fusebuild.build.object_store import Usage, parse_size, usage, user_store
+from fusebuild.errors import one_line
 from fusebuild.system.resources import cache_dir
 
 
@@ -55,7 +56,7 @@ class CacheContents:
         return "\n".join(
             [
                 *([f"removed {removed.files} objects, {removed.bytes:,} bytes"] if removed else []),
-                f"{self.folder}: at most {self.limit:,} bytes of objects",
+                f"{one_line(self.folder)}: at most {self.limit:,} bytes of objects",
                 *(f"  {name:12} {each.files:6} files {each.bytes:16,} bytes" for name, each in self.held.items()),
             ]
         )

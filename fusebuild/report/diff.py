@@ -13,6 +13,7 @@ from fusebuild.artifact.file import Artifact
 from fusebuild.artifact.json_types import Bytes, FormulaText
 from fusebuild.artifact.kernel_resources import KernelResources, Resources
 from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
+from fusebuild.errors import one_line
 from fusebuild.ir.formula import Formula, evaluate, show, symbols, total
 
 
@@ -175,7 +176,7 @@ class ArtifactDiff:
         lines += [f"{name}: {_change(*versions)}" for name, versions in self.toolchain.items()]
         for target in self.targets:
             lines += target.as_text(self.sizes)
-        return "\n".join(lines) + "\n"
+        return "\n".join(map(one_line, lines)) + "\n"
 
 
 def compare(old: Artifact, new: Artifact, sizes: Mapping[str, int]) -> ArtifactDiff:

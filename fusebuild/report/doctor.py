@@ -18,7 +18,7 @@ from typing import Annotated, Literal, TypedDict
 from msgspec import Meta
 
 from fusebuild.build import toolchain as tools
-from fusebuild.errors import FusebuildError, ToolchainError
+from fusebuild.errors import FusebuildError, ToolchainError, one_line
 from fusebuild.system.resources import cache_dir, data_root
 from fusebuild.target.table import TARGETS
 
@@ -96,7 +96,7 @@ def _nvcc_findings(
         yield Finding(
             name=f"nvcc from {candidate.source}",
             status="warn" if named_in_vain else "ok",
-            found=f"{candidate.path}: {why}",
+            found=f"{one_line(candidate.path)}: {why}",
             advice=advice,
         )
     try:
@@ -106,8 +106,8 @@ def _nvcc_findings(
         return
     headers = tools.header_parts(cuda.include)
     for part in (cuda.nvcc, cuda.ptxas, cuda.cicc, *headers):
-        missing = part.problem or (f"{part.path} is missing or unreadable" if not part.version else "")
-        found = missing or f"{part.version} at {part.path}"
+        missing = part.problem or (f"{one_line(part.path)} is missing or unreadable" if not part.version else "")
+        found = missing or f"{part.version} at {one_line(part.path)}"
         yield Finding(
             name=part.name, status="error" if missing else "ok", found=found, advice=tools.FIX if missing else ""
         )
@@ -119,7 +119,7 @@ def _cxx_finding(environ: Mapping[str, str]) -> Finding:
     cxx = tools.find_cxx(environ)
     if cxx.problem:
         return _error("g++", ToolchainError(cxx.problem))
-    return Finding(name="g++", status="ok", found=f"{cxx.version} at {cxx.path}")
+    return Finding(name="g++", status="ok", found=f"{cxx.version} at {one_line(cxx.path)}")
 
 
 def _ninja_finding(environ: Mapping[str, str]) -> Finding:
@@ -129,8 +129,8 @@ def _ninja_finding(environ: Mapping[str, str]) -> Finding:
     except ToolchainError as error:
         return _error("ninja", error)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(name="ninja", status="error", found=f"{path}: {error}", advice="pip install ninja")
-    return Finding(name="ninja", status="ok", found=f"{version} at {path}")
+        return Finding(name="ninja", status="error", found=f"{one_line(path)}: {error}", advice="pip install ninja")
+    return Finding(name="ninja", status="ok", found=f"{version} at {one_line(path)}")
 
 
 def _probe_finding(
@@ -151,7 +151,7 @@ def _probe_finding(
 
 def _data_finding() -> Finding:
     try:
-        return Finding(name="templates", status="ok", found=str(data_root()))
+        return Finding(name="templates", status="ok", found=one_line(data_root()))
     except ToolchainError as error:
         return _error("templates", error)
 
@@ -214,8 +214,8 @@ def _runtime_finding() -> Finding:
     folders = dict.fromkeys([Path(__file__).resolve().parent.parent / "runtime", installed / "runtime"])
     libraries = [path for folder in folders if folder.is_dir() for path in sorted(folder.rglob("*.so"))]
     if libraries:
-        return Finding(name="native runtime", status="ok", found=str(libraries[0]))
-    where = " or ".join(map(str, folders))
+        return Finding(name="native runtime", status="ok", found=one_line(libraries[0]))
+    where = " or ".join(map(one_line, folders))
     return Finding(
         name="native runtime", status="warn", found=f"no library in {where}", advice="pip install fusebuild again"
     )
@@ -225,9 +225,9 @@ def _cache_finding(environ: Mapping[str, str]) -> Finding:
     folder = cache_dir(environ)
     existing = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return Finding(name="cache", status="ok", found=str(folder))
+        return Finding(name="cache", status="ok", found=one_line(folder))
     advice = "builds are only slower; FUSEBUILD_CACHE_DIR names another folder"
-    return Finding(name="cache", status="warn", found=f"{folder} cannot be written", advice=advice)
+    return Finding(name="cache", status="warn", found=f"{one_line(folder)} cannot be written", advice=advice)
 
 
 def _error(name: str, error: Exception) -> Finding:

@@ -17,7 +17,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.artifact.kernel_resources import resources_text
 from fusebuild.artifact.plan import PlanSegment, PlanValue, as_formula
-from fusebuild.errors import UsageError
+from fusebuild.errors import UsageError, one_line
 from fusebuild.ir.formula import show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.report.inspection import Inspection, bytes_text, call_text, eased_text, knobs_text, stored_bytes
@@ -160,7 +160,7 @@ def write_page(path: Path, inspections: Sequence[Inspection], fusion: Fusion) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(render_page(inspections[0], fusion), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise UsageError(f"cannot write {one_line(path)}: {error.strerror}") from None
 
 
 @functools.cache

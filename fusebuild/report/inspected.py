@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.artifact.file import Artifact, open_artifact
 from fusebuild.build.toolchain import Toolchain, find_toolchain
-from fusebuild.errors import ToolchainError, UsageError
+from fusebuild.errors import ToolchainError, UsageError, one_line
 from fusebuild.ir.fusion import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
 from fusebuild.recipe.inside import recipe_in
@@ -34,7 +34,7 @@ def inspections_of(
     """
     if path.suffix == ".fuse":
         if search is not None:
-            raise UsageError(f"{path} is cut already; --segmentation is for recipes")
+            raise UsageError(f"{one_line(path)} is cut already; --segmentation is for recipes")
         return _of_artifact(open_artifact(path), targets)
     return _of_recipe(path, targets or (find_target("sm_90"),), search or "heuristic")
 

@@ -14,6 +14,7 @@ import msgspec
 from fusebuild import __version__
 from fusebuild.artifact.kernel_resources import KernelResources, resources_text
 from fusebuild.artifact.plan import LibraryCall, Plan, PlanSegment, PlanValue, Variant, as_formula
+from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, evaluate, product, show, symbols
 from fusebuild.ir.fusion import Fusion
@@ -232,7 +233,7 @@ class Inspection:
                 f"{bytes_text(boundary['bytes'], boundary['bytes_formula'])}"
             )
         lines.append(f"total  {bytes_text(report['hbm_bytes'], report['hbm_bytes_formula'])}")
-        return "\n".join(lines) + "\n"
+        return "\n".join(map(one_line, lines)) + "\n"
 
 
 def _variant(variant: Variant) -> InspectedVariant:

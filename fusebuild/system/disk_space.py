@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from fusebuild.errors import ToolchainError
+from fusebuild.errors import ToolchainError, one_line
 
 TEMPORARY_FOLDERS = ("TMPDIR", "TMP", "TEMP")
 """Variables that name where compilers keep files between their steps."""
@@ -43,5 +43,5 @@ def lack_of_room(folder: Path, said: str = "") -> str:
     had none; else empty."""
     free = shutil.disk_usage(folder).free
     if free < _ROOM_TO_COMPILE:
-        return f"only {free} bytes are free in {folder}"
-    return f"compilers had no room in {folder}, where {free} bytes are free now" if _NO_SPACE in said else ""
+        return f"only {free} bytes are free in {one_line(folder)}"
+    return f"compilers had no room in {one_line(folder)}, where {free} bytes are free now" if _NO_SPACE in said else ""

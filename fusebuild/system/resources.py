@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from fusebuild.errors import ToolchainError, UsageError
+from fusebuild.errors import ToolchainError, UsageError, one_line
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NINJA_TEMPLATE = "build.ninja.in"
@@ -70,7 +70,9 @@ def _temporary_home() -> str:
     with suppress(FileNotFoundError):
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
-            raise UsageError(f"{folder} is not only yours\n  hint: name another folder in FUSEBUILD_CACHE_DIR")
+            raise UsageError(
+                f"{one_line(folder)} is not only yours\n  hint: name another folder in FUSEBUILD_CACHE_DIR"
+            )
     return folder
 
 
