@@ -142,6 +142,21 @@ def test_a_broken_artifact_is_4(folder: Path) -> None:
     assert done.stderr.startswith("error: broken.fuse: ")
 
 
+def test_an_artifact_is_one_whatever_it_is_called(built: Path, tmp_path: Path) -> None:
+    shown = fusebuild("inspect", built / "build" / "doubled.fuse", cwd=tmp_path).stdout
+    for name in ("some.xyz", "some", "some.yaml"):
+        shutil.copy(built / "build" / "doubled.fuse", tmp_path / name)
+        done = fusebuild("inspect", name, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
+    done = fusebuild("inspect", "some.xyz", "--segmentation", "exact", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: some.xyz is cut already; --segmentation is for recipes\n")
+    (tmp_path / "cut.xyz").write_bytes((tmp_path / "some").read_bytes()[:99])
+    done = fusebuild("inspect", "cut.xyz", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        4, "error: cut.xyz: it is truncated, or something follows the end of the zip\n"
+    )  # fmt: skip
+
+
 def test_a_missing_compiler_is_5(folder: Path) -> None:
     done = fusebuild("compile", "doubled.yaml", "--nvcc", "nowhere/nvcc", cwd=folder)
     assert done.returncode == 5

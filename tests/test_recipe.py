@@ -324,7 +324,7 @@ def test_too_large_a_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None
 
 def test_too_long_a_line_is_refused() -> None:
     text = message("fusion: f\ndoc: " + "x" * MAX_LINE_LENGTH + "\n")
-    assert text == "f.yaml:2:1: error: the line has 4101 characters; 4096 are the limit"
+    assert text == "f.yaml:2:4101: error: the line has 4101 characters; 4096 are the limit"
 
 
 def test_control_characters_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -203,6 +204,29 @@ class TestMistakesInTheText:
         Path("f.tuned.json").write_bytes(b"\xff{}")
         with pytest.raises(TunedError, match=r"^f\.tuned\.json:1:1: error: it cannot be read: 'utf-8' codec"):
             read_tuned(Path("f.tuned.json"), "softmax")
+        Path("f.tuned.json").write_bytes('{\n "größe\xff"}'.encode("latin-1").replace(b"\xf6\xdf", "öß".encode()))
+        with pytest.raises(TunedError) as caught:
+            read_tuned(Path("f.tuned.json"), "softmax")
+        assert str(caught.value) == (
+            "f.tuned.json:2:8: error: it cannot be read: 'utf-8' codec can't decode byte 0xff in position 11: "
+            'invalid start byte\n   "größe\ufffd"}\n         ^'
+        )
+
+    @pytest.mark.parametrize(
+        "member",
+        ['"entries": []', '"format": 1', '"fusion": "softmax"', '"arch": "host"', '"M": 6', '"b\\u0075cket": {}'],
+    )
+    def test_a_key_that_is_there_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str) -> None:
+        monkeypatch.chdir(tmp_path)
+        key = next(iter(json.loads(f"{{{member}}}")))
+        text = encode_tuned("softmax", [ENTRY])
+        Path("f.tuned.json").write_text(text.replace(f'"{key}": ', f'{member}, "{key}": ', 1))
+        before = text.partition(f'"{key}": ')[0].splitlines()
+        with pytest.raises(TunedError) as caught:
+            read_tuned(Path("f.tuned.json"), "softmax")
+        (problem,) = caught.value.diagnostics
+        place = len(before), len(before[-1]) + len(f"{member}, ") + 1
+        assert (problem.message, problem.location.line, problem.location.column) == (f"duplicate key '{key}'", *place)
 
     def test_an_empty_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)

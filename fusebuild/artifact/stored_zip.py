@@ -18,6 +18,9 @@ _VERSION = 20
 _UNIX = 3
 _REGULAR_FILE_0644 = 0o100644 << 16
 
+MAGIC = b"PK\3\4"
+"""What every archive begins with."""
+
 MAX_BYTES = 2**31 - 1
 """The largest archive; an artifact is some hundred KiB, so this only bounds memory and keeps clear of zip64."""
 
@@ -39,7 +42,7 @@ def encode(members: Mapping[str, bytes]) -> bytes:
         data, stored_name = members[name], name.encode("ascii")
         crc, size = zlib.crc32(data), len(data)
         local = _LOCAL.pack(
-            b"PK\3\4", _VERSION, 0, 0, 0, _DATE_1980_01_01, crc, size, size, len(stored_name), 0
+            MAGIC, _VERSION, 0, 0, 0, _DATE_1980_01_01, crc, size, size, len(stored_name), 0
         )  # fmt: skip
         directory += [
             _CENTRAL.pack(
@@ -57,7 +60,7 @@ def encode(members: Mapping[str, bytes]) -> bytes:
 
 def decode(data: bytes) -> dict[str, bytes]:
     """The members of the archive ``data``. Raises :class:`ZipError` unless ``data`` is what :func:`encode` writes."""
-    if data[:4] != b"PK\3\4":
+    if data[:4] != MAGIC:
         raise ZipError("it is not a zip file" if data else "it is empty")
     if len(data) < _END.size or data[-_END.size :][:4] != b"PK\5\6":
         raise ZipError("it is truncated, or something follows the end of the zip")

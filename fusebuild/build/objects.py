@@ -114,9 +114,8 @@ class BuildDir:
         try:
             yield
         except OSError as error:
-            raise CompileError(
-                f"cannot build in {one_line(self.root)}: {error.strerror} ({one_line(error.filename)})"
-            ) from error
+            place = one_line(self.root)
+            raise CompileError(f"cannot build in {place}: {error.strerror} ({one_line(error.filename)})") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -545,10 +544,8 @@ class _Run:
             raise
         failures = _failures(lines, self.missing)
         if status and not failures:
-            said = [
-                f"ninja failed in {one_line(self.work.path)}:",
-                *(line for line in lines if not _STATUS_LINE.match(line)),
-            ]
+            place = one_line(self.work.path)
+            said = [f"ninja failed in {place}:", *(line for line in lines if not _STATUS_LINE.match(line))]
             cause = lack_of_room(self.work.path, "\n".join(said))
             raise CompileError("\n".join([cause, *said] if cause else said))
         return failures

@@ -150,7 +150,8 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
     shown = path.as_posix()
     start = SourceLocation(path=shown, line=1, column=1)
     try:
-        text = file_bytes(path).decode("utf-8")
+        data = file_bytes(path)
+        text = data.decode("utf-8")
         if (found := msgspec.json.decode(text, type=_Versioned).format) != FORMAT_VERSION:
             message = f"format {found} is not {FORMAT_VERSION}, which this fusebuild reads"
             raise TunedError.at(_place(shown, text, ["format"]), message, "tune again")
@@ -158,7 +159,9 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
     except OSError as error:
         raise TunedError.at(start, f"it cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise TunedError.at(start, f"it cannot be read: {error}") from None
+        offset = len(data[: error.start].decode())
+        place = _location(shown, data.decode(errors="replace"), offset)
+        raise TunedError.at(place, f"it cannot be read: {error}") from None
     except msgspec.ValidationError as error:
         message, steps = _message_and_steps(str(error))
         raise TunedError.at(_place(shown, text, steps), one_line(message)) from None
@@ -174,6 +177,9 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
 
 def _problems(read: TunedKernels, file: TunedFile, fusion: str) -> Iterator[Diagnostic]:
     """What msgspec does not see."""
+    for key, offset in _repeated(read.text, _skip(read.text, 0)):
+        message = one_line(f"duplicate key '{key}'")
+        yield Diagnostic(location=_location(read.path, read.text, offset), message=message)
     if file.fusion != fusion:
         message = f"it is about '{file.fusion}', but the recipe beside it defines '{fusion}'"
         yield Diagnostic(location=read.place("fusion"), message=one_line(message))
@@ -217,17 +223,33 @@ def _location(path: str, text: str, offset: int) -> SourceLocation:
 
 def _inside(text: str, offset: int, step: str | int) -> int | None:
     """Where the member ``step`` of the array or object at ``offset`` begins; None where there is no such member."""
+    return next((value for key, _, value in _members(text, offset) if key == step), None)
+
+
+def _repeated(text: str, offset: int) -> Iterator[tuple[object, int]]:
+    """The keys that an object in the value at ``offset`` has had before, and where they stand."""
+    seen: set[object] = set()
+    for key, place, value in _members(text, offset):
+        if key in seen:
+            yield key, place
+        seen.add(key)
+        yield from _repeated(text, value)
+
+
+def _members(text: str, offset: int) -> Iterator[tuple[object, int, int]]:
+    """The members of the array or object at ``offset``: the key or index, where the member begins and where its value
+    does."""
     decoder, is_object, count = JSONDecoder(), text[offset : offset + 1] == "{", 0
     if text[offset : offset + 1] not in ("{", "["):
-        return None
+        return
     offset = _skip(text, offset + 1)
     while text[offset : offset + 1] not in ("}", "]", ""):
         key: object = count
+        place = offset
         if is_object:
             key, offset = decoder.raw_decode(text, offset)
             offset = _skip(text, _skip(text, offset) + 1)
-        if key == step:
-            return offset
+        yield key, place, offset
         _, offset = decoder.raw_decode(text, offset)
         offset = _skip(text, offset)
         offset = _skip(text, offset + 1) if text[offset : offset + 1] == "," else offset

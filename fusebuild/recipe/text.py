@@ -138,7 +138,7 @@ def read_source(text: str, path: str) -> Source:
     refused = {character for character in {*text} - _USUAL if not _is_accepted(character)}
     for number, line in enumerate(lines):
         if len(line) > MAX_LINE_LENGTH:
-            place = replace(start, line=number + 1)
+            place = replace(start, line=number + 1, column=len(line))
             raise RecipeError.at(place, f"the line has {len(line)} characters; {MAX_LINE_LENGTH} are the limit")
         if not refused.isdisjoint(line):
             column = next(column for column, character in enumerate(line) if character in refused)
