@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 START = """
 import os, signal, sys, threading, time
@@ -110,6 +112,24 @@ mapped(work, [sys.argv[1]] * 100, processes=2)
     _, said = parent.communicate(timeout=30)
     assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
     assert not any(is_running(int(path.name)) for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("when", ["before", "after_in_parent"])
+def test_an_interrupt_while_it_forks_is_not_lost(when: str) -> None:
+    """What is raised in a hook around a fork is printed and dropped."""
+    assert run(f"""
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sent = []
+def interrupt():
+    if not sent:
+        sent.append(True)
+        os.kill(parent, signal.SIGINT)
+os.register_at_fork({when}=interrupt)
+try:
+    mapped(abs, range(9), processes=2)
+except KeyboardInterrupt:
+    print("aborted", signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+""") == "aborted set()\n"  # fmt: skip
 
 
 def test_recipes_are_planned_as_in_one_process() -> None:

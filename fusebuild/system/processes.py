@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
@@ -39,10 +40,22 @@ def mapped(work: Callable[[Item], Result], items: Sequence[Item], *, processes: 
         return [work(item) for item in items]
     try:
         with ProcessPoolExecutor(workers, get_context("fork"), _follow_parent, (os.getpid(),)) as pool:
+            with _interrupts_held():
+                pool.submit(os.getpid)  # the first of all work is what the processes are forked for
             tried = list(pool.map(partial(_tried, work), items))
     except BrokenProcessPool:  # the system killed one: it is short of memory
         return [work(item) for item in items]
     return [work(item) if done is None else done[0] for item, done in zip(items, tried, strict=True)]
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C is heard when this is over: what Python runs around a fork drops the exception that it raises there."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tried(work: Callable[[Item], Result], item: Item) -> tuple[Result] | None:
