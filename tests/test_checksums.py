@@ -145,7 +145,30 @@ class TestCheck:
             shutil.rmtree(work / "build" / ".fusebuild")
         assert reasons(work) == {"pair": (), "tiny": ("SHA256SUMS has another digest",)}
 
-    @pytest.mark.parametrize("text", [None, ""])
-    def test_what_it_does_not_name_is_not_compared(self, work: Path, text: str | None) -> None:
-        sums(work).unlink() if text is None else sums(work).write_text(text)
+    def test_where_there_is_none_nothing_is_compared(self, work: Path) -> None:
+        sums(work).unlink()
         assert reasons(work) == {"pair": (), "tiny": ()}
+
+    @pytest.mark.parametrize("recorded", [True, False])
+    def test_an_artifact_that_it_does_not_list_is_stale(self, work: Path, recorded: bool) -> None:
+        (pair, _) = sums(work).read_text().splitlines(keepends=True)
+        sums(work).write_text(pair)
+        if not recorded:
+            shutil.rmtree(work / "build" / ".fusebuild")
+        assert reasons(work) == {"pair": (), "tiny": ("SHA256SUMS does not list it",)}
+
+    @pytest.mark.parametrize("data", [b"", b"\n", b"no line\n", bytes(range(256)), f"{'0' * 63}  tiny.fuse\n".encode()])
+    def test_one_of_garbage_makes_all_stale(self, work: Path, data: bytes) -> None:
+        sums(work).write_bytes(data)
+        assert reasons(work) == dict.fromkeys(("pair", "tiny"), ("SHA256SUMS has no line of an artifact",))
+
+    def test_one_that_cannot_be_read_makes_all_stale(self, work: Path) -> None:
+        sums(work).unlink()
+        sums(work).mkdir()
+        assert reasons(work) == dict.fromkeys(("pair", "tiny"), ("SHA256SUMS cannot be read: Is a directory",))
+
+    def test_what_is_stale_for_another_reason_says_that(self, work: Path) -> None:
+        sums(work).write_text("")
+        edit_tiny(work)
+        assert "recipe changed" in reasons(work)["tiny"]
+        assert "SHA256SUMS has no line of an artifact" not in reasons(work)["tiny"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,20 +23,32 @@ NAME = "SHA256SUMS"
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[A-Za-z0-9_.-]+\.fuse)")
 
 
-def read_checksums(build_dir: BuildDir) -> dict[str, str] | None:
-    """The digest of each artifact that the file names; None where there is no file that can be read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundChecksums:
+    """The digest of each artifact that the file lists; ``problem`` says why it lists none that can be read."""
+
+    digests: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+def find_checksums(build_dir: BuildDir) -> FoundChecksums | None:
+    """What the file says; None where there is none."""
     try:
         text = file_bytes(_path(build_dir)).decode("utf-8", "replace")
-    except OSError:
+    except FileNotFoundError:
         return None
-    return {match["name"]: match["sha256"] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
+    except OSError as error:
+        return FoundChecksums(problem=f"{NAME} cannot be read: {error.strerror}")
+    digests = {match["name"]: match["sha256"] for line in text.splitlines() if (match := _LINE.fullmatch(line))}
+    return FoundChecksums(digests=digests, problem="" if digests else f"{NAME} has no line of an artifact")
 
 
 def write_checksums(build_dir: BuildDir, made: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write the file where its text changes. ``made`` are the digests of artifacts that were made just now, by name of
     the file; the caller holds the lock of ``build_dir``. Raises :class:`ArtifactWriteError`."""
     recorded = {f"{each.fusion}.fuse": each.sha256 for each in read_record(build_dir).recipes.values()}
-    digests = {**(read_checksums(build_dir) or {}), **recorded, **made}
+    found = find_checksums(build_dir) or FoundChecksums()
+    digests = {**found.digests, **recorded, **made}
     there = {path.name for path in build_dir.root.glob("*.fuse")}
     text = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests.keys() & there))
     for half in build_dir.root.glob(f".{NAME}.*.tmp"):

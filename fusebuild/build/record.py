@@ -3,7 +3,8 @@
 Planning a recipe takes far longer than reading it, and the result depends on nothing but what is recorded here: the
 recipe, what was tuned for it, fusebuild itself and the compilers. All of it is compared by content and so is the
 artifact; no time stamp is trusted, and a record that is lost, old or unreadable only means that all is planned again.
-(ninja's log and git's index are the models, less their time stamps.)
+(ninja's log and git's index are the models, less their time stamps.) The file is sealed with a digest of what it says,
+so that any damage is known before anything in it is believed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +37,9 @@ logger = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).resolve().parent.parent
 _LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
 """Those that have a say in what a recipe becomes."""
+_NEVER_SEALED = b'{"recipes":'
+"""How records begin that were written before there were seals."""
+_DAMAGED = "it is damaged"
 
 
 class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,15 +64,45 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     recipes: dict[str, BuiltRecipe] = {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRecord:
+    """The record of a directory, an empty one where there is none that can be read; ``problem`` is then why there is
+    one all the same."""
+
+    path: Path
+    record: BuildRecord = field(default_factory=BuildRecord)
+    problem: str = ""
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.problem == _DAMAGED
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+def find_record(build_dir: BuildDir) -> FoundRecord:
+    """The record of ``build_dir``. One that another version of fusebuild wrote counts as none."""
+    path = build_dir.record
+    try:
+        data = file_bytes(path)
+    except FileNotFoundError:
+        return FoundRecord(path=path)
+    except OSError as error:
+        return FoundRecord(path=path, problem=error.strerror or str(error))
+    body = _unsealed(data)
+    if body is None:
+        return FoundRecord(path=path, problem="" if data.startswith(_NEVER_SEALED) else _DAMAGED)
+    try:
+        return FoundRecord(path=path, record=msgspec.json.decode(body, type=BuildRecord))
+    except msgspec.DecodeError as error:
+        logger.info("no record of this fusebuild: %s: %s", path, error)
+        return FoundRecord(path=path)
+
+
 def read_record(build_dir: BuildDir) -> BuildRecord:
     """The record of ``build_dir``; an empty one where there is none that can be read."""
-    try:
-        return msgspec.json.decode(file_bytes(build_dir.record), type=BuildRecord)
-    except FileNotFoundError:
-        return BuildRecord()
-    except (OSError, msgspec.DecodeError) as error:
-        logger.info("everything is planned again: %s: %s", build_dir.record, error)
-        return BuildRecord()
+    return find_record(build_dir).record
 
 
 def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None:
@@ -78,16 +113,15 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
         with build_dir.locked():
             kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
             record = BuildRecord(recipes=kept | dict(built))
-            write_if_changed(build_dir.record, msgspec.json.encode(record, order="deterministic"))
+            write_if_changed(build_dir.record, _sealed(msgspec.json.encode(record, order="deterministic")))
     except OSError as error:
         logger.warning("the next compile plans everything again: %s: %s", build_dir.record, error.strerror)
 
 
-def recorded(files: Sequence[Path], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
-    """What was built from those of ``files`` that are as they were then. Where several of them define one fusion, which
-    is an error, none of these is among them."""
-    recipes = read_record(build_dir).recipes
-    known = {file: built for file in files if (built := recipes.get(_source_digest_of(file)))}
+def recorded(files: Sequence[Path], record: BuildRecord) -> dict[Path, BuiltRecipe]:
+    """What was built, by ``record``, from those of ``files`` that are as they were then. Where several of them define
+    one fusion, which is an error, none of these is among them."""
+    known = {file: built for file in files if (built := record.recipes.get(_source_digest_of(file)))}
     uses = Counter(built.fusion for built in known.values())
     return {file: built for file, built in known.items() if uses[built.fusion] == 1}
 
@@ -97,6 +131,21 @@ def untouched(known: Mapping[Path, BuiltRecipe], build_dir: BuildDir) -> dict[Pa
     with ThreadPoolExecutor() as pool:  # reading and hashing need no interpreter
         whole = pool.map(partial(_is_whole, build_dir), known.values())
         return {file: built for (file, built), is_whole in zip(known.items(), whole, strict=True) if is_whole}
+
+
+def _sealed(body: bytes) -> bytes:
+    """JSON of ``body``, which is JSON too, behind its digest."""
+    return b'{"sha256":"%s","record":%s}\n' % (hashlib.sha256(body).hexdigest().encode(), body)
+
+
+def _unsealed(sealed: bytes) -> bytes | None:
+    """What was sealed; None where a byte is not as it was."""
+    body = sealed[_HEAD_BYTES:-_TAIL_BYTES]
+    return body if _sealed(body) == sealed else None
+
+
+_TAIL_BYTES = len("}\n")
+_HEAD_BYTES = len(_sealed(b"")) - _TAIL_BYTES
 
 
 def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:

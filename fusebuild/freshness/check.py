@@ -2,7 +2,7 @@
 
 Nothing is compiled, and nothing is planned of what the directory's record shows to be as it was built. Machine code is
 compared with what that record says of it; where it says nothing, neither does a verdict. Where there is a SHA256SUMS it
-has to have the digest of each artifact that it names. What compiling would give is for
+has to list each artifact with its digest. What compiling would give is for
 :mod:`fusebuild.freshness.rebuild` to say."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypedDict
 from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
-from fusebuild.build.checksums import read_checksums
+from fusebuild.build.checksums import NAME as CHECKSUMS
+from fusebuild.build.checksums import FoundChecksums, find_checksums
 from fusebuild.build.objects import BuildDir
-from fusebuild.build.record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
+from fusebuild.build.record import (
+    BuiltRecipe,
+    FoundRecord,
+    find_record,
+    fusebuild_digest,
+    made_from,
+    recorded,
+    untouched,
+)
 from fusebuild.build.toolchain import Toolchain, choose_nvcc, nvcc_candidates, unproven_toolchain
 from fusebuild.errors import ToolchainError
 from fusebuild.recipe.files import recipe_files, tuned_path
@@ -32,9 +42,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-MachineCode: TypeAlias = Literal["as recorded", "as rebuilt", "not compared"]
+MachineCode: TypeAlias = Literal[
+    "as recorded", "as rebuilt", "not compared", "not compared: the record is damaged",
+    "not compared: the record cannot be read",
+]  # fmt: skip
 """What an artifact's objects were compared with: the digests that the build recorded beside it, or objects that were
 compiled for it now."""
+_NOT_COMPARED = "not compared"
 
 
 class CheckedRecipe(TypedDict):
@@ -45,7 +59,7 @@ class CheckedRecipe(TypedDict):
     fresh: bool
     why: Annotated[list[str], Meta(description="what differs; empty when it is fresh")]
     machine_code: Annotated[
-        Literal["as recorded", "as rebuilt", "not compared"],
+        MachineCode,
         Meta(description="what it was compared with: the digests recorded beside the build, or code compiled now"),
     ]
     orphaned: Annotated[bool, Meta(description="an artifact in the folder that no recipe is for; recipe is empty")]
@@ -90,9 +104,12 @@ def check_recipes(
     build_dir, toolchains = BuildDir(root=out), _Toolchains(nvcc=nvcc)
     files = recipe_files(paths)
     wanted = targets and {target.name for target in targets}
+    found = find_record(build_dir)
+    if found.problem:
+        logger.warning("machine code is not compared with what was recorded: %s", found)
     known = {
         file: built
-        for file, built in recorded(files, build_dir).items()
+        for file, built in recorded(files, found.record).items()
         if wanted in (None, {*built.targets}) and search in (None, built.search)
     }
     whole = untouched(known, build_dir)
@@ -113,15 +130,11 @@ def check_recipes(
             else _compared_with_record(verdict, current[file])
             for file, verdict in zip(doubtful, compared, strict=True)
         }
-    checksums = read_checksums(build_dir)
-    if checksums is not None:
+    if checksums := find_checksums(build_dir):
         verdicts |= {
             file: _compared_with_checksums(verdict, whole.get(file), checksums) for file, verdict in verdicts.items()
         }
-    return tuple(
-        replace(verdicts[file], machine_code="as recorded") if file in whole and not verdicts[file].differences
-        else verdicts[file] for file in files
-    )  # fmt: skip
+    return tuple(_with_machine_code(verdicts[file], found, is_whole=file in whole) for file in files)
 
 
 def orphans(paths: Sequence[Path], out: Path, verdicts: Sequence[Freshness]) -> tuple[Path, ...]:
@@ -151,9 +164,21 @@ def orphans_json(paths: Sequence[Path]) -> list[CheckedRecipe]:
 def summary(verdicts: Sequence[Freshness]) -> str:
     """How many are fresh, and of how many of those nothing is known of their machine code."""
     fresh = [verdict for verdict in verdicts if not verdict.differences]
-    unknown = sum(verdict.machine_code == "not compared" for verdict in fresh)
-    said = f"{len(fresh)} fresh, {len(verdicts) - len(fresh)} stale"
-    return f"{said}; machine code of {unknown} not compared: no record of a build here" if unknown else said
+    unknown = Counter(verdict.machine_code for verdict in fresh if verdict.machine_code.startswith(_NOT_COMPARED))
+    said = [f"{len(fresh)} fresh, {len(verdicts) - len(fresh)} stale"]
+    for how, number in unknown.items():
+        why = how.removeprefix(_NOT_COMPARED) or ": no record of a build here"
+        said.append(f"machine code of {number} {_NOT_COMPARED}{why}")
+    return "; ".join(said)
+
+
+def _with_machine_code(verdict: Freshness, found: FoundRecord, *, is_whole: bool) -> Freshness:
+    """``verdict`` beside the record that was ``found``; ``is_whole`` says that the artifact is the one in it."""
+    if is_whole and not verdict.differences:
+        return replace(verdict, machine_code="as recorded")
+    if found.is_damaged:
+        return replace(verdict, machine_code="not compared: the record is damaged")
+    return replace(verdict, machine_code="not compared: the record cannot be read") if found.problem else verdict
 
 
 def _compared_with_record(verdict: Freshness, built: BuiltRecipe) -> Freshness:
@@ -167,14 +192,16 @@ def _compared_with_record(verdict: Freshness, built: BuiltRecipe) -> Freshness:
     return replace(verdict, differences=tuple(changed or ["it is not the artifact that was built here"]))
 
 
-def _compared_with_checksums(verdict: Freshness, built: BuiltRecipe | None, checksums: Mapping[str, str]) -> Freshness:
+def _compared_with_checksums(verdict: Freshness, built: BuiltRecipe | None, checksums: FoundChecksums) -> Freshness:
     """``verdict``, once the digest of its artifact, which is as ``built`` where that is known, is compared with the one
     that it is listed with."""
-    listed = checksums.get(verdict.artifact.name)
-    if listed is None or verdict.differences:
+    if verdict.differences:
         return verdict
+    listed = checksums.digests.get(verdict.artifact.name)
+    if listed is None:
+        return replace(verdict, differences=(checksums.problem or f"{CHECKSUMS} does not list it",))
     found = built.sha256 if built else hashlib.sha256(verdict.artifact.read_bytes()).hexdigest()
-    return verdict if listed == found else replace(verdict, differences=("SHA256SUMS has another digest",))
+    return verdict if listed == found else replace(verdict, differences=(f"{CHECKSUMS} has another digest",))
 
 
 def _as_built(known: Mapping[Path, BuiltRecipe], toolchains: _Toolchains) -> dict[Path, BuiltRecipe]:

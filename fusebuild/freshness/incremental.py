@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from fusebuild.build.checksums import write_checksums
 from fusebuild.build.objects import BuildDir, Key
-from fusebuild.build.record import BuiltRecipe, fusebuild_digest, made_from, recorded, untouched
+from fusebuild.build.record import BuiltRecipe, find_record, fusebuild_digest, made_from, recorded, untouched
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import one_line
 from fusebuild.recipe.files import recipe_files
@@ -151,7 +151,10 @@ def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
     """Those of ``files`` whose artifact is what a compile would write."""
-    known = recorded(files, build_dir)
+    found = find_record(build_dir)
+    if found.problem:
+        logger.log(logging.WARNING if found.is_damaged else logging.INFO, "everything is planned again: %s", found)
+    known = recorded(files, found.record)
     whole = untouched(known, build_dir)
     now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest()) if whole else {}
     fresh = {}
