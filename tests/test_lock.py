@@ -81,7 +81,7 @@ def test_every_package_has_one_version_and_digests(lock: Path) -> None:
 def test_what_pyproject_asks_for_is_locked(torch: Path, place: str) -> None:
     where = ENVIRONMENTS[place]
     have = locked(MAIN, where) | locked(torch, where)
-    for wanted in asked_for(("nvcc", "dev", "test")):
+    for wanted in asked_for(("nvcc", "dev", "test", "docs")):
         if wanted.name != PROJECT["project"]["name"]:
             assert wanted.specifier.contains(have[canonicalize_name(wanted.name)]), wanted
 
@@ -95,7 +95,7 @@ def test_each_package_is_in_one_lock() -> None:
 def extras_asked_for() -> dict[str, set[str]]:
     """The extras of each locked package that another one asks for."""
     found: dict[str, set[str]] = {}
-    for wanted in asked_for(("nvcc", "dev", "test")):
+    for wanted in asked_for(("nvcc", "dev", "test", "docs")):
         found.setdefault(canonicalize_name(wanted.name), set()).update(wanted.extras)
     return found
 

@@ -17,6 +17,7 @@ from fusebuild.cli.diff import diff_command
 from fusebuild.cli.doctor import doctor
 from fusebuild.cli.import_script import import_command
 from fusebuild.cli.inspect import inspect
+from fusebuild.cli.ops import ops
 from fusebuild.cli.schema import schema
 from fusebuild.cli.streams import Output, open_outputs, printable
 from fusebuild.cli.tune import tune
@@ -69,7 +70,7 @@ def _complain(text: str, stderr: Output) -> None:
 
 
 VERBS = (
-    compile_command, check, inspect, diff_command, verify, bench, tune, import_command, schema, cache, doctor,
+    compile_command, check, inspect, diff_command, verify, bench, tune, import_command, ops, schema, cache, doctor,
 )  # fmt: skip
 """A verb is a file of this folder and a name here."""
 

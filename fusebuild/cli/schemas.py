@@ -15,6 +15,7 @@ from fusebuild.report.cache import CacheReport
 from fusebuild.report.diff import DiffReport
 from fusebuild.report.doctor import DoctorFinding
 from fusebuild.report.inspection_report import InspectReport
+from fusebuild.report.ops import OpReference
 from fusebuild.system.failure import FailureReport
 from fusebuild.tuning.report import TuneReport
 
@@ -45,6 +46,7 @@ def _report(verb: str) -> Any:
         "doctor": list[DoctorFinding],
         "import": list[ImportedRecipe],
         "inspect": InspectReport | list[InspectReport],
+        "ops": list[OpReference],
         "tune": TuneReport,
         "verify": list[VerifiedCase],
     }[verb]

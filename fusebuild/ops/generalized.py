@@ -17,7 +17,7 @@ from fusebuild.ops.type_rules import (
 )
 
 
-def _generalized(name: str, kind: Kind, *extra: Parameter) -> OpDef:
+def _generalized(name: str, kind: Kind, *extra: Parameter, example: str) -> OpDef:
     """An op over a state of several components. Its operands are the components, tensors or constants that broadcast
     against each other, and then as many constants, the identity. Two attributes come from the lambda: ``state``, the
     dtypes, and ``ordered``."""
@@ -53,6 +53,7 @@ def _generalized(name: str, kind: Kind, *extra: Parameter) -> OpDef:
         operand_dtypes=lambda types, attributes: (*state_of(attributes), *state_of(attributes)),
         reference=lambda torch, x: x,
         results=0,
+        example=example,
     )
 
 
@@ -101,6 +102,7 @@ def _composite(
         operand_dtypes=operand_dtypes,
         reference=lambda torch, x: x,
         results=results,
+        example=f"{name}(x: T[M, N], {'dim=1' if parameters[0].name == 'dim' else 'dims=[1]'})",
     )
 
 
@@ -113,12 +115,13 @@ EXTREMES = ("argmax", "argmin")
 _DIM = Parameter(name="dim", kind="int")
 _KEEPDIM = REDUCTION_PARAMETERS[2]
 GENERALIZED = (
-    _generalized("reduce", Kind.REDUCTION, *REDUCTION_PARAMETERS[1:]),
-    _generalized("scan", Kind.SCAN, _DIM),
+    _generalized("reduce", Kind.REDUCTION, *REDUCTION_PARAMETERS[1:],
+                 example="reduce(x: T[M, N], init=0, combine=added, dims=[1])"),
+    _generalized("scan", Kind.SCAN, _DIM, example="scan(x: T[M, N], init=0, combine=added, dim=1)"),
     *(_composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, computes=False) for name in EXTREMES),
     *(_composite(name, REDUCTION_PARAMETERS[1:], lambda dtype: DType.BOOL, computes=False) for name in ("any", "all")),
     _composite("logsumexp", REDUCTION_PARAMETERS[1:], _floating, computes=True),
     _composite("online_softmax_statistics", REDUCTION_PARAMETERS[1:], _floating, computes=True, results=2),
     _composite("cumsum", [_DIM], lambda dtype: reduction_dtype("sum", dtype), computes=True),
     _composite("cumprod", [_DIM], lambda dtype: reduction_dtype("prod", dtype), computes=True),
-)
+)  # fmt: skip

@@ -25,7 +25,7 @@ from fusebuild.ops.type_rules import TypeRuleError, normalize_dims, promote, req
 _Infer = Callable[[Sequence[ValueType], Attributes], TensorType]
 
 
-def _moving(name: str, kind: Kind, parameters: Sequence[Parameter], infer: _Infer) -> OpDef:
+def _moving(name: str, kind: Kind, parameters: Sequence[Parameter], infer: _Infer, example: str) -> OpDef:
     """An op that computes nothing: its operands keep their dtypes."""
     return OpDef(
         name=name,
@@ -34,6 +34,7 @@ def _moving(name: str, kind: Kind, parameters: Sequence[Parameter], infer: _Infe
         infer=lambda types, attributes: (infer(types, attributes),),
         operand_dtypes=lambda types, attributes: tuple(t.dtype for t in types),
         reference=lambda torch, x: x,
+        example=example,
     )
 
 
@@ -311,7 +312,7 @@ def _triangle(name: str) -> OpDef:
         return tensor_type(tensor.dtype, tensor.shape)
 
     parameters = [Parameter(name="x"), Parameter(name="diagonal", kind="int", default=0)]
-    return _moving(name, Kind.COMPOSITE, parameters, infer)
+    return _moving(name, Kind.COMPOSITE, parameters, infer, f"{name}(x: T[M, N])")
 
 
 INDEXED = ("take", "index_select", "embedding", "take_along_axis", "gather")
@@ -320,21 +321,28 @@ INDEXED = ("take", "index_select", "embedding", "take_along_axis", "gather")
 _X, _INDEX, _DIM = Parameter(name="x"), Parameter(name="index"), Parameter(name="dim", kind="int")
 
 INDEXING = (
-    _moving("permute", Kind.VIEW, [_X, Parameter(name="permutation", kind="dims")], _permute),
+    _moving("permute", Kind.VIEW, [_X, Parameter(name="permutation", kind="dims")], _permute,
+            "permute(x: T[M, N, K], [0, 2, 1])"),
     _moving("slice", Kind.INDEX, [_X, Parameter(name="start_indices", kind="shape"),
                                   Parameter(name="end_indices", kind="shape"),
-                                  Parameter(name="strides", kind="shape", default=None)], _slice),
+                                  Parameter(name="strides", kind="shape", default=None)], _slice,
+            "slice(x: T[M, N], [0, N // 2], [M, N])"),
     _moving("pad", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape"), Parameter(name="value", default=0)],
-            _pad),
-    _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad),
-    _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat),
-    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous), cuda="{0}", scalar=lambda dtype, x: x),
-    _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape),
-    _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take),
-    _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select),
-    _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding),
-    _moving("take_along_axis", Kind.INDEX, [_X, _INDEX, _DIM], partial(_take_along_axis, "take_along_axis")),
-    _moving("gather", Kind.COMPOSITE, [_X, _INDEX, _DIM], partial(_take_along_axis, "gather")),
+            _pad, "pad(x: T[M, N], [1, 2])"),
+    _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad, "place(x: T[M, N], [1, 2])"),
+    _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat,
+            "cat([a: T[M, N], b: T[M, K]], dim=1)"),
+    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous, ""), cuda="{0}", scalar=lambda dtype, x: x),
+    _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape,
+            "reshape(x: T[M, N, 8], [M, 8 * N])"),
+    _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take, "take(x: T[M, N], index: int64[K, 2], dim=1)"),
+    _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select,
+            "index_select(x: T[M, N], index: int64[K], dim=1)"),
+    _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding,
+            "embedding(table: T[V, N], ids: int64[M])"),
+    *(_moving(name, kind, [_X, _INDEX, _DIM], partial(_take_along_axis, name),
+              f"{name}(x: T[M, N], index: int64[M, K], dim=1)")
+      for name, kind in (("take_along_axis", Kind.INDEX), ("gather", Kind.COMPOSITE))),
     _triangle("triu"),
     _triangle("tril"),
 )  # fmt: skip

@@ -51,7 +51,10 @@ class OpDef:
     reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are.
     ``is_random`` marks what draws numbers. ``check`` sees the operands that are known now, None for the others, and
     raises like ``infer``. ``scalar`` is what a pointwise op means for numbers: it takes the dtype in which the op
-    computes, then its operands; None where it means nothing for them, and then no lambda may need it."""
+    computes, then its operands; None where it means nothing for them, and then no lambda may need it.
+
+    ``example`` is a call for the reference, with the types of its tensors: ``sum(x: T[M, N], dims=[1])``, where ``T``
+    is any dtype. Where it is empty, the example is a call with a tensor of two dims for each operand."""
 
     name: str
     kind: Kind
@@ -67,6 +70,7 @@ class OpDef:
     is_random: bool = False
     scalar: Callable[..., Any] | None = None
     check: Callable[[Sequence[Literal | tuple[int, ...] | None]], None] | None = None
+    example: str = ""
 
     @property
     def is_generalized(self) -> bool:

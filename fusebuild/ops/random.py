@@ -170,16 +170,20 @@ _BOUNDS = Parameter(name="minval"), Parameter(name="maxval")
 _SEEDS = Parameter(name="rng_seed"), Parameter(name="rng_offset", default=0)
 
 RANDOM = (
-    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index),
+    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index,
+            example="x: T[M, N] * linear_index([M, N])"),
     _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform,
-            computes_in=DType.INT64, is_random=True, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws),
+            computes_in=DType.INT64, is_random=True, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws,
+            example="philox_uniform(index: T[M], rng_seed=7)"),
     _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between,
             computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})", reference=stretched,
-            scalar=lambda dtype, draw, low, high: low + draw * (high - low)),
+            scalar=lambda dtype, draw, low, high: low + draw * (high - low),
+            example="uniform_between(draw: T[M], -1.0, 1.0)"),
     _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform,
-            is_random=True),
-    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like, is_random=True),
+            is_random=True, example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
+    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like, is_random=True,
+            example="rand_like(x: T[M, N], rng_seed=7)"),
     _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, results=2,
-            is_random=True, check=_check_probability),
+            is_random=True, check=_check_probability, example="dropout(x: T[M, N], 0.1, rng_seed=7)"),
 )  # fmt: skip
 """The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

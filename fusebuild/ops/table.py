@@ -95,6 +95,7 @@ def _pointwise(
     *,
     integer: str = "",
     scalar: Callable[..., Any] | None = None,
+    example: str = "",
 ) -> OpDef:
     """``scalar`` may be left out where ``scalars.py`` has a function of that name, or where the reference is plain
     arithmetic."""
@@ -118,6 +119,7 @@ def _pointwise(
         cuda=cuda,
         cuda_integer=integer,
         scalar=scalar or scalars.named(name) or scalars.of_reference(reference, len(operands.split())),
+        example=example,
     )
 
 
@@ -263,15 +265,18 @@ _BINARY = (
 
 _TERNARY = (
     _pointwise("where", "condition x y", Rule.SELECT, "fb::where({0}, {1}, {2})",
-               lambda torch, c, a, b: torch.where(c, a, b)),
+               lambda torch, c, a, b: torch.where(c, a, b),
+               example="where(condition: bool[M, N], x: T[M, N], y: T[M, N])"),
     _pointwise("lerp", "start end weight", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
-               lambda torch, a, b, w: torch.lerp(a, b, w)),
+               lambda torch, a, b, w: torch.lerp(a, b, w), example="lerp(start: T[M, N], end: T[M, N], 0.25)"),
     _pointwise("clamp", "x min max", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
-               lambda torch, x, low, high: torch.clamp(x, low, high)),
+               lambda torch, x, low, high: torch.clamp(x, low, high), example="clamp(x: T[M, N], min=0, max=6)"),
     _pointwise("threshold", "x threshold value", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
-               lambda torch, x, limit, value: torch.where(x <= limit, value, x)),
+               lambda torch, x, limit, value: torch.where(x <= limit, value, x),
+               example="threshold(x: T[M, N], threshold=1, value=0)"),
     _pointwise("addcmul", "x a b value", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
-               lambda torch, x, a, b, value: x + value * a * b),
+               lambda torch, x, a, b, value: x + value * a * b,
+               example="addcmul(x: T[M, N], a: T[M, N], b: T[N], value=2)"),
 )  # fmt: skip
 
 
@@ -296,10 +301,11 @@ def _cast(name: str = "cast") -> OpDef:
         operand_dtypes=_same_dtypes,
         reference=lambda torch, x: x,
         scalar=lambda dtype, x: x,
+        example="cast(x: T[M, N], bfloat16)",
     )
 
 
-def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType], example: str) -> OpDef:
     def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
         return (rule(require_tensor(name, types[0]), attributes),)
 
@@ -310,17 +316,21 @@ def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., Tensor
         infer=infer,
         operand_dtypes=_same_dtypes,
         reference=lambda torch, x: x,
+        example=example,
     )
 
 
 _VIEWS = (
     _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
-          lambda t, a: broadcast_type(t, a["is_broadcast_dim"])),
+          lambda t, a: broadcast_type(t, a["is_broadcast_dim"]),
+          "broadcast(x: T[N], is_broadcast_dim=[True, False])"),
     _view("broadcast_in_dim", [Parameter(name="shape", kind="shape"), Parameter(name="broadcast_dims", kind="dims")],
-          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"])),
-    _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"])),
+          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"]),
+          "broadcast_in_dim(x: T[N], shape=[4, N], broadcast_dims=[1])"),
+    _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"]),
+          "expand(x: T[M, 1], shape=[M, 8])"),
     _view("squeeze", [Parameter(name="dims", kind="dims")],
-          lambda t, a: squeeze_type(t, dims_of("squeeze", t, a))),
+          lambda t, a: squeeze_type(t, dims_of("squeeze", t, a)), "squeeze(x: T[M, 1], dims=[1])"),
 )  # fmt: skip
 
 _CORRECTION = Parameter(name="correction", kind="int", default=1)
@@ -349,6 +359,7 @@ def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.RED
         reference=lambda torch, x: x,
         functor=functor,
         results=results,
+        example=f"{name}(x: T[M, N], dims=[1])",
     )
 
 
@@ -372,6 +383,7 @@ def _welford() -> OpDef:
         functor="Welford",
         running="Moments",
         results=3,
+        example="welford(x: T[M, N], dims=[1])",
     )
 
 
@@ -410,7 +422,9 @@ def _size_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[Val
     return (ScalarType(dtype=DType.INT64),)
 
 
-def _creation(name: str, parameters: Sequence[Parameter], infer: Callable[..., tuple[ValueType, ...]]) -> OpDef:
+def _creation(
+    name: str, parameters: Sequence[Parameter], infer: Callable[..., tuple[ValueType, ...]], example: str
+) -> OpDef:
     return OpDef(
         name=name,
         kind=Kind.CREATION,
@@ -418,19 +432,21 @@ def _creation(name: str, parameters: Sequence[Parameter], infer: Callable[..., t
         infer=infer,
         operand_dtypes=_same_dtypes,
         reference=lambda torch, x: x,
+        example=example,
     )
 
 
 _CREATION = (
     _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), DTYPE_PARAMETER],
-              _full_infer),
+              _full_infer, "x: T[M, N] * full([N], 0.5)"),
     _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
-                       Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer),
-    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer),
+                       Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer,
+              "x: T[M, N] + iota(N, start=1)"),
+    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer, "x: T[M, N] * size(N)"),
 )  # fmt: skip
 
 
-def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType]) -> OpDef:
+def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType], example: str) -> OpDef:
     def reference(torch: Any, *operands: Any) -> Any:
         function = torch.nn.functional.linear if name == "linear" else torch.matmul
         is_narrow = operands[0].dtype in (torch.float16, torch.bfloat16)
@@ -443,13 +459,14 @@ def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., Ten
         infer=lambda types, attributes: (rule(*types),),
         operand_dtypes=_same_dtypes,
         reference=reference,
+        example=example,
     )
 
 
 _LIBRARY = (
-    _library("matmul", [Parameter(name="a"), Parameter(name="b")], matmul_type),
+    _library("matmul", [Parameter(name="a"), Parameter(name="b")], matmul_type, "matmul(a: T[M, K], b: T[K, N])"),
     _library("linear", [Parameter(name="x"), Parameter(name="weight"), Parameter(name="bias", default=None)],
-             linear_type),
+             linear_type, "linear(x: T[M, K], weight: T[N, K], bias: T[N])"),
 )  # fmt: skip
 
 _IMAG = OpDef(

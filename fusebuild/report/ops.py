@@ -1,0 +1,180 @@
+"""The reference of ops, from their entries in :data:`fusebuild.ops.table.OPS`: what ``fusebuild ops`` prints and the
+page ``docs/guide/ops.md`` shows.
+
+Each example is recorded once for every dtype, as a recipe would be; which dtypes an op takes and what it gives for them
+is read from that, so that nothing here can differ from the type rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from fusebuild.errors import RecipeError, UsageError, nearest
+from fusebuild.ir.dtype import DType
+from fusebuild.ops.table import OPS, Kind, OpDef
+from fusebuild.recipe.calls import signature
+from fusebuild.recipe.recipe import Recipe, parse_recipe
+
+_ANNOTATED = re.compile(r"(\w+): (\w+\[[^\]]*\])")
+_PREFERRED = (DType.FLOAT, DType.INT64, DType.BOOL)
+
+KINDS = {
+    Kind.POINTWISE: "Pointwise: each element of the result from the elements at its place",
+    Kind.VIEW: "Views: other dims over the same elements",
+    Kind.INDEX: "Reading elements from elsewhere",
+    Kind.REDUCTION: "Reductions: many elements become one",
+    Kind.SCAN: "Scans: every partial result of a reduction",
+    Kind.COMPOSITE: "Composites: written in other ops before kernels are planned",
+    Kind.CREATION: "Creation: tensors and scalars out of nothing",
+    Kind.LIBRARY: "Library calls: cuBLASLt, a segment of their own",
+}
+"""What each kind is called in the reference, in its order."""
+
+
+class OpExample(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that can be recorded"""
+
+    inputs: Annotated[dict[str, str], Meta(description="the type of each tensor that the call names")]
+    call: str
+    results: Annotated[list[str], Meta(description="the types of what the call gives")]
+
+
+class OpReference(msgspec.Struct, frozen=True, kw_only=True):
+    """``fusebuild ops --json``: one op"""
+
+    name: str
+    signature: Annotated[str, Meta(description="parameters with their defaults, as a recipe's body names them")]
+    kind: str
+    dtypes: Annotated[
+        dict[str, list[str]],
+        Meta(description="for each dtype that the tensors T of the example may have, the dtypes of the results"),
+    ]
+    example: Annotated[OpExample | None, Meta(description="null where no dtype will do")]
+
+
+def op_reference(name: str) -> OpReference:
+    """The reference of the op ``name``. Raises :class:`UsageError` for a name that no op has."""
+    if name not in OPS:
+        hint = nearest(name, OPS)
+        raise UsageError(f"unknown op '{name}'{'; ' + hint if hint else ''}")
+    op = OPS[name]
+    recorded = {dtype: recipe for dtype in DType if (recipe := _recorded(op, dtype))}
+    shown = next((dtype for dtype in _PREFERRED if dtype in recorded), None)
+    return OpReference(
+        name=name,
+        signature=signature(op),
+        kind=op.kind.value,
+        dtypes={dtype.value: [each.partition("[")[0] for each in _results(of)] for dtype, of in recorded.items()},
+        example=_example(op, shown, recorded[shown]) if shown else None,
+    )
+
+
+def op_references() -> list[OpReference]:
+    """The reference of every op, by kind, in the order of the table."""
+    return [op_reference(op.name) for kind in KINDS for op in OPS.values() if op.kind is kind]
+
+
+def example_recipe(op: OpDef, dtype: DType) -> str:
+    """The recipe of the example of ``op``, with ``dtype`` for its ``T``."""
+    inputs, call = _parts(op, dtype)
+    names = [f"y{position}" for position in range(op.results or 1)]
+    lambdas = [
+        "lambdas:",
+        f"  added: {{left: {{a: {dtype.value}}}, right: {{b: {dtype.value}}}, body: r = a + b, results: [r]}}",
+    ]
+    lines = [
+        f"fusion: {op.name}_example",
+        "inputs:",
+        *(f'  {name}: "{type_}"' for name, type_ in inputs.items()),
+        *(lambdas if "combine=added" in call else []),
+        "body: |",
+        f"  {', '.join(names)} = {call}",
+        "outputs:",
+        *(f"  {name}:" for name in names),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _parts(op: OpDef, dtype: DType) -> tuple[dict[str, str], str]:
+    """The tensors of the example with their types, and its call."""
+    text = op.example or f"{op.name}({', '.join(f'{each.name}: T[M, N]' for each in op.parameters)})"
+    inputs = {name: re.sub(r"^T\b", dtype.value, type_) for name, type_ in _ANNOTATED.findall(text)}
+    return inputs, _ANNOTATED.sub(r"\1", text)
+
+
+def _recorded(op: OpDef, dtype: DType) -> Recipe | None:
+    """The example of ``op`` as a recipe; None where the op takes no tensors of ``dtype``."""
+    try:
+        return parse_recipe(example_recipe(op, dtype), op.name)
+    except RecipeError:
+        return None
+
+
+def _results(recipe: Recipe) -> list[str]:
+    return [str(recipe.fusion.value(output.fid).type) for output in recipe.fusion.outputs]
+
+
+def _example(op: OpDef, dtype: DType, recipe: Recipe) -> OpExample:
+    inputs, call = _parts(op, dtype)
+    return OpExample(inputs=inputs, call=call, results=_results(recipe))
+
+
+def op_lines(reference: OpReference) -> list[str]:
+    """``reference`` for people."""
+    lines = [reference.signature, f"  kind     {reference.kind}", f"  dtypes   {_dtypes(reference)}"]
+    if (example := reference.example) is not None:
+        tensors = ", ".join(f"{name}: {type_}" for name, type_ in example.inputs.items())
+        lines.append(f"  example  {example.call}    with {tensors}")
+        lines.append(f"  gives    {', '.join(example.results)}")
+    return lines
+
+
+def _dtypes(reference: OpReference) -> str:
+    """``double, float kept; half -> float; not int64``: what the op gives for tensors of each dtype."""
+    given: dict[str, list[str]] = {}
+    for dtype, results in reference.dtypes.items():
+        result = "kept" if results == [dtype] else f"-> {', '.join(results)}"
+        given.setdefault(result, []).append(dtype)
+    parts = [f"{_named(dtypes)} {result}" for result, dtypes in given.items()]
+    refused = [dtype.value for dtype in DType if dtype.value not in reference.dtypes]
+    return "; ".join([*parts, *([f"not {_named(refused)}"] if refused else [])])
+
+
+def _named(dtypes: Sequence[str]) -> str:
+    return "every dtype" if len(dtypes) == len(DType) else ", ".join(dtypes)
+
+
+def reference_text(references: Sequence[OpReference]) -> str:
+    """What ``fusebuild ops`` prints."""
+    return "\n\n".join("\n".join(op_lines(each)) for each in references) + "\n"
+
+
+def reference_page(references: Sequence[OpReference]) -> str:
+    """The page of the documentation."""
+    return "\n".join(_page(references)) + "\n"
+
+
+def _page(references: Sequence[OpReference]) -> Iterator[str]:
+    yield _INTRODUCTION
+    for kind, title in KINDS.items():
+        yield f"## {title}\n"
+        for each in references:
+            if each.kind == kind.value:
+                yield "\n".join([f"### {each.name}", "", "```text", *op_lines(each), "```", ""])
+
+
+_INTRODUCTION = """\
+# Ops
+
+<!-- Generated from fusebuild/ops/table.py by: pytest tests/test_op_reference.py --update-golden -->
+
+Every op that a body may call, as `fusebuild ops` prints it; `fusebuild ops NAME` prints one, `--json` is for programs.
+The signature has the names and defaults of the parameters. *dtypes* says what an op gives for tensors of each dtype,
+and which it refuses. Each example is recorded for every dtype when this page is made, and planned when the tests run.
+The operands of pointwise ops are broadcast against each other as in torch.
+"""
