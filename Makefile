@@ -12,11 +12,14 @@ NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock bench bench-segmentation fuzz clean
+.PHONY: help setup demo test lint docs lock bench bench-segmentation fuzz clean
 .DELETE_ON_ERROR:
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 27
+
+setup: $(READY)  ## put fusebuild and all that it needs into .venv
+	@echo "ready: $(BIN)/fusebuild, or . $(BIN)/activate"
 
 demo: $(READY)  ## compile every recipe for sm_80, sm_90, sm_100 and the CPU; run the small cases on the CPU
 	@$(BIN)/python -m fusebuild.cli.demo recipes --out build --arch $(ARCH)
@@ -29,6 +32,9 @@ lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+docs: $(READY)  ## build the documentation into build/docs; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --builder html docs build/docs
 
 lock: $(READY)  ## write requirements*.lock again (UPGRADE=1: with the newest versions)
 	@.ci/lock
@@ -44,8 +50,8 @@ bench: $(READY)  ## measure every recipe on this machine's GPU, beside torch and
 	  echo "  fusebuild bench build --json build/bench.json"; \
 	fi
 
-bench-segmentation: $(READY)  ## compare the cuts with the best there are; writes the README's table
-	@$(BIN)/python tests/bench_segmentation.py --json tests/segmentation_bench.json --readme README.md
+bench-segmentation: $(READY)  ## compare the cuts with the best there are; writes the table of docs/internals/segments.md
+	@$(BIN)/python tests/bench_segmentation.py --json tests/segmentation_bench.json --page docs/internals/segments.md
 
 fuzz: $(READY)  ## try thousands of random fusions, a sample of them on the CPU
 	FUSEBUILD_FUZZ=5000 $(BIN)/pytest -q tests/test_fuzz.py

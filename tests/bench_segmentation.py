@@ -1,7 +1,7 @@
 """How good the heuristic cuts are: their predicted time over that of the best cut there is, on random Fusions.
 
-``python tests/bench_segmentation.py`` compares, prints the table, and keeps it: ``--json FILE`` as data, ``--readme
-FILE`` between the markers there. ``make bench-segmentation`` writes what the README shows.
+``python tests/bench_segmentation.py`` compares, prints the table, and keeps it: ``--json FILE`` as data, ``--page
+FILE`` between the markers there. ``make bench-segmentation`` writes what the page on segments shows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What the README shows: a summary for each number of atoms and one of all, and the worst comparisons."""
+    """What the page on segments shows: a summary for each number of atoms and one of all, and the worst comparisons."""
 
     target: str
     first_seed: int
@@ -111,7 +111,7 @@ def _summary(comparisons: Iterable[Comparison]) -> Summary:
 
 
 def markdown_table(report: Report) -> str:
-    """The table that the README shows."""
+    """The table that the page on segments shows."""
     lines = [
         f"{report.overall.fusions} random fusions, seeds from {report.first_seed}, on {report.target}: "
         "predicted time of the heuristic cut over that of the exact one.",
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=MOST_JOBS, help=f"processes, at most {MOST_JOBS}")
     parser.add_argument("--target", default="sm_90", choices=sorted(TARGETS))
     parser.add_argument("--json", type=Path, help="write the report here")
-    parser.add_argument("--readme", type=Path, help="write the table between the markers here")
+    parser.add_argument("--page", type=Path, help="write the table between the markers here")
     given = parser.parse_args(arguments)
     seeds = range(given.seed, given.seed + given.count)
     made = report(_compare_all(seeds, given.jobs, given.target), given.target)
@@ -175,9 +175,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table, end="")
     if given.json:
         write_report(made, given.json)
-    if given.readme:
-        text = given.readme.read_text()
-        given.readme.write_text(text.replace(BEGIN + shown_in(text) + END, BEGIN + table + END))
+    if given.page:
+        text = given.page.read_text()
+        given.page.write_text(text.replace(BEGIN + shown_in(text) + END, BEGIN + table + END))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The README's own new op, from its line in the README to results on the CPU."""
+"""The new op of docs/extending.md, from its line there to results on the CPU."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ print("the same")
 """
 
 
-def test_the_readmes_op_reduces_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_new_op_reduces_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r'^_unary\("cubed".*$', readme, re.MULTILINE)
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r'^_unary\("cubed".*$', page, re.MULTILINE)
     (tmp_path / "largest.yaml").write_text(LARGEST, encoding="utf-8")
     monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / "cache"))
     done = subprocess.run(

@@ -1,11 +1,11 @@
-"""Measuring and its reports: what is counted, what is said where something is missing, and that the README's table is
-the committed measurement and nothing else. The device of these tests is the CPU with a clock of its own."""
+"""Measuring and its reports: what is counted, what is said where something is missing, and that the tables of the pages
+are the committed measurement and nothing else. The device of these tests is the CPU with a clock of its own."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from conftest import Golden
 from fake_device import FakeDevice
 from small_recipes import text_of
 
@@ -27,6 +28,7 @@ from fusebuild.bench import (
     profiled_call,
     read_report,
     require_plot,
+    summary_table,
     write_plot,
     write_report,
 )
@@ -133,10 +135,18 @@ def test_every_shipped_recipe_was_measured() -> None:
     assert {each.fusion for each in read_report(MEASURED).measurements} == recipes
 
 
-def test_the_readme_shows_the_committed_measurement() -> None:
-    text = (ROOT / "README.md").read_text()
-    shown = text.split("<!-- measured:begin -->\n")[1].split("<!-- measured:end -->")[0]
-    assert shown == markdown_table(read_report(MEASURED))
+@pytest.mark.parametrize(
+    ("page", "part", "table"),
+    [("docs/measured.md", "measured", markdown_table), ("README.md", "summary", summary_table)],
+)
+def test_a_page_shows_the_committed_measurement(
+    page: str, part: str, table: Callable[[Report], str], golden: Golden
+) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    before, rest = text.split(f"<!-- {part}:begin -->\n")
+    _, after = rest.split(f"<!-- {part}:end -->")
+    whole = f"{before}<!-- {part}:begin -->\n{table(read_report(MEASURED))}<!-- {part}:end -->{after}"
+    golden(ROOT / page, whole)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

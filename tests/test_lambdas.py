@@ -410,7 +410,7 @@ def test_scalar_ops_are_pointwise() -> None:
 
 
 def added(name: str, reference: Callable[..., object], **more: Any) -> OpDef:
-    """A floating op as the README adds one."""
+    """A floating op as docs/extending.md adds one."""
     return _unary(name, Rule.FLOATING, "{0} * {0} * {0}", reference=reference, **more)
 
 

@@ -6,8 +6,8 @@ their tables are the code's.
 Blocks after ``<!-- file: NAME -->`` are written to that file, and must equal the repository's where it has one. The
 ``cuda`` blocks are what is rendered for sm_90 of the variant that ``<!-- kernel: RECIPE VARIANT -->`` names. The
 commands of a page's ``console`` blocks are run in order, in one folder that starts with the repository's ``recipes/``
-alone; ``make`` is not, nor is a command after ``<!-- needs no GPU here -->`` where there is a GPU, or after
-``<!-- needs TOOL -->`` where there is no such tool.
+alone, so that each page can be typed on its own. A block that begins with ``make`` is not run, nor is one after
+``<!-- needs no GPU here -->`` where there is a GPU, or after ``<!-- needs TOOL -->`` where there is no such tool.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = {path.relative_to(ROOT).as_posix(): path for path in (README, *sorted((ROOT / "docs").glob("*.md")))}
+DOCS = ROOT / "docs"
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in (README, *sorted(DOCS.rglob("*.md")))}
+KERNELS, EXTENDING = DOCS / "internals" / "kernels.md", DOCS / "extending.md"
 NEEDS_NO_GPU = "needs no GPU here"
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -68,6 +70,11 @@ def blocks(text: str) -> list[Block]:
 
 def readme() -> str:
     return README.read_text(encoding="utf-8")
+
+
+def every_block() -> list[Block]:
+    """The blocks of all pages."""
+    return [block for page in PAGES.values() for block in blocks(page.read_text(encoding="utf-8"))]
 
 
 def commands(block: Block) -> list[str]:
@@ -126,10 +133,13 @@ def without_what_varies(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_print_what_a_page_shows(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_print_what_a_page_shows(
+    page: str, tmp_path: Path, cache: Path, request: pytest.FixtureRequest
+) -> None:
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
-    cache = tmp_path.with_name(f"{tmp_path.name} cache")
     text = PAGES[page].read_text(encoding="utf-8")
+    if re.search(r"^compiled \d", text, re.MULTILINE):  # it shows how many objects were not in the cache
+        cache = tmp_path.with_name(f"{tmp_path.name} cache")
     differences = []
     for block in blocks(text):
         if block.note.startswith("file: "):
@@ -148,8 +158,8 @@ def test_commands_print_what_a_page_shows(page: str, tmp_path: Path, request: py
 
 
 def test_kernels_shown_are_those_that_are_rendered(request: pytest.FixtureRequest) -> None:
-    text = readme()
-    shown = [block for block in blocks(text) if block.language == "cuda"]
+    text = KERNELS.read_text(encoding="utf-8")
+    shown = [block for block in every_block() if block.language == "cuda"]
     assert [block.note for block in shown] == [
         "kernel: recipes/silu_mul.yaml vec8_int32",
         "kernel: recipes/layernorm.yaml registers_vec8_int32",
@@ -157,18 +167,22 @@ def test_kernels_shown_are_those_that_are_rendered(request: pytest.FixtureReques
     if request.config.getoption("--update-golden"):
         for block in shown:
             text = text.replace(f"```cuda\n{block.body}```", f"```cuda\n{rendered(block.note)}```")
-        README.write_text(text, encoding="utf-8")
+        KERNELS.write_text(text, encoding="utf-8")
         return
     for block in shown:
         assert rendered(block.note) == block.body
 
 
 def test_files_shown_are_the_repository_s() -> None:
-    shown = {block.note.removeprefix("file: "): block.body for block in blocks(readme()) if "file: " in block.note}
-    ours = [name for name in shown if (ROOT / name).is_file()]
-    assert "recipes/layernorm.yaml" in ours
-    for name in ours:
-        assert shown[name] == (ROOT / name).read_text(encoding="utf-8"), name
+    shown = [(block.note.removeprefix("file: "), block.body) for block in every_block() if "file: " in block.note]
+    ours = [(name, body) for name, body in shown if (ROOT / name).is_file()]
+    assert "recipes/layernorm.yaml" in dict(ours)
+    for name, body in ours:
+        assert body == (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(readme().splitlines()) <= 280
 
 
 def anchors(page: Path) -> set[str]:
@@ -197,7 +211,7 @@ def test_the_readme_leads_to_every_page() -> None:
 def test_commands_of_ci_jobs_and_hooks_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     found = []
-    for block in blocks(readme()):
+    for block in every_block():
         if block.language == "yaml" and not block.note:
             assert isinstance(yaml.safe_load(block.body), dict)
             found += re.findall(r"(?:run|entry): fusebuild (\w+) (.*)", block.body)
@@ -207,7 +221,7 @@ def test_commands_of_ci_jobs_and_hooks_are_right(monkeypatch: pytest.MonkeyPatch
 
 
 def test_actions_are_pinned_by_commit() -> None:
-    used = re.findall(r"uses: (\S+)(.*)", readme())
+    used = [use for block in every_block() for use in re.findall(r"uses: (\S+)(.*)", block.body)]
     assert used
     for action, comment in used:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action), action
@@ -219,12 +233,14 @@ def test_every_verb_is_named_and_every_named_verb_exists() -> None:
     for verb in cli.commands:
         assert re.search(rf"^  {verb} ", help_text, re.MULTILINE)
         assert f"`fusebuild {verb}" in readme() or f"$ fusebuild {verb}" in readme(), verb
-    named = {match[1] for match in re.finditer(r"(?:`|\$ )fusebuild ([a-z]+)", readme())}
-    assert named <= set(cli.commands)
+    for page in PAGES.values():
+        named = re.findall(r"(?:`|\$ )fusebuild ([a-z]+)", page.read_text(encoding="utf-8"))
+        assert {*named} <= {*cli.commands}, page
 
 
 def test_exit_codes_are_those_of_the_error_classes() -> None:
-    rows = re.findall(r"^\| (\d) \|.*\| (`\w+`(?:, `\w+`)*) \|$", readme(), re.MULTILINE)
+    text = (DOCS / "guide" / "command_line.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \|.*\| (`\w+`(?:, `\w+`)*) \|$", text, re.MULTILINE)
     shown = {name: int(code) for code, names in rows for name in re.findall(r"\w+", names)}
     classes = [each for each in vars(errors).values() if isinstance(each, type)]
     raised = {
@@ -235,9 +251,15 @@ def test_exit_codes_are_those_of_the_error_classes() -> None:
     assert shown == raised
 
 
-def test_every_target_and_scheduler_is_listed() -> None:
-    for name in (*target.TARGETS, *(scheduler.name for scheduler in SCHEDULERS)):
-        assert f"`{name}`" in readme(), name
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/targets.md"])
+def test_every_target_is_listed(page: str) -> None:
+    text = PAGES[page].read_text(encoding="utf-8")
+    assert [name for name in target.TARGETS if f"`{name}`" not in text] == []
+
+
+def test_every_scheduler_is_listed() -> None:
+    text = PAGES["docs/internals/segments.md"].read_text(encoding="utf-8")
+    assert [each.name for each in SCHEDULERS if f"| `{each.name}` |" not in text] == []
 
 
 def test_messages_of_missing_and_incoherent_toolchains(tmp_path: Path) -> None:
@@ -251,11 +273,12 @@ def test_messages_of_missing_and_incoherent_toolchains(tmp_path: Path) -> None:
     )
     unfit = next(problem for problem in toolchain.problems(toolkit) if "do not fit" in problem)
     for message in (str(missing.value), unfit):
-        assert f"error: {message}\n" in readme()
+        assert f"error: {message}\n" in PAGES["docs/troubleshooting.md"].read_text(encoding="utf-8")
 
 
-def test_the_new_op_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (line,) = [block.body for block in blocks(readme()) if block.body.startswith("_unary(")]
+def test_the_new_op_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = blocks(EXTENDING.read_text(encoding="utf-8"))
+    (line,) = [block.body for block in shown if block.body.startswith("_unary(")]
     new = eval(line.strip().rstrip(","), dict(vars(ops)))
     assert new.name not in ops.OPS
     monkeypatch.setitem(ops.OPS, new.name, new)

@@ -1,4 +1,4 @@
-"""The heuristic cuts against the exact ones; the README's table is the committed comparison and nothing else."""
+"""The heuristic cuts against the exact ones; the page's table is the committed comparison and nothing else."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TestReport:
     ) -> None:
         data, page = tmp_path / "report.json", tmp_path / "page.md"
         page.write_text(f"before\n{BEGIN}old\n{END}after\n")
-        main(["--count", "2", "--seed", "3", "--jobs", "1", "--json", str(data), "--readme", str(page)])
+        main(["--count", "2", "--seed", "3", "--jobs", "1", "--json", str(data), "--page", str(page)])
         table = markdown_table(read_report(data))
         assert capsys.readouterr().out == table
         assert page.read_text() == f"before\n{BEGIN}{table}{END}after\n"
@@ -111,5 +111,5 @@ def test_the_committed_comparison_is_of_500_fusions_and_good() -> None:
     assert committed.overall.mean <= 1.01
 
 
-def test_the_readme_shows_the_committed_comparison() -> None:
-    assert shown_in((ROOT / "README.md").read_text()) == markdown_table(read_report(COMPARED))
+def test_the_page_shows_the_committed_comparison() -> None:
+    assert shown_in((ROOT / "docs" / "internals" / "segments.md").read_text()) == markdown_table(read_report(COMPARED))

@@ -65,6 +65,11 @@ class Measurement:
         return None if self.copy_milliseconds is None else self.copy_milliseconds / self.milliseconds
 
     @property
+    def eager_ratio(self) -> float | None:
+        """How many times as fast as eager torch."""
+        return None if self.eager_milliseconds is None else self.eager_milliseconds / self.milliseconds
+
+    @property
     def compile_ratio(self) -> float | None:
         """How many times as fast as torch.compile."""
         return None if self.compile_milliseconds is None else self.compile_milliseconds / self.milliseconds
@@ -131,8 +136,8 @@ _HEAD = (
 
 
 def markdown_table(report: Report) -> str:
-    """The table that the README shows, and below it whose errors exceed eager's, and what could not be measured and
-    why."""
+    """The table that ``docs/measured.md`` shows, and below it whose errors exceed eager's, and what could not be
+    measured and why."""
     lines = [
         f"{report.origin}. "
         "Kernel time by CUDA events over graph replays, L2-cold; GB/s counts the least bytes; the roof is a 1 GiB "
@@ -151,6 +156,27 @@ def markdown_table(report: Report) -> str:
     ]
     parts = ["\n".join(part) for part in (lines, _exactness(report), reasons) if part]
     return "\n\n".join(parts) + "\n"
+
+
+_SUMMARY_HEAD = ("recipe", "case", "ms", "times eager", "times compile", "times a copy")
+
+
+def summary_table(report: Report) -> str:
+    """The table that the README shows: the first case of each recipe."""
+    first = {each.fusion: each for each in reversed(report.measurements)}
+    lines = [
+        f"{report.origin}.",
+        "",
+        f"| {' | '.join(_SUMMARY_HEAD)} |",
+        f"|---|---|{'---:|' * (len(_SUMMARY_HEAD) - 2)}",
+        *(f"| {' | '.join(_summary_row(each))} |" for _, each in sorted(first.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _summary_row(each: Measurement) -> list[str]:
+    ratios = (each.eager_ratio, each.compile_ratio, each.copy_ratio)
+    return [each.fusion, each.label, f"{each.milliseconds:.4f}", *(_shown(ratio, ".2f") for ratio in ratios)]
 
 
 def _exactness(report: Report) -> list[str]:
