@@ -203,6 +203,15 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(to), link
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_folders_that_are_named_are_there(page: str) -> None:
+    """Those of the repository, and those of the package without its name."""
+    named = re.findall(r"`((\w+)/[\w./]*)`", _BLOCK.sub("", PAGES[page].read_text(encoding="utf-8")))
+    for folder in (ROOT, ROOT / "fusebuild"):
+        ours = {each.name for each in folder.iterdir() if each.is_dir() and each.name != "build"}
+        assert [path for path, first in named if first in ours and not (folder / path).exists()] == []
+
+
 def test_the_readme_leads_to_every_page() -> None:
     for page in PAGES:
         assert page == README.name or f"]({page})" in readme(), page
