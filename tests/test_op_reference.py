@@ -60,6 +60,18 @@ def test_the_page_holds_what_the_verb_prints() -> None:
         assert f"```text\n{text}\n```\n" in page
 
 
+def test_operators_are_those_that_bodies_read() -> None:
+    operators = {each.name: each.operator for each in op_references() if each.operator}
+    assert {name: operators[name] for name in ("add", "div", "lt", "neg", "matmul")} == {
+        "add": "lhs + rhs", "div": "lhs / rhs", "lt": "lhs < rhs", "neg": "-x", "matmul": "lhs @ rhs",
+    }  # fmt: skip
+    for name, operator in operators.items():
+        dtype = "float" if name == "matmul" else "int64"
+        inputs = "".join(f"  {each}: {dtype}[4, 4]\n" for each in ("lhs", "rhs", "x") if each in operator)
+        text = f"fusion: f\ninputs:\n{inputs}body: |\n  y = {operator}\noutputs:\n  y:\n"
+        assert name in {expr.op for expr in parse_recipe(text, name).fusion.exprs}
+
+
 def test_what_there_is_not_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"^unknown op 'rsqr'; did you mean 'rsqrt'\?$"):
         op_reference("rsqr")

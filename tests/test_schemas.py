@@ -268,6 +268,9 @@ class TestReports:
         arguments = ("recipes/cut.yaml", "--arch", "host", "--budget", "1", "--json")
         assert report(fusebuild("tune", *arguments), "tune")["target"] == "host"
 
+    def test_ops(self) -> None:
+        assert [each["name"] for each in report(fusebuild("ops", "add", "imag", "--json"), "ops")] == ["add", "imag"]
+
     def test_doctor(self, compilers: None) -> None:
         assert "nvcc" in {each["name"] for each in report(fusebuild("doctor", "--json"), "doctor")}
 

@@ -89,6 +89,17 @@ def signature(op: OpDef | KnownComposite) -> str:
     return f"{op.name}({', '.join(parts)})"
 
 
+def operator_of(op: str) -> str:
+    """How a body may also write ``op``: ``lhs + rhs`` for ``add``. Empty for an op that has no operator."""
+    lhs, rhs = ast.Name(id="lhs"), ast.Name(id="rhs")
+    expressions: dict[str, ast.expr] = {
+        **{name: ast.BinOp(left=lhs, op=kind(), right=rhs) for kind, name in _BINARY.items()},
+        **{name: ast.Compare(left=lhs, ops=[kind()], comparators=[rhs]) for kind, name in _COMPARE.items()},
+        **{name: ast.UnaryOp(op=kind(), operand=ast.Name(id="x")) for kind, name in _UNARY.items()},
+    }
+    return ast.unparse(expressions[op]) if op in expressions else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLambda:
     """A lambda that a body may name, and where the recipe defines it."""

@@ -17,7 +17,7 @@ from msgspec import Meta
 from fusebuild.errors import RecipeError, UsageError, nearest
 from fusebuild.ir.dtype import DType
 from fusebuild.ops.table import OPS, Kind, OpDef
-from fusebuild.recipe.calls import signature
+from fusebuild.recipe.calls import operator_of, signature
 from fusebuild.recipe.recipe import Recipe, parse_recipe
 
 _ANNOTATED = re.compile(r"(\w+): (\w+\[[^\]]*\])")
@@ -49,6 +49,7 @@ class OpReference(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     signature: Annotated[str, Meta(description="parameters with their defaults, as a recipe's body names them")]
+    operator: Annotated[str, Meta(description="how a body may also write it; empty where there is no operator")]
     kind: str
     dtypes: Annotated[
         dict[str, list[str]],
@@ -68,6 +69,7 @@ def op_reference(name: str) -> OpReference:
     return OpReference(
         name=name,
         signature=signature(op),
+        operator=operator_of(name),
         kind=op.kind.value,
         dtypes={dtype.value: [each.partition("[")[0] for each in _results(of)] for dtype, of in recorded.items()},
         example=_example(op, shown, recorded[shown]) if shown else None,
@@ -126,7 +128,8 @@ def _example(op: OpDef, dtype: DType, recipe: Recipe) -> OpExample:
 
 def op_lines(reference: OpReference) -> list[str]:
     """``reference`` for people."""
-    lines = [reference.signature, f"  kind     {reference.kind}", f"  dtypes   {_dtypes(reference)}"]
+    also = f"    or {reference.operator}" if reference.operator else ""
+    lines = [f"{reference.signature}{also}", f"  kind     {reference.kind}", f"  dtypes   {_dtypes(reference)}"]
     if (example := reference.example) is not None:
         tensors = ", ".join(f"{name}: {type_}" for name, type_ in example.inputs.items())
         lines.append(f"  example  {example.call}    with {tensors}")
