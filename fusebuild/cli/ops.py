@@ -10,7 +10,7 @@ from fusebuild.cli.verb import Verb
 
 
 @click.command(cls=Verb)
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", nargs=-1)
 @JSON
 def ops(names: tuple[str, ...], as_json: bool) -> None:
     """Say of each op NAME, or of every op, how it is called, which dtypes it takes, and what an example gives."""
