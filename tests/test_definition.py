@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import Record, recorded
 from seed_003_definition import nvfuser_fusion_id1
 from small_recipes import ROOT
 
@@ -27,14 +28,6 @@ from fusebuild.oracle.verification import largest_tensor
 from fusebuild.recipe.recipe import load_recipe, parse_recipe
 
 torch = pytest.importorskip("torch")
-
-Record = Callable[[FusionDefinition], None]
-
-
-def recorded(record: Record) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        record(fd)
-    return fd
 
 
 def without_places(fusion: Fusion) -> Fusion:

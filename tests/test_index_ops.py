@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded import recorded
 from small_recipes import recipe_of, text_of
 
 from fusebuild.definition import DataType, FusionDefinition
@@ -382,12 +383,6 @@ def test_oracle_of_a_computed_size_of_zero_gives_zeros() -> None:
 
 
 # The recorder
-
-
-def recorded(record: Callable[[FusionDefinition], None]) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        record(fd)
-    return fd
 
 
 def names_of_nvfuser(fd: FusionDefinition) -> None:
