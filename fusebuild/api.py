@@ -33,6 +33,7 @@ from fusebuild.target.table import Target, find_target
 
 if TYPE_CHECKING:
     from fusebuild.definition import FusionDefinition
+    from fusebuild.recipe.recipe import Recipe
     from fusebuild.runtime.loader import LoadedPlan
 
     Source: TypeAlias = "Fusion | FusionDefinition | str | os.PathLike[str]"
@@ -48,12 +49,14 @@ def compile(source: Source, *, target: str | None = None) -> LoadedPlan:
     :class:`RecipeError`, :class:`ScheduleError`, :class:`ToolchainError`, :class:`CompileError`;
     and :class:`UsageError` for an unknown target, for what is no fusion, and where there is no GPU to compile for.
     """
-    chosen = _own_target() if target is None else find_target(target)
+    named = None if target is None else find_target(target)
     if isinstance(source, str | os.PathLike):
-        return _compiled_recipe(Path(source), chosen)
+        recipe = _recipe_at(Path(source))
+        return _compiled_recipe(recipe, named or _own_target())
     from fusebuild.definition.run import definitions
 
-    return definitions.loaded(_fusion_of(source), chosen)
+    fusion = _fusion_of(source)
+    return definitions.loaded(fusion, named or _own_target())
 
 
 def _own_target() -> Target:
@@ -70,15 +73,21 @@ def _own_target() -> Target:
     return target_of(capability)
 
 
-def _compiled_recipe(path: Path, target: Target) -> LoadedPlan:
-    from fusebuild.build.toolchain import find_toolchain
-    from fusebuild.freshness.cached import cache_folder, cached_artifact
-    from fusebuild.pipeline import plan_recipe, read_recipes, tuned_beside
-    from fusebuild.runtime.loader import load
+def _recipe_at(path: Path) -> Recipe:
+    from fusebuild.pipeline import read_recipes
 
     if path.is_dir():
         raise UsageError(f"{one_line(path)} is a folder: expected the path of a recipe")
     (recipe,) = read_recipes([path])
+    return recipe
+
+
+def _compiled_recipe(recipe: Recipe, target: Target) -> LoadedPlan:
+    from fusebuild.build.toolchain import find_toolchain
+    from fusebuild.freshness.cached import cache_folder, cached_artifact
+    from fusebuild.pipeline import plan_recipe, tuned_beside
+    from fusebuild.runtime.loader import load
+
     tuned = tuned_beside(recipe)
     toolchain = None if tuned is None else find_toolchain([target])  # tuned choices hold for one alone
     planned = plan_recipe(recipe, [target], tuned=tuned, toolchain=toolchain)

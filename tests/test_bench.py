@@ -4,6 +4,7 @@ are the committed measurement and nothing else. The device of these tests is the
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -396,8 +397,9 @@ class TestMeasuring:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB.")
 
         monkeypatch.setattr(measure, "run_trial", run)
-        words = "sized M=3 N=5: out of memory on cpu: the largest tensor has 15 elements\n  hint: --case measures other"
-        with pytest.raises(OutOfMemoryError, match=f"^{words} sizes$"):
+        path = re.escape(str(artifacts / "sized.fuse"))
+        words = f"{path}: sized M=3 N=5: out of memory on cpu: the largest tensor has 15 elements\n  hint: --case "
+        with pytest.raises(OutOfMemoryError, match=f"^{words}measures other sizes$"):
             bench_artifacts([artifacts / "sized.fuse"], device=FakeDevice([1.0]))
 
     def test_given_cases_replace_all_others(self, artifacts: Path) -> None:

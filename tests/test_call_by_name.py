@@ -216,9 +216,9 @@ STRIDED = "affine: argument 0 'x': expected strides (8, 1), got "
         ({"out": [[X]]}, "affine: out 0 'y': expected a tensor, got an object of type list"),
         ({"out": {}}, "affine: out 0 'y': expected a tensor, got an object of type dict"),
         ({"eps": torch.tensor(0.5)},
-         NUMBER + "float[]\n  hint: .item() gives its number; or declare eps under inputs, as float[]"),
+         NUMBER + "float[]\n  hint: .item() gives its number; or declare eps as a tensor, float[]"),
         ({"eps": torch.ones(1, 1)},
-         NUMBER + "float[1, 1]\n  hint: .item() gives its number; or declare eps under inputs, as float[1, 1]"),
+         NUMBER + "float[1, 1]\n  hint: .item() gives its number; or declare eps as a tensor, float[1, 1]"),
         ({"eps": torch.ones(2)}, NUMBER + "float[2]"),
         ({"x": torch.randn(8, 4).t()},
          STRIDED + "(1, 4) for float[4, 8]\n  hint: .contiguous() gives a copy that fits; or declare x with "

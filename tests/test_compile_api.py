@@ -12,6 +12,7 @@ from small_recipes import TINY
 
 import fusebuild
 import fusebuild.freshness.cached
+import fusebuild.runtime.loader
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import RecipeError, ToolchainError, UsageError
 
@@ -93,3 +94,19 @@ def test_errors_are_those_of_the_command_line(recipe: Path, tmp_path: Path) -> N
 def test_without_a_gpu_the_target_has_to_be_named(recipe: Path) -> None:
     with pytest.raises(UsageError, match=r"no GPU to compile for \(.*\); target='host' compiles for the CPU"):
         fusebuild.compile(recipe)
+
+
+def test_what_is_no_source_is_said_before_there_has_to_be_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none() -> None:
+        raise RuntimeError("there is none")
+
+    monkeypatch.setattr(fusebuild.runtime.loader, "current_capability", find_none)
+    missing = tmp_path / "nope.yaml"
+    with pytest.raises(UsageError) as caught:
+        fusebuild.compile(missing)
+    assert str(caught.value) == f"cannot read {missing.as_posix()}: No such file or directory"
+    with pytest.raises(UsageError) as caught:
+        fusebuild.compile(3)  # type: ignore[arg-type]
+    assert str(caught.value) == "expected a Fusion, a FusionDefinition or a recipe's path, got int"

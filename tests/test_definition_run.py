@@ -62,6 +62,12 @@ def test_executing_takes_arguments_in_the_order_of_the_definition(own_cache: Pat
     assert torch.allclose(shifted, before * 2.5 + column + 4)
     with pytest.raises(TypeError, match="nvfuser_fusion_id0: expected 4 inputs, got 1"):
         fd.execute([2.5])
+    for alone in (x, "x", 2.5, iter([x])):
+        words = f"^nvfuser_fusion_id0: expected a list of inputs, got {type(alone).__name__}$"
+        with pytest.raises(TypeError, match=words):
+            fd.execute(alone)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=words):
+            fd.segment(alone)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="t3"):
         fd.execute([2.5, x, 4, torch.randn(4, 1)])
 

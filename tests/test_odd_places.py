@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from faults import fusebuild as run_fusebuild
 from host_artifacts import require_toolchain
 from small_recipes import ROOT, TINY
 
@@ -51,6 +53,15 @@ def test_loading_a_recipe_says_to_compile_it() -> None:
         ArtifactError, match=r"it is a recipe, not an artifact: compile it\n  hint: fusebuild compile x"
     ):
         fusebuild.load("x.yaml")
+
+
+def test_comparing_with_a_recipe_says_to_compile_it(tmp_path: Path) -> None:
+    recipe = tmp_path / "x.yaml"
+    recipe.write_text("fusion: x\n")
+    with chdir(tmp_path):
+        done = run_fusebuild("diff", "x.yaml", "x.yaml")
+    words = "error: x.yaml: it is a recipe, not an artifact: compile it\n  hint: fusebuild compile x.yaml\n"
+    assert (done.code, done.err) == (4, words)
 
 
 def test_importing_overwrites_only_when_told(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import runtime_plans as plans
+from small_recipes import ROOT
 
 TESTS = Path(__file__).resolve().parent
 NO_TORCH = "import sys; sys.modules['torch'] = None"
@@ -107,7 +108,8 @@ say(lambda: open_plan(plans.scale_add_plan()))
         assert run(driver, self.IN_A_CHILD + code) == [FORKED, "exit code 0", "no error"]
 
     def test_compiling_for_the_current_device_is_refused_too(self, driver: Path) -> None:
-        code = "import fusebuild\nin_a_child(lambda: say(lambda: fusebuild.compile('x.yaml')))"
+        recipe = str(ROOT / "recipes" / "softmax.yaml")
+        code = f"import fusebuild\nin_a_child(lambda: say(lambda: fusebuild.compile({recipe!r})))"
         assert run(driver, self.IN_A_CHILD + OPERANDS + code) == [FORKED, "exit code 0"]
 
     def test_plans_for_the_host_run_in_parent_and_child(self, driver: Path) -> None:

@@ -345,7 +345,7 @@ UNUSUAL: list[tuple[Callable[..., Any], str]] = [
     (lambda plan, x: plan(), "viewed: expected 1 argument (x), got 0"),
     (lambda plan, x: plan(x, x), "viewed: expected 1 argument (x), got 2"),
     (lambda plan, x: plan(x, None), "viewed: expected 1 argument (x), got 2"),
-    (lambda plan, x: plan(1.0), "viewed: argument 0 'x': expected float[M, N], got float 1"),
+    (lambda plan, x: plan(1.0), "viewed: argument 0 'x': expected float[M, N], got float 1.0"),
     (lambda plan, x: plan([x]), "viewed: argument 0 'x': expected float[M, N], got an object of type list"),
     (lambda plan, x: plan(x.double()), "viewed: argument 0 'x': expected float[M, N], got double[3, 5]"),
     (lambda plan, x: plan(x.to_sparse()), "viewed: argument 0 'x': expected a tensor in memory that DLPack describes"),

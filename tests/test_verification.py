@@ -228,7 +228,7 @@ def test_the_command_fails_when_it_verified_nothing_of_an_artifact(odd_artifacts
 def test_the_command_names_the_case_that_memory_does_not_suffice_for(odd_artifacts: Path) -> None:
     done = verified(odd_artifacts, "huge.fuse")
     assert done.code == 1
-    assert done.err.startswith(f"error: huge N={2**29}: out of memory on cpu")
+    assert done.err.startswith(f"error: huge.fuse: huge N={2**29}: out of memory on cpu")
     assert f"hint: --max-elements {2**58 - 1} skips this case" in done.err
 
 

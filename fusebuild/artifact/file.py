@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import stat
 import threading
 from collections.abc import Mapping, Sequence
@@ -202,6 +203,9 @@ def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) ->
     ``sha256`` that is none.
     """
     path = Path(path)
+    if path.suffix in (".yaml", ".yml"):
+        command = f"fusebuild compile {shlex.quote(str(path))}"
+        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     if sha256 is not None and not _SHA256.fullmatch(sha256):
         raise UsageError(f"{sha256!r} is no sha256: expected 64 hexadecimal digits")
     try:

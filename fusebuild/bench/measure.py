@@ -94,7 +94,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     measurements, wrong = list[Measurement](), list[str]()
     for path, recipe, case in work:
         try:
-            with memory_named(recipe.fusion, case, chosen.torch_name, "--case measures other sizes"):
+            with memory_named(path, recipe.fusion, case, chosen.torch_name, "--case measures other sizes"):
                 measurements.append(_bench_case(path, recipe, case, options, chosen, roof))
         except VerificationError as error:
             wrong.append(str(error))

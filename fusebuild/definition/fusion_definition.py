@@ -216,6 +216,7 @@ class FusionDefinition:
         if target or inputs is None:
             chosen = find_target(target or DEFAULT_TARGET)
         else:
+            self._check_list(inputs)
             chosen = target_for(self._device_of(inputs))
         self._cut = definitions.cut(self.fusion, chosen)
         return len(self._cut.segmented.segments)
@@ -248,6 +249,7 @@ class FusionDefinition:
         Raises ``TypeError`` and ``ValueError`` for inputs that do not fit, and what compiling raises.
         """
         fusion = self.fusion
+        self._check_list(inputs)
         if len(inputs) != len(fusion.inputs):
             raise TypeError(f"{fusion.name}: expected {counted(len(fusion.inputs), 'input')}, got {len(inputs)}")
         is_tensor = [fusion.value(fid).is_tensor for fid in fusion.inputs]
@@ -256,6 +258,10 @@ class FusionDefinition:
         results = self._plan_for(self._device_of(inputs))(*tensors, *scalars)
         made = results if isinstance(results, tuple) else (results,)
         return [result for result, output in zip(made, fusion.outputs, strict=True) if output.alias is None]
+
+    def _check_list(self, inputs: object) -> None:
+        if not isinstance(inputs, Sequence) or isinstance(inputs, str):
+            raise TypeError(f"{self.fusion.name}: expected a list of inputs, got {type(inputs).__name__}")
 
     def _device_of(self, inputs: Sequence[Any]) -> Any:
         """The device of the first tensor that is not read as a scalar; None without one."""

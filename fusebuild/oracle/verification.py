@@ -161,7 +161,7 @@ def verify_or_skip(
     for index, case in enumerate(cases):
         if limits.admits(recipe.fusion, case):
             hint = f"--max-elements {largest_tensor(recipe.fusion, case) - 1} skips this case"
-            with memory_named(recipe.fusion, case, device, hint):
+            with memory_named(path, recipe.fusion, case, device, hint):
                 yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
         else:
             elements = largest_tensor(recipe.fusion, case)
@@ -188,8 +188,8 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", 
 
 
 @contextmanager
-def memory_named(fusion: Fusion, case: Mapping[str, int], device: str, hint: str) -> Iterator[None]:
-    """Where memory does not suffice, say for which case: :class:`OutOfMemoryError`."""
+def memory_named(path: Path, fusion: Fusion, case: Mapping[str, int], device: str, hint: str) -> Iterator[None]:
+    """Where memory does not suffice, say for which case of the artifact at ``path``: :class:`OutOfMemoryError`."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -198,7 +198,7 @@ def memory_named(fusion: Fusion, case: Mapping[str, int], device: str, hint: str
         sizes = " ".join(f"{name}={size}" for name, size in case.items())
         elements = largest_tensor(fusion, case)
         raise OutOfMemoryError(
-            f"{fusion.name} {sizes}: out of memory on {device}: the largest tensor has {elements:,} elements\n"
+            f"{path}: {fusion.name} {sizes}: out of memory on {device}: the largest tensor has {elements:,} elements\n"
             f"  hint: {hint}"
         ) from error
 

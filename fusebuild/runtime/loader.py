@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -22,7 +21,7 @@ import msgspec
 import fusebuild.runtime
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import Plan, TargetPlan
-from fusebuild.errors import ArtifactError, ForkError
+from fusebuild.errors import ArtifactError, ForkError, nearest
 from fusebuild.runtime.call import Executor, Tensor, caller
 from fusebuild.runtime.signature import doc_of, signature_of
 from fusebuild.runtime.unreadable import ERRORS, explained
@@ -125,9 +124,6 @@ def load(path: str | os.PathLike[str], *, target: str | None = None, sha256: str
     asked for by name, since opening it executes it. Raises :class:`ArtifactError` when the file is not whole or
     holds nothing that fits, and :class:`ForkError` in a process that was forked after CUDA was initialized.
     """
-    if Path(path).suffix in (".yaml", ".yml"):
-        command = f"fusebuild compile {shlex.quote(str(path))}"
-        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     return load_artifact(open_artifact(path, sha256=sha256), target=target)
 
 
@@ -137,7 +133,9 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     name = target if target is not None else _current_target(artifact)
     chosen = plan.target(name)
     if chosen is None:
-        raise ArtifactError(str(artifact.path), f"it has no code for {name}, only for {_names(plan)}")
+        raise ArtifactError(
+            str(artifact.path), f"it has no code for {name}, only for {_names(plan)}{_hint(plan, name)}"
+        )
     kernels = list(dict.fromkeys(_kernels(chosen)))
     objects = [artifact.object_bytes(name, kernel) for kernel in kernels]
     text = msgspec.json.encode(msgspec.structs.replace(plan, targets=(chosen,))).decode()
@@ -164,6 +162,12 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
 
 def _kernels(target: TargetPlan) -> list[str]:
     return [launch.kernel for segment in target.segments for variant in segment.variants for launch in variant.launches]
+
+
+def _hint(plan: Plan, name: str) -> str:
+    """Which target was meant by ``name``; empty where that is one of a GPU."""
+    found = "" if _GPU_TARGET.fullmatch(name) else nearest(name, [target.target for target in plan.targets])
+    return f"; {found}" if found else ""
 
 
 def _names(plan: Plan) -> str:

@@ -143,6 +143,17 @@ const DLTensor* AsTensor(ffi::AnyView argument) {
   return nullptr;
 }
 
+// With as many digits as are needed, and a point where it would look like an integer.
+static std::string ShowFloat(double number) {
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, number);
+    if (std::strtod(text, nullptr) == number) break;
+  }
+  const bool is_integer = std::strspn(text, "-0123456789") == std::strlen(text);
+  return std::string(text) + (is_integer ? ".0" : "");
+}
+
 std::string DescribeArgument(ffi::AnyView argument) {
   if (const DLTensor* tensor = AsTensor(argument)) return Describe(*tensor);
   const TVMFFIAny any = argument.CopyToTVMFFIAny();
@@ -158,11 +169,8 @@ std::string DescribeArgument(ffi::AnyView argument) {
     case TypeIndex::kTVMFFISmallStr:
     case TypeIndex::kTVMFFIStr:
       return "a string";
-    case TypeIndex::kTVMFFIFloat: {
-      char text[40];
-      std::snprintf(text, sizeof text, "float %g", any.v_float64);
-      return text;
-    }
+    case TypeIndex::kTVMFFIFloat:
+      return "float " + ShowFloat(any.v_float64);
     default:
       return "an object of type " + argument.GetTypeKey();
   }
@@ -317,10 +325,10 @@ class Binder {
     const Value& value = plan_.Input(i);
     const DLTensor* tensor = AsTensor(arguments_[i]);
     if (!value.is_tensor && tensor != nullptr && Numel(*tensor) == 1)
-      return "\n  hint: .item() gives its number; or declare " + value.name + " under inputs, as " +
+      return "\n  hint: .item() gives its number; or declare " + value.name + " as a tensor, " +
              Describe(*tensor);
     if (value.is_tensor && value.shape.empty() && IsNumber(arguments_[i]))
-      return "\n  hint: give a tensor of it; or declare " + value.name + " under scalars";
+      return "\n  hint: give a tensor of it; or declare " + value.name + " as a scalar";
     return "";
   }
 

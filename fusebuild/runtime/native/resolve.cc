@@ -214,7 +214,7 @@ class Resolver {
     for (int dim = 0; dim < 3; ++dim) {
       if (result.grid[dim] >= 1 && result.grid[dim] <= kMaxGrid[dim]) continue;
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": grid " +
-                      ShowList(result.grid, 3) + " exceeds CUDA's limits " + ShowList(kMaxGrid, 3));
+                      ShowList(result.grid, 3) + " exceeds the largest, " + ShowList(kMaxGrid, 3));
     }
     if (result.shared_bytes < 0 || result.shared_bytes > kMaxSharedBytes) {
       ThrowValueError(plan_.fusion + ": kernel " + plan_.kernels[launch.kernel] + ": " +

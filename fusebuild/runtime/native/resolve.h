@@ -67,7 +67,7 @@ struct Resolved {
 };
 
 /// Resolves a call. `variant` forces that index in every segment that has it; throws ValueError when its
-/// guard is false or no segment has it, when no variant fits, or when a grid exceeds CUDA's limits.
+/// guard is false or no segment has it, when no variant fits, or when a grid exceeds the largest.
 std::shared_ptr<Resolved> Resolve(const Plan& plan, const Bound& bound, std::optional<int64_t> variant);
 
 /// For each segment, the indices of the variants whose guards hold.
