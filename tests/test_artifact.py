@@ -422,6 +422,9 @@ class TestPlan:
         ("plan", "problem"),
         [
             (a_plan(fusion="a/b"), "'a/b' is no fusion name"),
+            (a_plan(values=(msgspec.structs.replace(a_plan().values[0], name="x\n"), *a_plan().values[1:])),
+             r"'x\n' is no name: it holds a line break"),
+            (a_plan(outputs=(PlanOutput(fid=4, name="y\u2028z"),)), r"'y\u2028z' is no name: it holds a line break"),
             (a_plan(targets=(a_target("../x"),)), "'../x' is no target name"),
             (a_plan(targets=(a_target(), a_target())), "target sm_90 occurs twice"),
             (a_plan(values=(*a_plan().values, a_plan().values[0])), "fid 0 occurs twice"),

@@ -243,6 +243,25 @@ def test_names_are_no_lines(call: str, forged: Path) -> None:
     assert not [line for line in said.splitlines() if line.startswith(("prod.yaml", "."))]
 
 
+def test_names_of_what_is_built_are_no_lines(compilers: None, forged: Path) -> None:
+    source, out = f"{FORGED}good.yaml", f"{FORGED}built"
+    artifact = f"{out}/doubled.fuse"
+    calls = {
+        f"compile '{source}' --arch host -v -o '{out}'": 0,
+        f"check '{source}' -v -o '{out}'": 0,
+        f"verify '{out}' --target host -v": 0,
+        f"verify '{artifact}' --target host --max-elements 0": 6,
+        f"diff '{artifact}' '{artifact}' -v": 0,
+        f"inspect '{artifact}' -v": 0,
+        f"inspect '{artifact}' --segmentation exact": 2,
+    }
+    for call, code in calls.items():
+        done = shell(call, forged)
+        said = done.stdout + done.stderr
+        assert done.returncode == code, said
+        assert not [line for line in said.splitlines() if line.startswith(("prod.yaml", "."))]
+
+
 def test_names_in_reports_are_exact(forged: Path) -> None:
     done = shell(f"compile '{FORGED}.yaml' --json", forged)
     assert [each["file"] for each in json.loads(done.stdout)["diagnostics"]] == [f"{FORGED}.yaml"]

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from fusebuild.artifact import plan as p
+from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import INT64_MAX, OPERATORS, Formula, product, show
 
@@ -150,6 +151,9 @@ def _check_interface(plan: p.Plan, scope: _Scope) -> None:
     for choice in plan.choices or ():
         scope.check_formula(choice.size, f"the size of dim {choice.dim} of '{choice.operand}'")
     _check_unique("output name", (output.name for output in plan.outputs))
+    for name in (*(value.name for value in plan.values), *(output.name for output in plan.outputs)):
+        if (shown := one_line(name)) != name:
+            raise _WrongError(f"'{shown}' is no name: it holds a line break")
     for output in plan.outputs:
         if not scope.is_tensor(output.fid):
             raise _WrongError(f"output {output.fid} is no tensor")
