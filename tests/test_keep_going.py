@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from small_recipes import PAIR
+from small_recipes import PAIR, TINY
 
 from fusebuild.cli.main import cli
-from fusebuild.errors import CompileError
+from fusebuild.errors import ArtifactWriteError, CompileError, FusebuildError, NoRoomError
 from fusebuild.freshness.incremental import Compilation
 from fusebuild.freshness.keep_going import compile_what_can_be
 
@@ -66,6 +67,38 @@ def test_a_kernel_that_does_not_compile_stops_its_own_recipe_alone(recipes: Path
     found = compile_what_can_be([recipes], compile_files)  # type: ignore[arg-type]
     assert calls == [["bad.yaml", "pair.yaml", "worse.yaml"], ["bad.yaml"], ["pair.yaml"], ["worse.yaml"]]
     assert (found.done.compiled, found.exit_code, len(found.errors)) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        ArtifactWriteError("build/pair.fuse", "it cannot be written: No space left on device"),
+        CompileError("cannot build in build: No space left on device"),
+        NoRoomError("only 0 bytes are free in /tmp"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_full_disk_stops_what_it_has_no_room_for(recipes: Path, full: FusebuildError) -> None:
+    def compile_files(files: Sequence[Path]) -> Compilation:
+        if recipes / "pair.yaml" in files or recipes / "worse.yaml" in files:
+            raise full
+        return Compilation(recipes=(), compiled=1, seconds=0.5)
+
+    found = compile_what_can_be([recipes], compile_files)
+    assert (found.done.compiled, found.errors, found.exit_code) == (1, (full, full), 1)
+    assert found.left_out == (recipes / "pair.yaml", recipes / "worse.yaml")
+
+
+def test_what_no_error_names_is_named(compilers: None, recipes: Path) -> None:
+    (recipes / "worse.yaml").write_text(TINY)
+    (recipes.parent / "build" / "pair.fuse").mkdir(parents=True)
+    result = compiled(recipes, "-k")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-2:] == [
+        f"error: {recipes.parent / 'build' / 'pair.fuse'}: it cannot be written: Is a directory",
+        f"not compiled: {recipes / 'pair.yaml'}",
+    ]
+    assert (recipes.parent / "build" / "tiny.fuse").is_file()
 
 
 def test_frozen_does_not_go_with_it(recipes: Path) -> None:

@@ -77,6 +77,8 @@ def compile_command(
     done = found.done
     for error in found.errors:
         click.echo(printable(str(error) if isinstance(error, LocatedError) else f"error: {error}"), err=True)
+    for file in found.left_out:
+        click.echo(printable(f"not compiled: {file}"), err=True)
     for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:

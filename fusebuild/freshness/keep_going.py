@@ -6,19 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fusebuild.errors import CompileError, FusebuildError, LocatedError
+from fusebuild.errors import ArtifactWriteError, CompileError, FusebuildError, LocatedError, NoRoomError
 from fusebuild.freshness.incremental import Compilation
 from fusebuild.recipe.files import recipe_files, tuned_path
 
 Compile = Callable[[Sequence[Path]], Compilation]
 
+_OF_ONE = (CompileError, ArtifactWriteError, NoRoomError)
+"""What another recipe may be spared, such as a disk that has room for less."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialCompilation:
-    """What was compiled, and what was wrong with the recipes that were not."""
+    """What was compiled, and what was wrong with the recipes that were not; ``left_out`` are those that no error
+    names."""
 
     done: Compilation
     errors: tuple[FusebuildError, ...]
+    left_out: tuple[Path, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -28,23 +33,26 @@ class PartialCompilation:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """Recipes that are still to be compiled by ``compile_files``, and what was wrong with others."""
+    """Recipes that are still to be compiled by ``compile_files``, and what was wrong with others; ``left_out`` are
+    those of these that no error names."""
 
     compile_files: Compile
     files: list[Path]
     errors: list[FusebuildError] = field(default_factory=list)
+    left_out: list[Path] = field(default_factory=list)
 
     def run(self) -> Compilation:
         """Compile all; where some recipes are wrong, those that are not named by the error; where kernels of some do
-        not compile, one recipe after another, which compiles none of the other kernels again."""
+        not compile or a disk is full, one recipe after another, which compiles none of the other kernels again."""
         while self.files:
             try:
                 return self.compile_files(self.files)
             except LocatedError as error:
                 self._pass_over(error)
-            except CompileError as error:
+            except _OF_ONE as error:
                 if len(self.files) == 1:
                     self.errors.append(error)
+                    self.left_out += self.files
                     break
                 return self._one_by_one()
         return Compilation(recipes=(), compiled=0, seconds=0.0)
@@ -63,6 +71,7 @@ class _Attempt:
             own = _Attempt(compile_files=self.compile_files, files=[file])
             parts.append(own.run())
             self.errors += own.errors
+            self.left_out += own.left_out
         return Compilation(
             recipes=tuple(each for part in parts for each in part.recipes),
             compiled=sum(part.compiled for part in parts),
@@ -71,8 +80,9 @@ class _Attempt:
 
 
 def compile_what_can_be(paths: Sequence[Path], compile_files: Compile) -> PartialCompilation:
-    """``compile_files`` for those recipes below ``paths`` that it does not raise :class:`LocatedError` or
-    :class:`CompileError` for. Other errors are about no single recipe and are raised."""
+    """``compile_files`` for those recipes below ``paths`` that it raises neither :class:`LocatedError` for, nor
+    :class:`CompileError`, :class:`ArtifactWriteError` or :class:`NoRoomError`. Other errors are about no single recipe
+    and are raised."""
     attempt = _Attempt(compile_files=compile_files, files=list(recipe_files(paths)))
     done = attempt.run()
-    return PartialCompilation(done=done, errors=tuple(attempt.errors))
+    return PartialCompilation(done=done, errors=tuple(attempt.errors), left_out=tuple(attempt.left_out))
