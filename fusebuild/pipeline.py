@@ -28,6 +28,7 @@ from fusebuild.build.record import (
     fusebuild_digest,
     made_from,
     source_digest,
+    way_to,
 )
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import (
@@ -314,6 +315,7 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
     }
     return key, BuiltRecipe(
         fusion=planned.plan.fusion,
+        recipe=way_to(Path(recipe.path), BuildDir(root=built.path.parent)),
         targets=tuple(kernels),
         search=planned.search,
         made_from=dict(origins),

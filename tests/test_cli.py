@@ -223,7 +223,7 @@ class TestVerbose:
         host = ("--arch", "host", "-v")
         first = self.steps(folder, *host)
         why, compilers, planned, stored, written = first
-        why_text = "doubled.yaml: it is compiled: it is not what was compiled in build before"
+        why_text = "doubled.yaml: it is compiled: nothing was compiled in build before"
         assert why == f"fusebuild.freshness.incremental: {why_text}"
         assert re.match(r"fusebuild\.build\.toolchain: compilers: .*g\+\+ \d[\d.]* \(/.*\), cudart ", compilers)
         assert re.fullmatch(r"fusebuild\.pipeline: doubled\.yaml: planned for host: 1 segment, \d kernels", planned)
@@ -247,7 +247,7 @@ class TestVerbose:
         assert why("--arch", "host-asan") == "it was for host, not for host-asan"
         assert why("--arch", "host", "--segmentation", "exact") == "its cuts were heuristic, not exact"
         assert why("--arch", "host", FUSEBUILD_CXX=str(other)) == "toolchain of host changed"
-        assert why("--arch", "host", "-o", "elsewhere") == "it is not what was compiled in elsewhere before"
+        assert why("--arch", "host", "-o", "elsewhere") == "nothing was compiled in elsewhere before"
         (folder / "build" / "doubled.fuse").write_bytes(b"PK")
         assert why("--arch", "host") == "build/doubled.fuse is missing, or not as it was built"
 

@@ -315,6 +315,54 @@ class TestOneFusionInTwoRecipes:
             compile_changed([work / "recipes", work / "more"], [HOST], work / "build")
 
 
+class TestOneFusionAfterAnother:
+    def test_who_overwrites_whose_artifact_is_said(self, work: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (work / "more").mkdir()
+        other = work / "more" / "other.yaml"
+        other.write_text(TINY.replace("2.0", "4.0"))
+        compile_changed([other], [HOST], work / "build", jobs=1)
+        artifact, tiny = work / "build" / "tiny.fuse", work / "recipes" / "tiny.yaml"
+        assert caplog.messages == [f"{artifact} of {tiny} is overwritten by that of {other}"]
+        caplog.clear()
+        compile_changed([other], [HOST], work / "build", jobs=1)
+        edit(other, "4.0", "5.0")
+        compile_changed([other], [HOST], work / "build", jobs=1)
+        assert caplog.messages == []
+
+    def test_a_recipe_that_was_renamed_overwrites_its_own(self, work: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (work / "recipes" / "tiny.yaml").rename(work / "recipes" / "other.yaml")
+        compile_in(work)
+        assert caplog.messages == []
+
+    def test_the_same_recipe_by_another_path_too(
+        self, work: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.chdir(work / "recipes")
+        edit(Path("tiny.yaml"), "2.0", "3.0")
+        compile_changed([Path("tiny.yaml")], [HOST], Path("../build"), jobs=1)
+        assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda record: None, "it is not what was compiled in build before"),
+        (Path.unlink, "nothing was compiled in build before"),
+        (lambda record: record.write_text("{"), "it is not known what was compiled in build before"),
+    ],
+)
+def test_why_an_unknown_recipe_is_compiled(
+    spoil: Callable[[Path], object], said: str, work: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(work)
+    edit_tiny(work)
+    spoil(BuildDir(root=Path("build")).record)
+    with caplog.at_level(logging.INFO):
+        compile_changed([Path("recipes/tiny.yaml")], [HOST], Path("build"), dry_run=True)
+    assert f"recipes/tiny.yaml: it is compiled: {said}" in caplog.messages
+
+
 def test_what_another_build_put_there_is_not_taken_for_ones_own(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between packing and recording someone else's artifact may take the place: the record tells of the bytes that
     were packed."""

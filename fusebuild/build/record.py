@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,11 +43,13 @@ _DAMAGED = "it is damaged"
 
 
 class BuiltRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One recipe's artifact, by its digest, and by the ``sha256`` that others check. ``made_from`` has a digest for
-    each thing that decided its bytes but the recipe; ``kernels`` are names by target, ``objects`` the sha256 of each
-    member that is machine code, ``spills`` the bytes that some of the kernels spill."""
+    """One recipe's artifact, by its digest, and by the ``sha256`` that others check. ``recipe`` is the way to the
+    recipe from the artifact's folder. ``made_from`` has a digest for each thing that decided its bytes but the recipe;
+    ``kernels`` are names by target, ``objects`` the sha256 of each member that is machine code, ``spills`` the bytes
+    that some of the kernels spill."""
 
     fusion: str
+    recipe: str
     targets: tuple[str, ...]
     search: str
     made_from: dict[str, str]
@@ -111,11 +113,28 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
     fusions = {each.fusion for each in built.values()}
     try:
         with build_dir.locked():
-            kept = {key: each for key, each in read_record(build_dir).recipes.items() if each.fusion not in fusions}
+            before = read_record(build_dir).recipes
+            kept = {key: each for key, each in before.items() if each.fusion not in fusions}
+            _tell_overwritten(before.values(), built.values(), build_dir)
             record = BuildRecord(recipes=kept | dict(built))
             write_if_changed(build_dir.record, _sealed(msgspec.json.encode(record, order="deterministic")))
     except OSError as error:
         logger.warning("the next compile plans everything again: %s: %s", build_dir.record, error.strerror)
+
+
+def way_to(recipe: Path, build_dir: BuildDir) -> str:
+    """How to get to ``recipe`` from the folder of its artifact: the same wherever both are called from."""
+    return os.path.relpath(os.path.realpath(recipe), os.path.realpath(build_dir.root))
+
+
+def _tell_overwritten(before: Iterable[BuiltRecipe], built: Iterable[BuiltRecipe], build_dir: BuildDir) -> None:
+    """Warn of artifacts that another recipe made, which is still there."""
+    makers = {each.fusion: each.recipe for each in before}
+    for each in built:
+        maker = makers.get(each.fusion, each.recipe)
+        if maker != each.recipe and os.path.isfile(os.path.join(os.path.realpath(build_dir.root), maker)):
+            old, new = (os.path.normpath(build_dir.root / way) for way in (maker, each.recipe))
+            logger.warning("%s of %s is overwritten by that of %s", build_dir.artifact(each.fusion), old, new)
 
 
 def recorded(files: Sequence[Path], record: BuildRecord) -> dict[Path, BuiltRecipe]:

@@ -14,7 +14,15 @@ from msgspec import Meta
 
 from fusebuild.build.checksums import write_checksums
 from fusebuild.build.objects import BuildDir, Key
-from fusebuild.build.record import BuiltRecipe, find_record, fusebuild_digest, made_from, recorded, untouched
+from fusebuild.build.record import (
+    BuiltRecipe,
+    FoundRecord,
+    find_record,
+    fusebuild_digest,
+    made_from,
+    recorded,
+    untouched,
+)
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import one_line
 from fusebuild.recipe.files import recipe_files
@@ -161,7 +169,7 @@ def _fresh(
     for file in files:
         built = known.get(file)
         if built is None:
-            reason = f"it is not what was compiled in {one_line(build_dir.root)} before"
+            reason = _why_unknown(found, build_dir)
         elif file not in whole:
             reason = f"{one_line(build_dir.artifact(built.fusion))} is missing, or not as it was built"
         else:
@@ -170,6 +178,15 @@ def _fresh(
         if built is not None and not reason:
             fresh[file] = _recorded(file, built, build_dir)
     return fresh
+
+
+def _why_unknown(found: FoundRecord, build_dir: BuildDir) -> str:
+    """Why a recipe is compiled that the record that was ``found`` does not tell of."""
+    if found.problem:
+        return f"it is not known what was compiled in {one_line(build_dir.root)} before"
+    if not found.record.recipes:
+        return f"nothing was compiled in {one_line(build_dir.root)} before"
+    return f"it is not what was compiled in {one_line(build_dir.root)} before"
 
 
 def _what_changed(built: BuiltRecipe, targets: Sequence[Target], search: Search, now: Mapping[str, str]) -> str:
