@@ -42,7 +42,7 @@ from fusebuild.errors import (
     one_line,
 )
 from fusebuild.ir.fusion import Fusion
-from fusebuild.kernels.render import template_digests
+from fusebuild.kernels.render import template_digests, with_launches
 from fusebuild.passes import run_passes
 from fusebuild.planning.assembly import assemble, plan_target
 from fusebuild.planning.dump import Dump
@@ -212,7 +212,7 @@ def plan_segmented(
         choices = choices_for(tuned, own, target, toolchain)
         planned.append(plan_target(own, target, origin, choices, eased.get(target.name, ())))
     plan = assemble(segmented, [each.target for each in planned], recipe.fusion)
-    kernels = {each.target.target: each.kernels for each in planned}
+    kernels = {each.target.target: with_launches(each.kernels, plan) for each in planned}
     return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels, tuned=tuned)
 
 

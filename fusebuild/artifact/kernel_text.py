@@ -2,7 +2,8 @@
 
 An artifact carries the text of each kernel. Its parameters are named after the fids of the segment that it was rendered
 for, and a comment beside each tells the type or the size that it takes. Names hold wherever a kernel is launched;
-comments where it was rendered for, which the text begins with. What is no text of a kernel, says nothing.
+comments where it was rendered for, which the text begins with. All launches of it, wherever they are, are told there
+too: :mod:`fusebuild.artifact.launch_text`. What is no text of a kernel, says nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fusebuild.artifact import launch_text
 from fusebuild.artifact import plan as p
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, product, show
 
 _HEAD = re.compile(r"^FUSEBUILD_(?:CLUSTER_)?KERNEL\(([\w *]+), .*\)\n(\w+)\(\n", re.MULTILINE)
-_END = ") {"
+_ENTRY, _END = "\nFUSEBUILD_", ") {"
+_HEADER = "\n#include "
+"""Before it stands the comment that a text begins with."""
 _SEGMENT = re.compile(r", segment ([0-9]{1,9}): \w+, variant ")
 _FIDS = re.compile(r"segment fids to original fids: \{([0-9:, ]*)\}")
 _FID_PAIR = re.compile(r"([0-9]{1,9}): ([0-9]{1,9})")
@@ -30,6 +34,7 @@ _OWN_TENSOR, _SCALAR, _STRIDE = (
 )
 _CONSTANT = re.compile(r"\b(k\w+) = ([0-9]{1,9})[;,]")
 _KNOWN = re.compile(r"^  constexpr int64_t n[0-9]+ = ([0-9]{1,18});  // ([A-Za-z_]\w*)$", re.MULTILINE)
+_SIZE_KNOWN = "\n  constexpr int64_t n"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SIZE = re.compile(r"[ns][0-9]+|[TX][0-9]+_\w+")
 """What parameters are called whose comment is the formula that they are."""
@@ -64,11 +69,12 @@ class KernelText:
 
 def read(text: str, kernel: str) -> KernelText | None:
     """The head of ``text``, which is that of ``kernel``; None where there is none."""
-    head = _HEAD.search(text)
+    begin = text.find(_HEADER)
+    head = _HEAD.search(text, max(text.find(_ENTRY, begin), 0))
     end = -1 if head is None else text.find(_END, head.end())
     if head is None or end < 0 or head[2] != kernel:
         return None
-    banner = " ".join(line.removeprefix("//").strip() for line in text[: head.start()].splitlines() if line[:2] == "//")
+    banner = " ".join(text[: max(begin, 0)].replace("\n//", " ").split())
     segment, fids = _SEGMENT.search(banner), _FIDS.search(banner)
     beside = text[end + len(_END) :].partition("\n")[0]
     parameters = _parameters(f"{text[head.end() : end]}{beside}")
@@ -77,8 +83,8 @@ def read(text: str, kernel: str) -> KernelText | None:
     return KernelText(
         segment=int(segment[1]),
         fids={int(own): int(original) for own, original in _FID_PAIR.findall(fids[1])},
-        threads=_product(head[1], text[: head.start()]),
-        known=tuple((symbol, int(size)) for size, symbol in _KNOWN.findall(text)),
+        threads=_product(head[1], text[begin : head.start()]),
+        known=tuple((symbol, int(size)) for size, symbol in _KNOWN.findall(text)) if _SIZE_KNOWN in text else (),
         parameters=parameters,
     )
 
@@ -123,26 +129,41 @@ def misused(plan: p.Plan, texts: Mapping[str, str]) -> Misused | None:
     values = {value.fid: value for value in plan.values}
     aliased = {output.fid for output in plan.outputs if output.alias is not None}
     extents = {extent.fid: extent.extent for extent in plan.extents}
-    types: dict[tuple[int, str], str] = {}
+    types, shown = dict[tuple[int, str], str](), dict[Formula, str]()
     for target in plan.targets:
         scratch = frozenset(slot.id for slot in target.workspace if slot.fid is None)
         for segment in target.segments:
             check = _SegmentCheck(
-                values=values, aliased=aliased, extents=extents, types=types, scratch=scratch, segment=segment
+                values=values,
+                aliased=aliased,
+                extents=extents,
+                types=types,
+                shown=shown,
+                scratch=scratch,
+                segment=segment,
             )
             if (wrong := check.misused(heads)) is not None:
                 return Misused(wrong.name, f"{target.target}: segment {segment.id}: {wrong.problem}")
-    return None
+    return _launched_otherwise(plan, texts, shown)
+
+
+def _launched_otherwise(plan: p.Plan, texts: Mapping[str, str], shown: dict[Formula, str]) -> Misused | None:
+    """The first kernel whose text tells of other launches than ``plan`` has."""
+    told = launch_text.launches(plan, shown)
+    problems = (Misused(kernel, launch_text.problem(texts[kernel], own)) for kernel, own in told.items())
+    return next((found for found in problems if found.problem), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SegmentCheck:
-    """Launches of one segment against the texts of their kernels. ``types`` has what was found out about tensors."""
+    """Launches of one segment against the texts of their kernels. ``types`` has what was found out about tensors, and
+    ``shown`` how formulas are written."""
 
     values: Mapping[int, p.PlanValue]
     aliased: set[int]
     extents: Mapping[int, p.FormulaJson]
     types: dict[tuple[int, str], str]
+    shown: dict[Formula, str]
     scratch: frozenset[int]
     segment: p.PlanSegment
 
@@ -218,7 +239,7 @@ class _SegmentCheck:
         size = p.as_formula(self.extents[arg.fid] if isinstance(arg, p.ExtentArg) else arg.formula)
         if dim is not None:
             return self._stride_problem(parameter, dim, size)
-        return "" if show(size) == says else f"is {show(size)}, expected {says}"
+        return "" if show(size, self.shown) == says else f"is {show(size)}, expected {says}"
 
     def _tensor_problem(self, parameter: TextParameter, fid: int) -> str:
         """What is wrong with the tensor ``fid``: of one that index ops read from, the text says its name."""
@@ -230,7 +251,7 @@ class _SegmentCheck:
         elif parameter.name[0] != "T":
             return ""
         if (fid, says) not in self.types:
-            self.types[fid, says] = _type_problem(value, says, with_strides=fid not in self.aliased)
+            self.types[fid, says] = _type_problem(value, says, self.shown, with_strides=fid not in self.aliased)
         return self.types[fid, says]
 
     def _stride_problem(self, parameter: TextParameter, dim: int, size: Formula) -> str:
@@ -248,7 +269,7 @@ def _dim_said(says: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _type_problem(value: p.PlanValue, says: str, *, with_strides: bool) -> str:
+def _type_problem(value: p.PlanValue, says: str, shown: dict[Formula, str], *, with_strides: bool) -> str:
     """What of ``value`` is otherwise than in ``says``, which is a name and a type as ``x: float[M, N?]``: a dim may end
     in ``?``, when it has a stride that only the caller knows, or in ``~``, when it has one of 0."""
     shape = [p.as_formula(size) for size in value.shape]
@@ -256,7 +277,8 @@ def _type_problem(value: p.PlanValue, says: str, *, with_strides: bool) -> str:
     flags: list[str] = []
     for size in shape:
         rest = rest.removeprefix(", " if flags else "")
-        text, flag = show(size), rest[len(show(size)) : len(show(size)) + 1]
+        text = show(size, shown)
+        flag = rest[len(text) : len(text) + 1]
         flags.append(flag if flag in ("?", "~") else "")
         if not rest.startswith(text):
             break

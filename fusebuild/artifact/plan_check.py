@@ -4,13 +4,12 @@
 kernels that exist, defines before it reads, keeps every intermediate's slot alive until its last reader, and holds only
 formulas that can be evaluated from the extents of its inputs.
 
-Whether a plan fits its kernels, :mod:`fusebuild.kernel_text` says, as far as their texts tell: what stands for each
-parameter, how many threads a block has and which sizes a kernel knows. The rest is not known. A guard that admits sizes
-which the kernel is not for, another grid, less shared memory or scratch, a count of steps that takes years are as well
-formed as what stood there; and of a kernel that several segments launch, the text tells the sizes of the first. Nor can
-a kernel tell: it is named by its text and shared by recipes that launch it with different formulas, so nothing of a
-launch can be written into it. Whoever changes a plan and seals it again has changed the program. Digests find what was
-changed by accident; ``load(path, sha256=...)`` takes one file and no other.
+Whether a plan fits its kernels, :mod:`fusebuild.artifact.kernel_text` says: their texts tell what stands for each
+parameter, which sizes a kernel knows, and every launch that there is of it. A kernel's code cannot tell: it is shared
+by recipes that launch it with different formulas. Nor is known whether a plan computes what its recipe says: one that
+leaves out a variant, or names its values otherwise throughout, is as well formed. Whoever changes a plan and its texts
+and seals them again has changed the program. Digests find what was changed by accident; ``load(path, sha256=...)``
+takes one file and no other.
 """
 
 from __future__ import annotations
@@ -229,6 +228,9 @@ class _TargetCheck:
         self.scope.check_formula(slot.bytes, f"slot {slot.id}")
         if isinstance(slot.bytes, int) and not 0 <= slot.bytes <= _MAX_SLOT:
             raise _WrongError(f"slot {slot.id} has {slot.bytes} bytes")
+        if slot.fid is not None and p.as_formula(slot.bytes) != (size := _bytes(self.scope.values[slot.fid])):
+            name = self.scope.values[slot.fid].name
+            raise _WrongError(f"slot {slot.id} has {show(p.as_formula(slot.bytes))} bytes, and '{name}' {show(size)}")
 
     def _check_segment(self, segment: p.PlanSegment) -> None:
         known = self.scope.values.keys() | self.scope.extents
@@ -407,6 +409,12 @@ def _call_memory(call: p.LibraryCall) -> dict[str, tuple[int, Memory]]:
     if call.bias is not None:
         memory["bias"] = (call.bias, _merged([(n, 1)]))
     return memory
+
+
+def _bytes(value: p.PlanValue) -> Formula:
+    """What the distinct elements of ``value`` take."""
+    dims = zip(value.shape, value.strides, strict=True)
+    return product([DType(value.dtype).bytes, *(p.as_formula(size) for size, stride in dims if stride != 0)])
 
 
 def _stored(value: p.PlanValue) -> Memory:

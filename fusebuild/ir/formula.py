@@ -193,21 +193,30 @@ def simplified(formula: Formula) -> Formula:
     return substitute(formula, dict[str, int]())
 
 
-def show(formula: Formula) -> str:
-    """``formula`` as a person writes it: ``("mul", 2, "M", "N")`` as ``2*M*N``."""
+def show(formula: Formula, known: dict[Formula, str] | None = None) -> str:
+    """``formula`` as a person writes it: ``("mul", 2, "M", "N")`` as ``2*M*N``. What is ``known`` is not written again,
+    and what is written is known then: where many are shown, their parts are often the same."""
     if not isinstance(formula, tuple):
         return str(formula)
+    if known is None:
+        known = {}
+    if formula not in known:
+        known[formula] = _show_call(formula, known)  # type: ignore[arg-type]
+    return known[formula]
+
+
+def _show_call(formula: tuple[Formula, ...], known: dict[Formula, str]) -> str:
     operator, *operands = formula
     if operator == "add":
-        return _show_sum(operands)  # type: ignore[arg-type]
-    texts = [_show_operand(operand, divides=operator in ("floor_div", "mod")) for operand in operands]  # type: ignore[arg-type]
+        return _show_sum(operands, known)
+    texts = [_show_operand(operand, known, divides=operator in ("floor_div", "mod")) for operand in operands]
     if operator in _INFIX:
         separator = _INFIX[str(operator)]
         return (separator if operator == "mul" else f" {separator} ").join(texts)
-    return f"{operator}({', '.join(show(operand) for operand in operands)})"  # type: ignore[arg-type]
+    return f"{operator}({', '.join(show(operand, known) for operand in operands)})"
 
 
-def _show_sum(terms: Sequence[Formula]) -> str:
+def _show_sum(terms: Sequence[Formula], known: dict[Formula, str]) -> str:
     """``terms`` joined by their signs."""
     text = ""
     for term in terms:
@@ -216,14 +225,14 @@ def _show_sum(terms: Sequence[Formula]) -> str:
             sign, term = " - ", product(term[2:])  # type: ignore[arg-type]
         elif isinstance(term, int) and term < 0:
             sign, term = " - ", -term
-        shown = _show_operand(term, divides=False)
+        shown = _show_operand(term, known, divides=False)
         text += f"{sign}{shown}" if text else f"-{shown}" if sign == " - " else shown
     return text
 
 
-def _show_operand(operand: Formula, *, divides: bool) -> str:
+def _show_operand(operand: Formula, known: dict[Formula, str], *, divides: bool) -> str:
     """``operand`` in parentheses where it needs them: products bind as tightly as divisions do, and tighter than all
     else."""
-    text = show(operand)
+    text = show(operand, known)
     needs_parentheses = isinstance(operand, tuple) and operand[0] in _INFIX and (divides or operand[0] != "mul")
     return f"({text})" if needs_parentheses else text

@@ -11,13 +11,15 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 
 import jinja2
 import jinja2.meta
 from jinja2.sandbox import SandboxedEnvironment
 
+from fusebuild.artifact import launch_text
+from fusebuild.artifact.plan import Plan
 from fusebuild.kernels.common.spec import KernelSpec, Parameter
 from fusebuild.kernels.common.view import KernelView, declared, defined
 from fusebuild.kernels.common.wrapping import wrapped
@@ -100,6 +102,17 @@ def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
         starts_next_early=spec.starts_next_early,
     )
     return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
+
+
+def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:
+    """``kernels`` by name, whose texts tell of every launch of them in ``plan``."""
+    told = launch_text.launches(plan)
+    return {name: _with_paragraphs(kernel, told[name]) for name, kernel in kernels.items()}
+
+
+def _with_paragraphs(kernel: Kernel, paragraphs: Sequence[str]) -> Kernel:
+    comment = wrapped("".join(f"// {paragraph}\n" for paragraph in paragraphs))
+    return replace(kernel, text=launch_text.with_launches(kernel.text, comment))
 
 
 def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:

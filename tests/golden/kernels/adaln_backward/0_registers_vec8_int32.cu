@@ -2,6 +2,11 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 blocks=528
 //   fetched=[3, 6] resident=[0, 2] packed=[] min_blocks=4
+// launch: segment 0, registers_vec8_int32 1 of 2 on sm_90: grid 528, 1, 1; block 128, 1, 1; given weight, scale,
+//   grad_y, mean, rstd, x, grad_x, slot 0 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes,
+//   slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, D, B, S, D; if D < 2146435072,
+//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
+//   aligned(grad_x, 16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -3,6 +3,15 @@
 // schedule: threads=512 parts=[(block_x=8 ahead=11 group=(splits=528 reductions=[22, 24] kept=[2] partials=616
 //   results=1024 across=[0] scaled=[[22, 18, 15], [24, 19, 15]] outer=[0] depth=[1] is_last=False) source=(splits=528
 //   reductions=[10, 11] kept=[0, 2] partials=11 results=57344 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+// launch: segment 0, registers_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
+//   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*((528 // max(B,
+//   1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 //
+//   max(B, 1)) + 2)*B*D) bytes, B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
+// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
+//   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*((528 // max(B,
+//   1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 //
+//   max(B, 1)) + 2)*B*D) bytes, B, S, D
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

@@ -2,6 +2,9 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 blocks=528
 //   fetched=[] resident=[] packed=[] min_blocks=4
+// launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid 528, 1, 1; block 128, 1, 1; given weight, scale,
+//   grad_y, mean, rstd, x, grad_x, slot 0 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes,
+//   slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, D, B, S, D
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

@@ -1,6 +1,8 @@
 // batches_inner.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
 // schedule: threads.per_row=64 threads.rows=1 splits=1
+// launch: segment 0, shifted_vec8_int32 on sm_90: grid M, 1, 1; block 64, 1, 1; given x, place, log_sum, largest,
+//   least, first, there, beside, M, N; if N < 2146435072, aligned(x, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,11 @@
 // batches_outer.yaml, segment 0: reduction, variant vec2_int32_split64
 // segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
 // schedule: block_x=32 block_y=8 unroll=4 splits=64
+// launch: segment 0, vec2_int32_split64 1 of 2 on sm_90: grid ceil_div(N, 64), 64, 1; block 32, 8, 1; given x, d, slot
+//   0 of 256*N bytes, slot 1 of 256*N bytes, slot 2 of 512*N bytes, slot 3 of 512*N bytes, slot 4 of 256*N bytes, slot
+//   5 of 512*N bytes, slot 6 of 512*N bytes, slot 7 of 512*N bytes, slot 8 of 256*N bytes, M, N; if M*N < 2146435072,
+//   (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8), aligned(total, 8), aligned(log_sum, 16),
+//   aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,10 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split66
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
 // schedule: block_x=32 block_y=8 unroll=8 splits=66
+// launch: segment 0, vec8_int32_split66 1 of 2 on sm_90: grid ceil_div(C, 256), 66, 1; block 32, 8, 1; given x, slot 0
+//   of max(528*C, 128*C) bytes, slot 1 of max(264*C, 64*C) bytes, slot 2 of max(264*C, 64*C) bytes, R, C; if R*C <
+//   2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16),
+//   aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

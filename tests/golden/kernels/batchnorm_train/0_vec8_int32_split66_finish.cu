@@ -2,6 +2,11 @@
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
 // schedule: threads=256 parts=[(block_x=8 ahead=3 group=(splits=66 reductions=[1] kept=[1] partials=66 results=1024
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, vec8_int32_split66 2 of 2 on sm_90: grid ceil_div(C, 8), 1, 1; block 256, 1, 1; overlaps the one
+//   before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(528*C, 128*C) bytes, slot 1
+//   of max(264*C, 64*C) bytes, slot 2 of max(264*C, 64*C) bytes, R, C; if R*C < 2146435072, (C % 8) == 0, aligned(x,
+//   16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean,
+//   16), aligned(new_var, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

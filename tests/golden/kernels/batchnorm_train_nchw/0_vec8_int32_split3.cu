@@ -1,6 +1,8 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32_split3
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
 // schedule: threads.per_row=256 threads.rows=1 splits=3
+// launch: segment 0, vec8_int32_split3 1 of 2 on sm_90: grid C, 3, 1; block 256, 1, 1; given x, slot 0 of 24*C bytes,
+//   slot 1 of 12*C bytes, slot 2 of 12*C bytes, N, C, HW; if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,6 +2,12 @@
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
 // schedule: threads=256 parts=[(block_x=8 ahead=1 group=(splits=3 reductions=[1] kept=[1] partials=3 results=256
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, vec8_int32_split3 2 of 2 on sm_90: grid ceil_div(C, 8), 1, 1; block 256, 1, 1; overlaps the one
+//   before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of 24*C bytes, slot 1 of 12*C bytes,
+//   slot 2 of 12*C bytes, N*HW, C; if N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16)
+// launch: segment 0, scalar_int32_split3 2 of 2 on sm_90: grid ceil_div(C, 8), 1, 1; block 256, 1, 1; overlaps the one
+//   before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of 24*C bytes, slot 1 of 12*C bytes,
+//   slot 2 of 12*C bytes, N*HW, C; if N*C*HW < 2146435072
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

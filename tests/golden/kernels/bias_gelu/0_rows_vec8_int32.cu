@@ -1,6 +1,8 @@
 // bias_gelu.yaml, segment 0: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 12: 11}
 // schedule: threads_x=128 threads_y=1 rows=8 unroll=1 min_blocks=11 walked=0
+// launch: segment 0, rows_vec8_int32 on sm_90: grid ceil_div(N, 1024)*ceil_div(M, 8), 1, 1; block 128, 1, 1; given x,
+//   bias, y, M, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(bias, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,8 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: block_x=32 block_y=8 unroll=4 splits=33
+// launch: segment 0, vec8_int32_split33 1 of 2 on sm_90: grid ceil_div(N, 256), 33, 1; block 32, 8, 1; given x, slot 0
+//   of max(2112*N, 132*N, 20*N) bytes, M, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,6 +2,9 @@
 // segment fids to original fids: {0: 0, 1: 1}
 // schedule: threads=256 parts=[(block_x=16 ahead=3 group=(splits=33 reductions=[0] kept=[1] partials=33 results=4096
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, vec8_int32_split33 2 of 2 on sm_90: grid ceil_div(N, 16), 1, 1; block 256, 1, 1; overlaps the one
+//   before; given y, slot 0 of max(2112*N, 132*N, 20*N) bytes, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16),
+//   aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,9 @@
 // dropout_add_rmsnorm.yaml, segment 0: inner_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 8: 8, 14: 10, 27: 18}
 // schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0, 1] kept=[6]
+// launch: segment 0, registers_vec8_int32 on sm_90: grid R, 1, 1; block 128, 1, 1; given x, residual, weight, mask,
+//   added, y, seed, offset, C, C; if C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(residual, 16),
+//   aligned(weight, 16), aligned(mask, 8), aligned(added, 16), aligned(y, 16), C <= 4096
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,6 +2,10 @@
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 17: 11, 29: 24, 37: 49}
 // schedule: threads.per_row=8 threads.rows=16 chunks=2 columns=127 turns=4 cached=[0, 1] kept=[] held=[3, 4]
 //   in_place=[[29, 1], [37, 0]]
+// launch: segment 0, N127_edged_tiles_vec8_int32 on sm_90: grid ceil_div(M, 16*max(1, min(4, M // 16384))), 1, 1; block
+//   128, 1, 1; shared 16320*max(1, min(4, M // 16384)) bytes; given x, y, offset, weight, bias, per_row, v, normed,
+//   above, M, 16*max(1, min(4, M // 16384)); if N == 127, aligned(x, 16), aligned(y, 16), aligned(offset, 16),
+//   aligned(normed, 16), aligned(above, 16), aligned(weight, 16), aligned(bias, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,6 +2,10 @@
 // segment fids to original fids: {0: 6, 1: 7, 2: 8, 22: 33, 28: 40, 33: 48, 34: 50}
 // schedule: threads.per_row=32 threads.rows=8 chunks=4 columns=1001 turns=2 cached=[0] kept=[] held=[] in_place=[[34,
 //   0]]
+// launch: segment 1, K1001_edged_tiles_vec8_int32 on sm_90: grid ceil_div(B*R, 8*max(1, min(2, (B*R) // 8192))), 1, 1;
+//   block 256, 1, 1; shared 48144*max(1, min(2, (B*R) // 8192)) bytes; overlaps the one before; given z, group, labels,
+//   best, chosen, far, soft, B, R, 8*max(1, min(2, (B*R) // 8192)); if K == 1001, aligned(z, 16), aligned(far, 16),
+//   aligned(soft, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,8 @@
 // embedding.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2}
 // schedule: threads=128 unroll=1 min_blocks=8
+// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(T*D, 1024), 1, 1; block 128, 1, 1; given ids, y, table, T, D,
+//   V, D; if T*D < 2146435072, (D % 8) == 0, aligned(y, 16), aligned(table, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

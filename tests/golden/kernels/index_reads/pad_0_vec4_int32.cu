@@ -1,6 +1,9 @@
 // pad.yaml, segment 0: pointwise, variant vec4_int32
 // segment fids to original fids: {0: 0, 2: 2}
 // schedule: threads=128 unroll=1 min_blocks=16
+// launch: segment 0, vec4_int32 on sm_90: grid ceil_div((M + 1)*(N + 12), 512), 1, 1; block 128, 1, 1; given y, x, M +
+//   1, N + 12, N, -N - 4, M + 1, N + 4; if (M + 1)*(N + 12) < 2146435072, ((N + 12) % 4) == 0, (N % 4) == 0, ((N + 4) %
+//   4) == 0, aligned(y, 16), aligned(x, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

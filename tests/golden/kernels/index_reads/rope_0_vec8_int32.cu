@@ -1,6 +1,10 @@
 // rope.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 19: 10}
 // schedule: threads=128 unroll=1 min_blocks=8
+// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*D, 1024), 1, 1; block 128, 1, 1; given x, c, s, y, x, x, D -
+//   (D // 2), M, D, D, D // 2, D - (D // 2), D, -1*(D - (D // 2)), D - (D // 2), D; if M*D < 2146435072, (D % 8) == 0,
+//   (max(D - (D // 2), -1*(D - (D // 2))) % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(c, 16), aligned(s,
+//   16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

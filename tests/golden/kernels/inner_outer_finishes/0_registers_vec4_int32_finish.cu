@@ -3,6 +3,12 @@
 // schedule: threads=256 parts=[(block_x=8 ahead=2 group=(splits=37 reductions=[3] kept=[2] partials=37 results=64
 //   across=[] scaled=[] outer=[] depth=[] is_last=False)), (block_x=8 ahead=1 group=(splits=37 reductions=[5, 10, 13]
 //   kept=[0, 2] partials=14 results=192 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+// launch: segment 0, registers_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 8) + ceil_div(B*D, 8), 1, 1; block 256, 1,
+//   1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of max(148*D, 1200*D) bytes, slot 1 of
+//   max(4*((37 // max(B, 1)) + 2)*B*D, 4*((300 // max(B, 1)) + 2)*B*D) bytes, slot 2 of max(4*((37 // max(B, 1)) +
+//   2)*B*D, 4*((300 // max(B, 1)) + 2)*B*D) bytes, slot 3 of max(4*((37 // max(B, 1)) + 2)*B*D, 4*((300 // max(B, 1)) +
+//   2)*B*D) bytes, B, S, D; if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w,
+//   16), aligned(y, 16), D <= 64
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

@@ -1,6 +1,9 @@
 // layernorm.yaml, segment 0: inner_persistent, variant shared_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
 // schedule: threads.per_row=256 threads.rows=1 storage=shared chunks=0 cached=[0] kept=[]
+// launch: segment 0, shared_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; shared 2*N bytes; given x, weight,
+//   bias, mean, rstd, y, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16),
+//   aligned(y, 16), 2*N <= 230400
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

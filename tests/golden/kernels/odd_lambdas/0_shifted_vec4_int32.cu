@@ -1,6 +1,8 @@
 // odd_lambdas.yaml, segment 0: inner_persistent, variant shifted_vec4_int32
 // segment fids to original fids: {0: 0, 14: 14}
 // schedule: threads.per_row=8 threads.rows=16 storage=registers chunks=1 cached=[0] kept=[]
+// launch: segment 0, shifted_vec4_int32 on sm_90: grid ceil_div(M, 16), 1, 1; block 128, 1, 1; given x, y, M, N; if N <
+//   2146435072, aligned(x, 16), aligned(y, 16), N <= 29
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

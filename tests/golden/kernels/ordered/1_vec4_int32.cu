@@ -1,6 +1,9 @@
 // ordered.yaml, segment 1: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 3, 20: 41, 21: 42, 22: 43}
 // schedule: threads=128
+// launch: segment 1, vec4_int32 on sm_90: grid ceil_div(N, 512), 1, 1; block 128, 1, 1; overlaps the one before; given
+//   a, b, scale, z, column_end, low_slope, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16), aligned(b, 16),
+//   aligned(scale, 16), aligned(z, 16), aligned(column_end, 16), aligned(low_slope, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

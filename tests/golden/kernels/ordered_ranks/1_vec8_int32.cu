@@ -1,6 +1,9 @@
 // ordered_ranks.yaml, segment 1: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 7, 9: 17, 10: 18}
 // schedule: threads=32
+// launch: segment 1, vec8_int32 on sm_90: grid ceil_div(C, 256)*A, 1, 1; block 32, 1, 1; overlaps the one before; given
+//   x, s, middle, latest, seen, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0, aligned(x, 16),
+//   aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

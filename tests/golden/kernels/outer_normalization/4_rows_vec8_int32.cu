@@ -1,6 +1,11 @@
 // outer_normalization.yaml, segment 4: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 5, 4: 11, 5: 14, 6: 16, 13: 10, 17: 17, 18: 24}
 // schedule: threads_x=64 threads_y=1 rows=1 unroll=1 min_blocks=9 walked=1
+// launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(C, 512)*B*A, 1, 1; block 64, 1, 1; overlaps the one
+//   before; given x, weight, mean_outer, var_outer, middle_max, t14, t16, batch_norm, ends, middle_softmax, B, C; if
+//   A*B*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(mean_outer, 16), aligned(var_outer,
+//   16), aligned(middle_max, 16), aligned(t14, 16), aligned(batch_norm, 16), aligned(ends, 16), aligned(middle_softmax,
+//   16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,10 @@
 // rope.yaml, segment 0: pointwise, variant D128_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 21: 12}
 // schedule: threads_x=16 threads_y=8 rows=4 unroll=1 min_blocks=6 walked=2
+// launch: segment 0, D128_rows_vec8_int32 on sm_90: grid ceil_div(D, 128)*ceil_div(H, 32)*B*S, 1, 1; block 16, 8, 1;
+//   given x, cos, sin, y, x, x, S, H, S*H*D, H*D, S*H*D, H*D; if D == 128, B*S*H*D < 2146435072, (D % 8) == 0, (max(D -
+//   (D // 2), -1*(D - (D // 2))) % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(cos, 16), aligned(sin, 16),
+//   aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,8 @@
 // scale_bias_relu.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 8: 6}
 // schedule: threads=128 unroll=1 min_blocks=8
+// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*N, 1024), 1, 1; block 128, 1, 1; given x, scale, bias, y, M,
+//   N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(scale, 16), aligned(bias, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,8 @@
 // silu_mul.yaml, segment 0: pointwise, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 4}
 // schedule: threads=128 unroll=1 min_blocks=16
+// launch: segment 0, vec8_int32 on sm_90: grid ceil_div(M*N, 1024), 1, 1; block 128, 1, 1; given gate, up, y, M*N; if
+//   M*N < 2146435072, ((M*N) % 8) == 0, aligned(gate, 16), aligned(up, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

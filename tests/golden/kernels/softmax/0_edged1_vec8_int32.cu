@@ -2,6 +2,8 @@
 // segment fids to original fids: {0: 0, 9: 7}
 // schedule: threads.per_row=256 threads.rows=1 cluster=1 chunks=8 walkers=0 cached=[0] resident=[] ahead=False
 //   has_edges=True
+// launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, N; if N < 2146435072,
+//   aligned(x, 16), aligned(y, 16), 512 < N, N <= 16399
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

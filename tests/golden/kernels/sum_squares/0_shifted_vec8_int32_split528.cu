@@ -1,6 +1,8 @@
 // sum_squares.yaml, segment 0: reduction, variant shifted_vec8_int32_split528
 // segment fids to original fids: {0: 0, 3: 3}
 // schedule: threads.per_row=256 threads.rows=1 splits=528
+// launch: segment 0, shifted_vec8_int32_split528 1 of 2 on sm_90: grid 1, 528, 1; block 256, 1, 1; given x, slot 0 of
+//   2112 bytes, M*N; if aligned(x, 16), M*N < 2143158272
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -2,6 +2,10 @@
 // segment fids to original fids: {0: 0, 3: 3}
 // schedule: threads=256 parts=[(block_x=1 ahead=3 group=(splits=528 reductions=[2] kept=[] partials=528 results=1
 //   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, vec8_int32_split528 2 of 2 on sm_90: grid 1, 1, 1; block 256, 1, 1; overlaps the one before; given
+//   y, slot 0 of 2112 bytes; if ((M*N) % 8) == 0, aligned(x, 16), M*N < 2146402304
+// launch: segment 0, shifted_vec8_int32_split528 2 of 2 on sm_90: grid 1, 1, 1; block 256, 1, 1; overlaps the one
+//   before; given y, slot 0 of 2112 bytes; if aligned(x, 16), M*N < 2143158272
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,6 +1,8 @@
 // welford.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads.per_row=64 threads.rows=1 splits=1
+// launch: segment 0, vec8_int32 on sm_90: grid M, 1, 1; block 64, 1, 1; given x, mean, var, N; if M*N < 2146435072, (N
+//   % 8) == 0, aligned(x, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
