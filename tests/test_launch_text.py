@@ -241,6 +241,15 @@ def test_one_that_is_the_same_on_several_targets_is_told_once() -> None:
     )
 
 
+def test_a_result_that_overwrites_what_its_kernel_still_reads() -> None:
+    def in_place(plan: Plan) -> Plan:
+        (output,) = plan.outputs
+        return msgspec.structs.replace(plan, outputs=(msgspec.structs.replace(output, alias=plan.inputs[0]),))
+
+    words = "host: segment 0: T21 overwrites an input, where the kernel takes memory of its own"
+    assert refusal("rope", in_place) == words
+
+
 def test_segments_that_share_a_kernel_are_told_one_by_one() -> None:
     told = launch_text.launches(planned("layers").plan)
     assert max(map(len, told.values())) == 3

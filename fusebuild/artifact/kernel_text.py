@@ -26,7 +26,7 @@ _HEADER = "\n#include "
 _SEGMENT = re.compile(r", segment ([0-9]{1,9}): \w+, variant ")
 _FIDS = re.compile(r"segment fids to original fids: \{([0-9:, ]*)\}")
 _FID_PAIR = re.compile(r"([0-9]{1,9}): ([0-9]{1,9})")
-_PARAMETER = re.compile(r"\s*(?:const )?(\w+)(\*?)(?: __restrict__)? (\w+),?(?:  // (.*))?")
+_PARAMETER = re.compile(r"\s*(?:const )?(\w+)(\*?)( __restrict__)? (\w+),?(?:  // (.*))?")
 _OWN_TENSOR, _SCALAR, _STRIDE = (
     re.compile(r"T([0-9]{1,9})"),
     re.compile(r"s([0-9]{1,9})"),
@@ -43,10 +43,12 @@ _DIM = re.compile(r"stride of dim ([0-9]{1,9}), in elements")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextParameter:
-    """One parameter: its C type without ``*``, its name, and what the comment beside it says, if there is one."""
+    """One parameter: its C type without ``*``, its name, and what the comment beside it says, if there is one. Memory
+    that ``is_alone`` is that of no other parameter."""
 
     type: str
     is_pointer: bool
+    is_alone: bool
     name: str
     says: str
 
@@ -99,8 +101,11 @@ def _parameters(lines: str) -> tuple[TextParameter, ...] | None:
         match = _PARAMETER.fullmatch(line)
         if match is None:
             return None
-        type_, star, name, beside = match.groups()
-        found.append(TextParameter(type=type_, is_pointer=bool(star), name=name, says=beside or before))
+        type_, star, alone, name, beside = match.groups()
+        is_pointer, is_alone = bool(star), bool(alone)
+        found.append(
+            TextParameter(type=type_, is_pointer=is_pointer, is_alone=is_alone, name=name, says=beside or before)
+        )
         before = ""
     return tuple(found)
 
@@ -203,6 +208,8 @@ class _SegmentCheck:
             return f"is fid {arg.fid}, where the kernel takes scratch"
         if DType(self.values[arg.fid].dtype).row.c_type != parameter.type:
             return f"is a tensor of {self.values[arg.fid].dtype}, where the kernel takes {parameter.type}"
+        if parameter.is_alone and arg.fid in self.aliased:
+            return "overwrites an input, where the kernel takes memory of its own"
         own = _OWN_TENSOR.fullmatch(parameter.name)
         if own is not None and self.segment.fid_map.get(int(own[1])) != arg.fid:
             return f"is fid {arg.fid}, expected fid {self.segment.fid_map.get(int(own[1]))}"
