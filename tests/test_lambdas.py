@@ -24,7 +24,7 @@ from fusebuild.ir.verify import verify
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.built_in_lambdas import BUILT_IN
 from fusebuild.ops.lambda_checks import apply, check_lambdas
-from fusebuild.ops.lambdas import MAX_STATE_BYTES, STATE_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
+from fusebuild.ops.lambdas import MAX_STATE_BYTES, SCALAR_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
 from fusebuild.ops.table import OPS, Kind, OpDef, Rule, _binary, _unary
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.passes import run_passes
@@ -131,7 +131,7 @@ class TestState:
         )
         assert state_dtypes(recipe_of(text).fusion.lambdas["f"]) == (F64, BOOL)
 
-    @given(st.lists(st.sampled_from(STATE_DTYPES), min_size=1, max_size=9))
+    @given(st.lists(st.sampled_from(SCALAR_DTYPES), min_size=1, max_size=9))
     @settings(max_examples=200, deadline=None)
     def test_bytes_are_those_of_the_struct_that_a_compiler_makes(self, dtypes: list[DType]) -> None:
         c_types = {F64: ctypes.c_double, F32: ctypes.c_float, I64: ctypes.c_int64, I32: ctypes.c_int32,
@@ -312,7 +312,7 @@ class TestProbes:
         assert problem(text) == first
 
     @pytest.mark.parametrize("op", sorted(BUILT_IN))
-    @pytest.mark.parametrize("dtype", STATE_DTYPES, ids=lambda dtype: dtype.value)
+    @pytest.mark.parametrize("dtype", SCALAR_DTYPES, ids=lambda dtype: dtype.value)
     def test_lambdas_of_built_in_ops_are_held_to_the_same(self, op: str, dtype: DType) -> None:
         where: dict[str, Any] = {"dim": 1} if op in ("argmax", "argmin", "cumsum", "cumprod") else {"dims": (1,)}
         builder = FusionBuilder("built_in")
