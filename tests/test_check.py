@@ -121,13 +121,13 @@ class TestStale:
         assert differences(work)["tiny"] == ("recipe changed",)
 
     def test_a_changed_template(self, work: Path, data: Path) -> None:
-        edit(data / "templates" / "pointwise.cu.jinja", "const Index total", "const Index  total")
+        edit(data / "templates" / "pointwise/pointwise.cu.jinja", "const Index total", "const Index  total")
         found = differences(work)
         assert found["tiny"][0] == "template pointwise.cu.jinja changed"
         assert found["pair"][0] == "template pointwise.cu.jinja changed"
 
     def test_a_template_that_a_recipe_does_not_use(self, work: Path, data: Path) -> None:
-        edit(data / "templates" / "reduction_inner.cu.jinja", "const Index columns", "const Index  columns")
+        edit(data / "templates" / "reduction/reduction_inner.cu.jinja", "const Index columns", "const Index  columns")
         found = differences(work)
         assert found["tiny"] == ()
         assert found["pair"][0] == "template reduction_inner.cu.jinja changed"

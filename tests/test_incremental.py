@@ -216,12 +216,12 @@ class TestStale:
         assert planned == ["pair", "tiny"]
 
     def test_a_changed_template(self, work: Path, data: Path, planned: list[str]) -> None:
-        edit(data / "templates" / "pointwise.cu.jinja", "const Index total", "const Index  total")
+        edit(data / "templates" / "pointwise/pointwise.cu.jinja", "const Index total", "const Index  total")
         done = compile_in(work)
         assert written(done) == {"pair": True, "tiny": True}
         assert done.compiled == 2
 
-    @pytest.mark.parametrize("name", ["include/fusebuild/kernel.cuh", "reduction_inner.cu.jinja"])
+    @pytest.mark.parametrize("name", ["include/fusebuild/kernel.cuh", "reduction/reduction_inner.cu.jinja"])
     def test_any_file_of_fusebuilds_own(self, name: str, work: Path, data: Path, planned: list[str]) -> None:
         path = data / "templates" / name
         path.write_text(path.read_text() + "\n")
