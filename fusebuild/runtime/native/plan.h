@@ -1,5 +1,5 @@
-// The plan as flat structs: fusebuild/artifact/plan.py after all names are resolved to indices. Read once, then
-// immutable.
+// The plan as flat structs: fusebuild/artifact/plan.py after all names are resolved to indices. Read once,
+// then immutable.
 #pragma once
 
 #include <cstdint>
