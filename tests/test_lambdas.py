@@ -16,7 +16,7 @@ from small_recipes import AFFINE, COUNTED_SUM, RECIPES, ROOT, WELFORD, recipe_of
 
 from fusebuild.definition.text import RecipeText
 from fusebuild.errors import NOWHERE, InvalidFusionError, RecipeError, SourceLocation
-from fusebuild.ir.dtype import DType
+from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_expr, print_fusion
 from fusebuild.ir.values import Value
@@ -24,7 +24,7 @@ from fusebuild.ir.verify import verify
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.built_in_lambdas import BUILT_IN
 from fusebuild.ops.lambda_checks import apply, check_lambdas
-from fusebuild.ops.lambdas import MAX_STATE_BYTES, SCALAR_DTYPES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
+from fusebuild.ops.lambdas import MAX_STATE_BYTES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
 from fusebuild.ops.table import OPS, Kind, OpDef, Rule, _binary, _unary
 from fusebuild.ops.type_rules import TypeRuleError
 from fusebuild.passes import run_passes
