@@ -20,8 +20,8 @@ STREAMS = ("", "2>&-", ">&-", ">&- 2>&-", "<&-", "> /dev/full", "2> /dev/full", 
 """What can be made of the streams, as a shell says it."""
 
 _IMPORTED = (
-    "artifact_diff", "check", "definition.script", "incremental", "inspection", "pipeline", "schemas", "tuning",
-    "verification",
+    "report.diff", "freshness.check", "definition.script", "freshness.incremental", "report.inspection", "pipeline",
+    "cli.schemas", "tuning", "oracle.verification",
 )  # fmt: skip
 """What verbs import when they run."""
 

@@ -464,7 +464,7 @@ class TestPlan:
             (
                 with_segments(
                     a_segment(),
-                    workspace=(a_target().workspace[0], Slot(id=1, fid=3, bytes=4, first=0, last=0)),
+                    workspace=(a_target().workspace[0], Slot(id=1, fid=3, bytes=("mul", 4, "M", "N"), first=0, last=0)),
                 ),
                 "segment 1: fid 3 is read after its workspace slot ends with segment 0",
             ),
@@ -529,7 +529,7 @@ class TestPlan:
             outputs=(4,),
             variants=(Variant(name="any", guard=(), launches=(launch,)),),
         )
-        slots = (a_target().workspace[0], Slot(id=1, fid=3, bytes=4, first=0, last=last))
+        slots = (a_target().workspace[0], Slot(id=1, fid=3, bytes=("mul", 4, "M", "N"), first=0, last=last))
         target = a_target(segments=(a_segment(), view, reader), workspace=slots)
         flat = PlanValue(fid=5, name="t5", kind="tensor", dtype="float", shape=(("mul", "M", "N"),), strides=(1,))
         assert validate_plan(a_plan(values=(*a_plan().values, flat), targets=(target,))) == problem

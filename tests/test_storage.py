@@ -134,11 +134,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, compilers: None) -> Any:
 
 def test_nothing_is_read_from_an_empty_table(loaded: Any) -> None:
     torch = pytest.importorskip("torch")
-    table, x, index = torch.arange(12.0).reshape(3, 4), torch.ones(1, 4), torch.tensor([2, -5, 9], dtype=torch.int32)
+    table, x, index = torch.arange(12.0).reshape(3, 4), torch.ones(2, 4), torch.tensor([2, -5, 9], dtype=torch.int32)
     y, z, w = loaded(table, x, index)
     assert torch.equal(y, table[[2, 0, 2]])
-    assert torch.equal(z, torch.zeros(3, 4))
+    assert torch.equal(z, torch.ones(3, 4))
     assert w.tolist() == [0]
+    with pytest.raises(ValueError, match="test: take over dim 0 of 't4': there are no elements to choose from"):
+        loaded(table, x[:1], index)
     with pytest.raises(ValueError, match="test: argument 0 'table': V=0 is below the minimum of 1"):
         loaded(table[:0], x, index)
 

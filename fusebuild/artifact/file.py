@@ -203,9 +203,6 @@ def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) ->
     ``sha256`` that is none.
     """
     path = Path(path)
-    if path.suffix in (".yaml", ".yml"):
-        command = f"fusebuild compile {shlex.quote(str(path))}"
-        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     if sha256 is not None and not _SHA256.fullmatch(sha256):
         raise UsageError(f"{sha256!r} is no sha256: expected 64 hexadecimal digits")
     try:
@@ -218,6 +215,9 @@ def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) ->
         raise ArtifactError(str(path), f"it cannot be read: {error.strerror}") from error
     except ValueError as error:  # a path with a NUL in it
         raise ArtifactError(str(path), f"it cannot be read: {error}") from error
+    if path.suffix in (".yaml", ".yml") and not data.startswith(stored_zip.MAGIC):
+        command = f"fusebuild compile {shlex.quote(str(path))}"
+        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256.lower():
         raise ArtifactError(str(path), f"its sha256 is {found}, expected {sha256.lower()}")
     return decode_artifact(data, path)
