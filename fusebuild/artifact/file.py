@@ -195,6 +195,19 @@ def store_artifact(path: Path, data: bytes) -> bool:
         raise ArtifactWriteError(str(path), f"it cannot be written: {error.strerror}") from error
 
 
+def is_artifact(path: Path) -> bool:
+    """Whether ``path`` is an artifact by its name or, whatever it is called, by what it begins with."""
+    if path.suffix == ".fuse":
+        return True
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(stored_zip.MAGIC)) == stored_zip.MAGIC
+    except (OSError, ValueError):
+        return False  # reading it as what it is called says why
+
+
 def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) -> Artifact:
     """Read and validate the artifact at ``path``, whose bytes have to have the digest ``sha256`` where one is given (64
     hexadecimal digits). The file is read once: what has that digest is what is used.
@@ -203,6 +216,9 @@ def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) ->
     ``sha256`` that is none.
     """
     path = Path(path)
+    if path.suffix in (".yaml", ".yml") and not is_artifact(path):
+        command = f"fusebuild compile {shlex.quote(str(path))}"
+        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     if sha256 is not None and not _SHA256.fullmatch(sha256):
         raise UsageError(f"{sha256!r} is no sha256: expected 64 hexadecimal digits")
     try:
@@ -215,9 +231,6 @@ def open_artifact(path: str | os.PathLike[str], *, sha256: str | None = None) ->
         raise ArtifactError(str(path), f"it cannot be read: {error.strerror}") from error
     except ValueError as error:  # a path with a NUL in it
         raise ArtifactError(str(path), f"it cannot be read: {error}") from error
-    if path.suffix in (".yaml", ".yml") and not data.startswith(stored_zip.MAGIC):
-        command = f"fusebuild compile {shlex.quote(str(path))}"
-        raise ArtifactError(str(path), f"it is a recipe, not an artifact: compile it\n  hint: {command}")
     if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256.lower():
         raise ArtifactError(str(path), f"its sha256 is {found}, expected {sha256.lower()}")
     return decode_artifact(data, path)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusebuild.artifact.file import Artifact, open_artifact
-from fusebuild.artifact.stored_zip import MAGIC
+from fusebuild.artifact.file import Artifact, is_artifact, open_artifact
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import ToolchainError, UsageError, one_line
 from fusebuild.ir.fusion import Fusion
@@ -33,24 +32,11 @@ def inspections_of(
     Raises what reading and planning a recipe or opening an artifact raises, :class:`ArtifactError` for a target that
     the artifact does not hold, and :class:`UsageError` for a ``search`` in an artifact, which is cut already.
     """
-    if _is_artifact(path):
+    if is_artifact(path):
         if search is not None:
             raise UsageError(f"{one_line(path)} is cut already; --segmentation is for recipes")
         return _of_artifact(open_artifact(path), targets)
     return _of_recipe(path, targets or (find_target("sm_90"),), search or "heuristic")
-
-
-def _is_artifact(path: Path) -> bool:
-    """Whether ``path`` is an artifact by its name or, whatever it is called, by what it begins with."""
-    if path.suffix == ".fuse":
-        return True
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False  # reading it as a recipe says why
 
 
 def fusion_in(artifact: Artifact) -> Fusion:
