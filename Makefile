@@ -51,10 +51,10 @@ bench: $(READY)  ## measure every recipe on this machine's GPU, beside torch and
 	fi
 
 bench-segmentation: $(READY)  ## compare the cuts with the best there are; writes the table of docs/internals/segments.md
-	@$(BIN)/python tests/bench_segmentation.py --json tests/segmentation_bench.json --page docs/internals/segments.md
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.bench_segmentation --json tests/benchmarks/segmentation_bench.json --page docs/internals/segments.md
 
 fuzz: $(READY)  ## try thousands of random fusions, a sample of them on the CPU
-	FUSEBUILD_FUZZ=5000 $(BIN)/pytest -q tests/test_fuzz.py
+	FUSEBUILD_FUZZ=5000 $(BIN)/pytest -q tests/end_to_end/test_fuzz.py
 
 clean:  ## remove .venv, build/ and all caches
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fusebuild.errors import ToolchainError
 
-Golden = Callable[[Path, str], None]
+if TYPE_CHECKING:
+    from support.golden import Golden
+
+pytest.register_assert_rewrite("support")
 
 LONGEST = ("test_numerics.py", "test_variants_run.py", "test_device_header.py", "test_readme.py", "test_sanitizers.py")
 """Modules with tests of minutes. They start first: a worker of a parallel run that has one left has it alone."""
