@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fusebuild.errors import ForkError, UsageError, one_line
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.values import OriginalFid, SegmentFid
-from fusebuild.kernels.alias.schedule import AliasScheduler, view_sources
 from fusebuild.passes import run_passes
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target.table import Target, find_target
@@ -132,9 +131,9 @@ def boundaries(source: Source, target: str = "sm_90") -> tuple[Boundary, ...]:
 
 def boundaries_of(segmented: SegmentedFusion) -> tuple[Boundary, ...]:
     """:func:`boundaries`, of a Fusion that is segmented already."""
-    viewed = _viewed(segmented)
+    viewed = {view: source for each in segmented.segments for view, source in each.views.items()}
     found = []
-    for fid in map(OriginalFid, segmented.boundaries):
+    for fid in segmented.boundaries:
         value = segmented.fusion.value(fid)
         found.append(
             Boundary(
@@ -149,16 +148,6 @@ def boundaries_of(segmented: SegmentedFusion) -> tuple[Boundary, ...]:
             )
         )
     return tuple(found)
-
-
-def _viewed(segmented: SegmentedFusion) -> dict[OriginalFid, OriginalFid]:
-    """For each intermediate that a segment without a kernel makes, the value whose memory it shares."""
-    return {
-        each.fid_map[SegmentFid(view)]: each.fid_map[SegmentFid(source)]
-        for each in segmented.segments
-        if each.scheduler == AliasScheduler().name
-        for view, source in view_sources(each.fusion.whole()).items()
-    }
 
 
 def _fusion_of(source: object) -> Fusion:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from fusebuild.artifact import launch_text
 from fusebuild.artifact import plan as p
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, product, show
 
 _HEAD = re.compile(r"^FUSEBUILD_(?:CLUSTER_)?KERNEL\(([\w *]+), .*\)\n(\w+)\(\n", re.MULTILINE)
@@ -134,7 +135,7 @@ def misused(plan: p.Plan, texts: Mapping[str, str]) -> Misused | None:
     values = {value.fid: value for value in plan.values}
     aliased = {output.fid for output in plan.outputs if output.alias is not None}
     extents = {extent.fid: extent.extent for extent in plan.extents}
-    types, shown = dict[tuple[int, str], str](), dict[Formula, str]()
+    types, shown = dict[tuple[OriginalFid, str], str](), dict[Formula, str]()
     for target in plan.targets:
         scratch = frozenset(slot.id for slot in target.workspace if slot.fid is None)
         for segment in target.segments:
@@ -164,10 +165,10 @@ class _SegmentCheck:
     """Launches of one segment against the texts of their kernels. ``types`` has what was found out about tensors, and
     ``shown`` how formulas are written."""
 
-    values: Mapping[int, p.PlanValue]
-    aliased: set[int]
+    values: Mapping[OriginalFid, p.PlanValue]
+    aliased: set[OriginalFid]
     extents: Mapping[int, p.FormulaJson]
-    types: dict[tuple[int, str], str]
+    types: dict[tuple[OriginalFid, str], str]
     shown: dict[Formula, str]
     scratch: frozenset[int]
     segment: p.PlanSegment
@@ -199,7 +200,11 @@ class _SegmentCheck:
         slots = Counter(arg.slot for arg in launch.args if isinstance(arg, p.WorkspaceArg))
         yield from (f"slot {slot} is given to it {count} times" for slot, count in slots.items() if count > 1)
 
-    def _pointer(self, parameter: TextParameter, arg: p.Arg) -> str:
+    def _named(self, parameter: re.Match[str]) -> OriginalFid | None:
+        """The value of the plan that a parameter is named after; None where the segment has none."""
+        return self.segment.fid_map.get(SegmentFid(int(parameter[1])))
+
+    def _pointer(self, parameter: TextParameter, arg: p.Arg[OriginalFid]) -> str:
         """What is wrong with the address ``arg``, wherever the kernel is launched."""
         if not isinstance(arg, p.TensorArg):
             is_scratch = isinstance(arg, p.WorkspaceArg) and arg.slot in self.scratch
@@ -211,15 +216,15 @@ class _SegmentCheck:
         if parameter.is_alone and arg.fid in self.aliased:
             return "overwrites an input, where the kernel takes memory of its own"
         own = _OWN_TENSOR.fullmatch(parameter.name)
-        if own is not None and self.segment.fid_map.get(int(own[1])) != arg.fid:
-            return f"is fid {arg.fid}, expected fid {self.segment.fid_map.get(int(own[1]))}"
+        if own is not None and self._named(own) != arg.fid:
+            return f"is fid {arg.fid}, expected fid {self._named(own)}"
         return ""
 
-    def _number(self, parameter: TextParameter, arg: p.Arg) -> str:
+    def _number(self, parameter: TextParameter, arg: p.Arg[OriginalFid]) -> str:
         """What is wrong with the number ``arg``, wherever the kernel is launched."""
         if isinstance(arg, p.ScalarArg):
             own = _SCALAR.fullmatch(parameter.name)
-            if own is None or self.segment.fid_map.get(int(own[1])) != arg.fid:
+            if own is None or self._named(own) != arg.fid:
                 return f"is the scalar {arg.fid}, which it is not named after"
             dtype = self.values[arg.fid].dtype
             return (
@@ -230,11 +235,11 @@ class _SegmentCheck:
         if isinstance(arg, p.TensorArg | p.WorkspaceArg) or parameter.type != "int64_t":
             return f"is no {parameter.type}"
         own = _STRIDE.fullmatch(parameter.name)
-        if isinstance(arg, p.StrideArg) and own is not None and self.segment.fid_map.get(int(own[1])) != arg.fid:
-            return f"is a stride of fid {arg.fid}, expected fid {self.segment.fid_map.get(int(own[1]))}"
+        if isinstance(arg, p.StrideArg) and own is not None and self._named(own) != arg.fid:
+            return f"is a stride of fid {arg.fid}, expected fid {self._named(own)}"
         return ""
 
-    def _said(self, parameter: TextParameter, arg: p.Arg) -> str:
+    def _said(self, parameter: TextParameter, arg: p.Arg[OriginalFid]) -> str:
         """What is wrong with ``arg`` beside what the text says of it."""
         says, dim = parameter.says, _dim_said(parameter.says)
         if isinstance(arg, p.TensorArg):
@@ -248,7 +253,7 @@ class _SegmentCheck:
             return self._stride_problem(parameter, dim, size)
         return "" if show(size, self.shown) == says else f"is {show(size)}, expected {says}"
 
-    def _tensor_problem(self, parameter: TextParameter, fid: int) -> str:
+    def _tensor_problem(self, parameter: TextParameter, fid: OriginalFid) -> str:
         """What is wrong with the tensor ``fid``: of one that index ops read from, the text says its name."""
         value, says = self.values[fid], parameter.says
         if parameter.name[0] == "X":
@@ -266,7 +271,10 @@ class _SegmentCheck:
         own = _STRIDE.fullmatch(parameter.name)
         if own is None:
             return ""
-        value = self.values[self.segment.fid_map[int(own[1])]]
+        fid = self._named(own)
+        if fid is None or fid not in self.values:
+            return "is a stride of no tensor of the segment"
+        value = self.values[fid]
         known = dim < len(value.strides) and size == p.as_formula(value.strides[dim])
         return "" if known else f"is {show(size)}, which is not the {parameter.says}, of '{value.name}'"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.artifact import plan as p
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import Formula, show
 
 _BEGIN, _PARTS = "launch: ", "; "
@@ -128,7 +129,7 @@ class _Spelling:
             return f"aligned({self.names[formula[1]]}, {formula[2]})"
         return self._text(formula)
 
-    def _argument(self, arg: p.Arg, slots: Mapping[int, p.FormulaJson]) -> str:
+    def _argument(self, arg: p.Arg[OriginalFid], slots: Mapping[int, p.FormulaJson]) -> str:
         match arg:
             case p.TensorArg(fid=fid) | p.ScalarArg(fid=fid):
                 return self.names[fid]

@@ -9,11 +9,12 @@ The JSON is canonical: keys in a fixed order, no insignificant choices, so equal
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeAlias, overload
 
 import msgspec
 
+from fusebuild.ir.fid import Fid, OriginalFid, OtherFid, SegmentFid
 from fusebuild.ir.formula import Formula
 
 FORMAT_VERSION = 1
@@ -30,7 +31,7 @@ class PlanValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     0 is a broadcast dim. ``cpu`` marks a zero-dim tensor in host memory whose element is passed by value.
     """
 
-    fid: int
+    fid: OriginalFid
     name: str
     kind: Literal["tensor", "scalar"]
     dtype: str
@@ -43,7 +44,7 @@ class PlanExtent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A negative fid: the size of dim ``dim`` of input ``input``, equal to ``extent`` (a symbol or a constant)."""
 
     fid: int
-    input: int
+    input: OriginalFid
     dim: int
     extent: FormulaJson
 
@@ -70,15 +71,15 @@ class PlanChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class PlanOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A result in the order the caller gets them. ``alias`` is the input whose memory it overwrites."""
 
-    fid: int
+    fid: OriginalFid
     name: str
-    alias: int | None = None
+    alias: OriginalFid | None = None
 
 
-class TensorArg(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
+class TensorArg(msgspec.Struct, Generic[Fid], frozen=True, tag="tensor", array_like=True):
     """The address of tensor ``fid`` (8 bytes)."""
 
-    fid: int
+    fid: Fid
 
 
 class ExtentArg(msgspec.Struct, frozen=True, tag="extent", array_like=True):
@@ -93,17 +94,17 @@ class FormulaArg(msgspec.Struct, frozen=True, tag="formula", array_like=True):
     formula: FormulaJson
 
 
-class StrideArg(msgspec.Struct, frozen=True, tag="stride", array_like=True):
+class StrideArg(msgspec.Struct, Generic[Fid], frozen=True, tag="stride", array_like=True):
     """The run-time stride of dim ``dim`` of tensor ``fid``, in elements (int64)."""
 
-    fid: int
+    fid: Fid
     dim: int
 
 
-class ScalarArg(msgspec.Struct, frozen=True, tag="scalar", array_like=True):
+class ScalarArg(msgspec.Struct, Generic[Fid], frozen=True, tag="scalar", array_like=True):
     """The scalar (or zero-dim CPU tensor) ``fid``, passed by value as its own dtype."""
 
-    fid: int
+    fid: Fid
 
 
 class WorkspaceArg(msgspec.Struct, frozen=True, tag="workspace", array_like=True):
@@ -112,7 +113,8 @@ class WorkspaceArg(msgspec.Struct, frozen=True, tag="workspace", array_like=True
     slot: int
 
 
-Arg: TypeAlias = TensorArg | ExtentArg | FormulaArg | StrideArg | ScalarArg | WorkspaceArg
+Arg: TypeAlias = TensorArg[Fid] | ExtentArg | FormulaArg | StrideArg[Fid] | ScalarArg[Fid] | WorkspaceArg
+"""What a kernel is given: said in a segment's fids by a family of kernels, in original ones by a plan."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +129,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     grid: tuple[FormulaJson, FormulaJson, FormulaJson]
     block: tuple[int, int, int]
     shared_bytes: FormulaJson = 0
-    args: tuple[Arg, ...] = ()
+    args: tuple[Arg[OriginalFid], ...] = ()
     overlaps: bool | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -150,7 +152,7 @@ class BatchDim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     b_stride: FormulaJson
 
 
-class LibraryCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LibraryCall(msgspec.Struct, Generic[Fid], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A matrix product that a library computes: ``out[m, n] = a[m, k] b[k, n] + bias[n]`` for every point of ``batch``.
 
     ``b`` lies in memory as ``[n, k]`` where ``transpose_b``. Matrices are rows without gaps, as is the whole of
@@ -159,10 +161,10 @@ class LibraryCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     op: Literal["matmul", "linear"]
     dtype: str
-    a: int
-    b: int
-    bias: int | None = None
-    out: int
+    a: Fid
+    b: Fid
+    bias: Fid | None = None
+    out: Fid
     transpose_b: bool = False
     m: FormulaJson
     n: FormulaJson
@@ -180,16 +182,16 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     id: int
     scheduler: str
-    fid_map: dict[int, int]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    frees: tuple[int, ...] = ()
-    rematerialized: tuple[int, ...] = ()
-    views: dict[int, int] = {}
+    fid_map: dict[SegmentFid, OriginalFid]
+    inputs: tuple[OriginalFid, ...]
+    outputs: tuple[OriginalFid, ...]
+    frees: tuple[OriginalFid, ...] = ()
+    rematerialized: tuple[OriginalFid, ...] = ()
+    views: dict[OriginalFid, OriginalFid] = {}
     hbm_bytes: FormulaJson = 0
     variants: tuple[Variant, ...] = ()
     why: tuple[str, ...] = ()
-    call: LibraryCall | msgspec.UnsetType = msgspec.UNSET
+    call: LibraryCall[OriginalFid] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,7 +199,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``first`` to segment ``last`` inclusive. ``bytes`` is a formula."""
 
     id: int
-    fid: int | None
+    fid: OriginalFid | None
     bytes: FormulaJson
     first: int
     last: int
@@ -237,7 +239,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     values: tuple[PlanValue, ...]
     extents: tuple[PlanExtent, ...]
     facts: tuple[PlanFact, ...]
-    inputs: tuple[int, ...]
+    inputs: tuple[OriginalFid, ...]
     outputs: tuple[PlanOutput, ...]
     targets: tuple[TargetPlan, ...]
     choices: tuple[PlanChoice, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -257,6 +259,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def overwritten(self) -> tuple[int | None, ...]:
         """For every output the position of the input that it overwrites, None for one with memory of its own."""
         return tuple(None if output.alias is None else self.inputs.index(output.alias) for output in self.outputs)
+
+
+@overload
+def renumber(said: Arg[Fid], fids: Mapping[Fid, OtherFid]) -> Arg[OtherFid]: ...
+@overload
+def renumber(said: LibraryCall[Fid], fids: Mapping[Fid, OtherFid]) -> LibraryCall[OtherFid]: ...
+@overload
+def renumber(said: Formula, fids: Mapping[Fid, OtherFid]) -> Formula: ...
+def renumber(said: Any, fids: Mapping[Any, Any]) -> Any:
+    """``said`` of the same values by other fids, which ``fids`` gives. A formula names a value in ``aligned`` alone."""
+    match said:
+        case TensorArg(fid=fid):
+            return TensorArg(fid=fids[fid])
+        case StrideArg(fid=fid, dim=dim):
+            return StrideArg(fid=fids[fid], dim=dim)
+        case ScalarArg(fid=fid):
+            return ScalarArg(fid=fids[fid])
+        case LibraryCall(a=a, b=b, bias=bias, out=out):
+            other_bias = None if bias is None else fids[bias]
+            return msgspec.structs.replace(said, a=fids[a], b=fids[b], bias=other_bias, out=fids[out])
+        case ("aligned", fid, size):
+            return ("aligned", fids[fid], size)
+    return said
 
 
 def as_formula(json: FormulaJson) -> Formula:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeGuard
 from fusebuild.artifact import plan as p
 from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import INT64_MAX, OPERATORS, Formula, product, show
 
 DTYPES = frozenset(dtype.value for dtype in DType)
@@ -199,7 +200,7 @@ class _TargetCheck:
         self.slots: Mapping[int, p.Slot] = {slot.id: slot for slot in target.workspace}
         self.slot_of = {slot.fid: slot for slot in target.workspace if slot.fid is not None}
         self.defined_by: dict[int, int] = {}
-        self.memory_of: dict[int, int] = {}
+        self.memory_of: dict[OriginalFid, OriginalFid] = {}
         self.freed: set[int] = set()
         self.follows_launch = False
 
@@ -252,7 +253,7 @@ class _TargetCheck:
             self._check_variants(segment)
             self.follows_launch |= any(variant.launches for variant in segment.variants)
 
-    def _check_call(self, call: p.LibraryCall, segment: p.PlanSegment) -> None:
+    def _check_call(self, call: p.LibraryCall[OriginalFid], segment: p.PlanSegment) -> None:
         """Raise unless every operand is a tensor that holds what ``call`` says that the library reads or writes."""
         where = f"the call of {call.op}"
         if segment.variants:
@@ -274,7 +275,7 @@ class _TargetCheck:
                 held, read = (_show_memory(each) for each in (_stored(self.scope.values[fid]), memory))
                 raise _WrongError(f"{where}: {name} is {held} in memory, not {read}")
 
-    def _check_read(self, fid: int, position: int) -> None:
+    def _check_read(self, fid: OriginalFid, position: int) -> None:
         if fid in self.inputs:
             return
         if fid not in self.defined_by:
@@ -285,7 +286,7 @@ class _TargetCheck:
         if slot is not None and slot.last < position:
             raise _WrongError(f"fid {fid} is read after its workspace slot ends with segment {slot.last}")
 
-    def _memory(self, fid: int) -> int:
+    def _memory(self, fid: OriginalFid) -> OriginalFid:
         """The value whose memory ``fid`` uses: itself, unless it is a view."""
         return self.memory_of.get(fid, fid)
 
@@ -361,7 +362,7 @@ class _TargetCheck:
         for index, arg in enumerate(launch.args):
             self._check_arg(arg, segment, f"{where}: argument {index}")
 
-    def _check_arg(self, arg: p.Arg, segment: p.PlanSegment, where: str) -> None:
+    def _check_arg(self, arg: p.Arg[OriginalFid], segment: p.PlanSegment, where: str) -> None:
         values = self.scope.values
         at_hand = {*segment.inputs, *segment.outputs}
         match arg:
@@ -393,7 +394,7 @@ def _formulas(dim: p.BatchDim) -> tuple[Any, Any, Any]:
     return dim.extent, dim.a_stride, dim.b_stride
 
 
-def _call_memory(call: p.LibraryCall) -> dict[str, tuple[int, Memory]]:
+def _call_memory(call: p.LibraryCall[OriginalFid]) -> dict[str, tuple[OriginalFid, Memory]]:
     """By operand, its fid and the memory that ``call`` reads or writes there."""
     m, n, k = (p.as_formula(size) for size in (call.m, call.n, call.k))
     dims = [tuple(p.as_formula(item) for item in _formulas(dim)) for dim in call.batch]
@@ -466,5 +467,5 @@ def argument_sizes(plan: p.Plan, target: p.TargetPlan) -> Mapping[str, Sequence[
     return {kernel: tuple(sizes) for kernel, sizes in found.items()}
 
 
-def _argument_size(arg: p.Arg, dtypes: Mapping[int, str]) -> int:
+def _argument_size(arg: p.Arg[OriginalFid], dtypes: Mapping[OriginalFid, str]) -> int:
     return DType(dtypes[arg.fid]).bytes if isinstance(arg, p.ScalarArg) else _WORD_BYTES

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NewType, TypeAlias
+from typing import TypeAlias
 
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal, TensorType, ValueType
-
-OriginalFid = NewType("OriginalFid", int)
-"""A fid in the index space of the whole Fusion."""
-
-SegmentFid = NewType("SegmentFid", int)
-"""A fid in the index space of one extracted segment."""
 
 Attribute: TypeAlias = (
     "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | tuple[DType, ...] | Formula | None"

@@ -20,6 +20,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.artifact import launch_text
 from fusebuild.artifact.plan import Plan
+from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.kernels.common.spec import KernelSpec, Parameter
 from fusebuild.kernels.common.view import KernelView, declared, defined
 from fusebuild.kernels.common.wrapping import wrapped
@@ -36,7 +37,7 @@ class Origin:
 
     recipe: str
     segment: int
-    fid_map: Mapping[int, int]
+    fid_map: Mapping[SegmentFid, OriginalFid]
     scheduler: str
     variant: str
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import evaluate as evaluate_formula
-from fusebuild.ir.values import SegmentFid
 from fusebuild.oracle.reference import Argument, bind_extents, evaluate
 from fusebuild.segmentation import Segment, SegmentedFusion
 

@@ -21,7 +21,6 @@ from fusebuild.artifact.plan import (
     ExtentArg,
     FormulaArg,
     Launch,
-    LibraryCall,
     Plan,
     PlanChoice,
     PlanExtent,
@@ -29,20 +28,18 @@ from fusebuild.artifact.plan import (
     PlanOutput,
     PlanSegment,
     PlanValue,
-    ScalarArg,
     Slot,
-    StrideArg,
     TargetPlan,
-    TensorArg,
     Variant,
     WorkspaceArg,
+    renumber,
 )
+from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType
-from fusebuild.ir.values import ExtentFact, OriginalFid, SegmentFid
-from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.ir.values import ExtentFact, Output
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.direction import backwards
 from fusebuild.kernels.common.overlap import Neighbours, neighbours, overlapped
@@ -167,11 +164,11 @@ def _written_before(segmented: SegmentedFusion) -> list[frozenset[int]]:
     return found
 
 
-def _freed(segmented: SegmentedFusion) -> dict[int, tuple[int, ...]]:
+def _freed(segmented: SegmentedFusion) -> dict[int, tuple[OriginalFid, ...]]:
     """For each segment the intermediates, ascending, that no later segment reads."""
     outputs = set(segmented.fusion.output_fids)
     last: dict[int, int] = {fid: segment.id for segment in segmented.segments for fid in segment.inputs}
-    freed: dict[int, list[int]] = {}
+    freed: dict[int, list[OriginalFid]] = {}
     for fid in segmented.boundaries:
         if fid not in outputs:
             freed.setdefault(last[fid], []).append(fid)
@@ -184,7 +181,7 @@ def assemble(
     """The whole plan: what the caller sees, and each target's segments. Segmentations differ at most in their cuts.
     ``written`` is the fusion as it was before the passes, which turn ops into others that ask less of sizes."""
     fusion = next(iter(segmented.values())).fusion
-    named = {*fusion.inputs, *fusion.output_fids}
+    named = {*map(OriginalFid, (*fusion.inputs, *fusion.output_fids))}
     for each in segmented.values():
         for segment in each.segments:
             named |= {*segment.inputs, *segment.outputs, *segment.rematerialized}
@@ -196,12 +193,12 @@ def assemble(
         digest=fusion_digest(fusion),
         values=tuple(_plan_value(fusion, fid, aliases.get(fid, fid), output_names) for fid in sorted(named)),
         extents=tuple(
-            PlanExtent(fid=binding.fid, input=binding.input, dim=binding.dim, extent=binding.extent)
+            PlanExtent(fid=binding.fid, input=OriginalFid(binding.input), dim=binding.dim, extent=binding.extent)
             for binding in fusion.extents
         ),
         facts=_plan_facts(fusion),
-        inputs=fusion.inputs,
-        outputs=tuple(PlanOutput(fid=output.fid, name=output.name, alias=output.alias) for output in fusion.outputs),
+        inputs=tuple(map(OriginalFid, fusion.inputs)),
+        outputs=tuple(map(_plan_output, fusion.outputs)),
         targets=tuple(targets),
         choices=_plan_choices(written or fusion) or msgspec.UNSET,
     )
@@ -248,7 +245,7 @@ def fusion_digest(fusion: Fusion) -> str:
     return hashlib.sha256(print_fusion(fusion).encode()).hexdigest()
 
 
-def _plan_value(fusion: Fusion, fid: int, layout_fid: int, output_names: Mapping[int, str]) -> PlanValue:
+def _plan_value(fusion: Fusion, fid: OriginalFid, layout_fid: int, output_names: Mapping[int, str]) -> PlanValue:
     value = fusion.value(fid)
     if not isinstance(value.type, TensorType):
         return PlanValue(fid=fid, name=value.name, kind="scalar", dtype=value.dtype.value)
@@ -264,40 +261,36 @@ def _plan_value(fusion: Fusion, fid: int, layout_fid: int, output_names: Mapping
     )
 
 
-def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[int, ...]) -> PlanSegment:
-    views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
+def _plan_output(output: Output) -> PlanOutput:
+    alias = None if output.alias is None else OriginalFid(output.alias)
+    return PlanOutput(fid=OriginalFid(output.fid), name=output.name, alias=alias)
+
+
+def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[OriginalFid, ...]) -> PlanSegment:
     return PlanSegment(
         id=segment.id,
         scheduler=segment.scheduler,
-        fid_map={int(key): int(value) for key, value in segment.fid_map.items()},
+        fid_map=dict(segment.fid_map),
         inputs=segment.inputs,
         outputs=segment.outputs,
         frees=frees,
         rematerialized=segment.rematerialized,
-        views={segment.fid_map[SegmentFid(a)]: segment.fid_map[SegmentFid(b)] for a, b in views.items()},
+        views=segment.views,
         hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
         variants=variants,
         why=segment.why,
-        call=_original_call(segment) if segment.scheduler == "library" else msgspec.UNSET,
+        call=renumber(library_call(segment.fusion.whole()), segment.fid_map)
+        if segment.scheduler == "library"
+        else msgspec.UNSET,
     )
 
 
-def _original_call(segment: Segment) -> LibraryCall:
-    """The library call of ``segment``, in original fids."""
-    call = library_call(segment.fusion.whole())
-    fids = {
-        name: segment.fid_map[SegmentFid(fid)]
-        for name in ("a", "b", "bias", "out")
-        if (fid := getattr(call, name)) is not None
-    }
-    return msgspec.structs.replace(call, **fids)
-
-
 def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
-    fid_map = {int(key): int(value) for key, value in segment.fid_map.items()}
     notes = [variant.name, *(["tuned"] if is_tuned(variant) else []), *(["eased"] if _is_eased(variant) else [])]
     name = ", ".join(notes)
-    origin = Origin(recipe=recipe, segment=segment.id, fid_map=fid_map, scheduler=segment.scheduler, variant=name)
+    origin = Origin(
+        recipe=recipe, segment=segment.id, fid_map=segment.fid_map, scheduler=segment.scheduler, variant=name
+    )
     return tuple(render(launch.kernel, origin) for launch in variant.launches)
 
 
@@ -321,7 +314,7 @@ def _plan_variant(
     """``variant`` in original fids; ``extents`` gives the first negative fid of each size."""
     return Variant(
         name=variant.name,
-        guard=tuple(_original_guard(segment, guard) for guard in variant.guard),
+        guard=tuple(renumber(guard, segment.fid_map) for guard in variant.guard),
         launches=tuple(
             Launch(
                 kernel=kernel.name,
@@ -329,7 +322,8 @@ def _plan_variant(
                 block=launch.block,
                 shared_bytes=launch.shared_bytes,
                 args=tuple(
-                    _original_arg(extents, segment, parameter.arg, first_slot) for parameter in kernel.parameters
+                    renumber(_of_the_plan(extents, parameter.arg, first_slot), segment.fid_map)
+                    for parameter in kernel.parameters
                 ),
                 overlaps=launch.overlaps or msgspec.UNSET,
             )
@@ -339,21 +333,8 @@ def _plan_variant(
     )
 
 
-def _original_guard(segment: Segment, guard: Formula) -> Formula:
-    if isinstance(guard, tuple) and guard[0] == "aligned":
-        _, fid, size = guard
-        assert isinstance(fid, int)
-        return ("aligned", int(segment.fid_map[SegmentFid(fid)]), size)
-    return guard
-
-
-def _original_arg(extents: Mapping[Formula, int], segment: Segment, arg: Arg, first_slot: int) -> Arg:
-    if isinstance(arg, TensorArg):
-        return TensorArg(fid=segment.fid_map[SegmentFid(arg.fid)])
-    if isinstance(arg, StrideArg):
-        return StrideArg(fid=segment.fid_map[SegmentFid(arg.fid)], dim=arg.dim)
-    if isinstance(arg, ScalarArg):
-        return ScalarArg(fid=segment.fid_map[SegmentFid(arg.fid)])
+def _of_the_plan(extents: Mapping[Formula, int], arg: Arg[SegmentFid], first_slot: int) -> Arg[SegmentFid]:
+    """``arg`` with the plan's number for a slot, which has ``first_slot`` as the segment's first, and for a size."""
     if isinstance(arg, WorkspaceArg):
         return WorkspaceArg(slot=first_slot + arg.slot)
     if isinstance(arg, FormulaArg) and isinstance(arg.formula, str):
@@ -365,16 +346,12 @@ def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
     """One slot per intermediate that owns memory, live until the last segment that reads it or a view of it."""
     fusion = segmented.fusion
     outputs = set(fusion.output_fids)
-    source: dict[int, int] = {}
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+    source: dict[OriginalFid, OriginalFid] = {}
+    first: dict[OriginalFid, int] = {}
+    last: dict[OriginalFid, int] = {}
     for segment in segmented.segments:
-        if segment.scheduler == "alias":
-            for view, viewed in view_sources(segment.fusion.whole()).items():
-                original = segment.fid_map[SegmentFid(viewed)]
-                source[segment.fid_map[SegmentFid(view)]] = source.get(original, original)
-        else:
-            first.update((fid, segment.id) for fid in segment.outputs if fid not in outputs)
+        source |= {view: source.get(viewed, viewed) for view, viewed in segment.views.items()}
+        first |= {fid: segment.id for fid in segment.outputs if fid not in outputs and fid not in source}
         for fid in (*segment.inputs, *segment.outputs):
             last[source.get(fid, fid)] = segment.id
     return [

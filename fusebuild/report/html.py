@@ -18,6 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from fusebuild.artifact.kernel_resources import resources_text
 from fusebuild.artifact.plan import PlanSegment, PlanValue, as_formula
 from fusebuild.errors import UsageError, one_line
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.report.inspection import Inspection, bytes_text, call_text, eased_text, knobs_text, stored_bytes
@@ -258,7 +259,7 @@ class _Pages:
             right=_side_width(writes),
         )
 
-    def _net(self, fid: int) -> Net:
+    def _net(self, fid: OriginalFid) -> Net:
         return Net(
             id=fid,
             source=self._writer[fid],
@@ -331,7 +332,7 @@ class _Pages:
         used = self._inspection.resources.get(kernel)
         return resources_text(used.as_json()) if used is not None else ""
 
-    def _tensor_details(self, fid: int) -> TensorDetails:
+    def _tensor_details(self, fid: OriginalFid) -> TensorDetails:
         return TensorDetails(
             tensor=self._text(fid),
             producer=self._writer.get(fid),

@@ -16,6 +16,7 @@ from fusebuild.artifact.kernel_resources import KernelResources, resources_text
 from fusebuild.artifact.plan import LibraryCall, Plan, PlanSegment, PlanValue, Variant, as_formula
 from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import Formula, evaluate, product, show, symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Composite
@@ -262,7 +263,7 @@ def resources_in(artifact: Artifact, target: str) -> dict[str, KernelResources]:
     return {kernel: resources for kernel, resources in found.items() if resources is not None}
 
 
-def _call(call: LibraryCall) -> MatrixProduct:
+def _call(call: LibraryCall[OriginalFid]) -> MatrixProduct:
     return {
         "op": call.op,
         "dtype": call.dtype,

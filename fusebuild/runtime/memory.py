@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fusebuild.artifact.plan import Plan, PlanValue, TargetPlan, as_formula
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import symbols
 from fusebuild.runtime.layouts import Layout, layout_of, sizes_of
 
@@ -142,7 +143,7 @@ def _own_outputs(plan: Plan, target: TargetPlan) -> list[OwnOutput | None]:
     """For every output what it lives in; None where it overwrites, is, or shares memory with another tensor."""
     bases = {view: base for segment in target.segments for view, base in segment.views.items()}
 
-    def root(fid: int) -> int:
+    def root(fid: OriginalFid) -> OriginalFid:
         return root(bases[fid]) if fid in bases else fid
 
     users = Counter(root(output.fid) for output in plan.outputs) + Counter(plan.inputs)

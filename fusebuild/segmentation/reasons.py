@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fusebuild.errors import Diagnostic, ScheduleError
+from fusebuild.ir.fid import OriginalFid
 from fusebuild.segmentation.draft import REJECTED, Draft
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
 
@@ -46,13 +47,13 @@ def _shared(draft: Draft) -> dict[int, list[int]]:
     return {index: names for index, names in holders.items() if len(names) > 1}
 
 
-def _rematerialized(draft: Draft, name: int, shared: Mapping[int, list[int]]) -> tuple[int, ...]:
+def _rematerialized(draft: Draft, name: int, shared: Mapping[int, list[int]]) -> tuple[OriginalFid, ...]:
     """Values that the task ``name`` recomputes, though another task makes them too, for exprs that are its own."""
     fusion, part = draft.problem.dependencies.fusion, draft.parts[name]
     own = [index for index in part.exprs if draft.home[index] == name]
     read = {fid for index in own for fid in fusion.exprs[index].inputs}
     copied = [index for index in part.exprs if draft.home[index] != name and index in shared]
-    return tuple(sorted(fid for index in copied for fid in fusion.exprs[index].outputs if fid in read))
+    return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
 
 
 def _require_accepted(draft: Draft) -> None:

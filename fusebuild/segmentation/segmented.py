@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.ir.formula import Formula, symbols, total
 from fusebuild.ir.fusion import Fusion, Task, used_lambdas
 from fusebuild.ir.types import tensor_type
-from fusebuild.ir.values import OriginalFid, Output, SegmentFid
+from fusebuild.ir.values import Output
 from fusebuild.ir.verify import verify
+from fusebuild.kernels.alias.schedule import AliasScheduler, view_sources
 from fusebuild.ops.footprint import read_bytes
 
 
@@ -27,7 +29,7 @@ class Segment:
     task: Task
     fusion: Fusion
     fid_map: Mapping[SegmentFid, OriginalFid]
-    rematerialized: tuple[int, ...] = ()
+    rematerialized: tuple[OriginalFid, ...] = ()
     why: tuple[str, ...] = ()
 
     @property
@@ -37,6 +39,14 @@ class Segment:
     @property
     def outputs(self) -> tuple[OriginalFid, ...]:
         return tuple(self.fid_map[SegmentFid(output.fid)] for output in self.fusion.outputs)
+
+    @property
+    def views(self) -> dict[OriginalFid, OriginalFid]:
+        """For each output of a segment without kernels, the input whose memory it shares."""
+        if self.scheduler != AliasScheduler().name:
+            return {}
+        sources = view_sources(self.fusion.whole())
+        return {self.fid_map[view]: self.fid_map[viewed] for view, viewed in sources.items()}
 
     @property
     def hbm_bytes(self) -> Formula:
@@ -57,7 +67,7 @@ class SegmentedFusion:
     segments: tuple[Segment, ...]
 
     @property
-    def boundaries(self) -> tuple[int, ...]:
+    def boundaries(self) -> tuple[OriginalFid, ...]:
         """Original fids of the intermediates in global memory: written by one segment and read by another."""
         written = {fid for segment in self.segments for fid in segment.outputs}
         read = {fid for segment in self.segments for fid in segment.inputs}

@@ -26,8 +26,8 @@ from fusebuild.bench.measure import least_bytes
 from fusebuild.build.objects import BuildDir, BuildError, BuildResult, KernelSource, build
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import VerificationError
+from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, evaluate
-from fusebuild.ir.values import SegmentFid
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.render import Kernel
 from fusebuild.oracle.bounds import bound_for, compare

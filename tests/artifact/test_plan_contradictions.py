@@ -19,7 +19,9 @@ from fusebuild.artifact.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slo
 from fusebuild.artifact.plan_check import kernels_of, validate_plan
 from fusebuild.errors import ArtifactError
 from fusebuild.ir.formula import INT64_MAX
+from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
+from fusebuild.target.table import find_target
 from fuzzing import plans
 from support.axpy_artifact import members_of, resealed
 from support.changed_plans import with_slot, with_target
@@ -369,3 +371,14 @@ def test_hundreds_of_changed_plans_end_as_they_should(folder: Path) -> None:
     for place in found["places"]:
         end, _, names = place.partition(": ")
         assert end not in plans.BUGS or ONLY_THE_KERNEL_KNOWS & set(names.split()), place
+
+
+def test_a_stride_is_of_a_tensor_that_the_segment_has() -> None:
+    recipe = TESTS / "fusions" / "index_edges.yaml"
+    planned = plan_recipe(read_recipes([recipe])[0], [find_target("host")])
+    texts = {name: kernel.text for name, kernel in planned.kernels["host"].items()}
+    assert kernel_text.misused(planned.plan, texts) is None
+    name = next(name for name, text in texts.items() if "int64_t T0_stride1" in text)
+    wrong = kernel_text.misused(planned.plan, texts | {name: texts[name].replace("T0_stride1", "T99_stride1")})
+    assert wrong is not None
+    assert wrong.problem.endswith("T99_stride1 is a stride of no tensor of the segment")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SIDE_TOWER = ("errors", "ir.formula", "ir.dtype", "artifact", "runtime")
+SIDE_TOWER = ("errors", "ir.fid", "ir.formula", "ir.dtype", "artifact", "runtime")
 """What running an artifact imports, and nothing else."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.spec import Rejection, VariantSpec, rejection
@@ -49,10 +50,10 @@ class AliasScheduler:
         return (VariantSpec(name="view", guard=(), launches=()),)
 
 
-def view_sources(task: Task) -> dict[int, int]:
-    """For each output of an alias task, the input whose memory it shares."""
+def view_sources(task: Task) -> dict[SegmentFid, SegmentFid]:
+    """For each output of an alias task, a whole segment, the input whose memory it shares."""
     source: dict[int, int] = {}
     for index in task.exprs:
         expr = task.fusion.exprs[index]
         source[expr.outputs[0]] = source.get(expr.inputs[0], expr.inputs[0])
-    return {fid: source[fid] for fid in task.outputs}
+    return {SegmentFid(fid): SegmentFid(source[fid]) for fid in task.outputs}

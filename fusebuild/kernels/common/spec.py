@@ -12,6 +12,7 @@ from typing import Protocol
 from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, evaluate, magnitude, product, show, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
@@ -54,7 +55,7 @@ class Parameter:
 
     declaration: str
     name: str
-    arg: Arg
+    arg: Arg[SegmentFid]
     comment: str
     value: int | None = None
 
@@ -216,7 +217,7 @@ def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
             Parameter(
                 declaration=f"{const}{value.dtype.row.c_type}*{restrict} T{fid}",
                 name=f"T{fid}",
-                arg=TensorArg(fid=fid),
+                arg=TensorArg(fid=SegmentFid(fid)),
                 comment=f"{names.get(fid, value.name)}: {value.type}",
             )
         )
@@ -235,7 +236,7 @@ def source_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
         value = task.fusion.value(access.tensor)
         comment = f"{value.name}: {value.type}, for {task.fusion.value(fid).name}"
         declaration = f"const {value.dtype.row.c_type}*{_restrict(task)} {access.pointer}"
-        arg = TensorArg(fid=access.tensor)
+        arg = TensorArg(fid=SegmentFid(access.tensor))
         parameters.append(Parameter(declaration=declaration, name=access.pointer, arg=arg, comment=comment))
     return parameters
 
@@ -250,7 +251,7 @@ def scalar_parameters(task: Task) -> list[Parameter]:
             continue
         declaration = f"{value.dtype.row.c_type} s{fid}"
         parameters.append(
-            Parameter(declaration=declaration, name=f"s{fid}", arg=ScalarArg(fid=fid), comment=value.name)
+            Parameter(declaration=declaration, name=f"s{fid}", arg=ScalarArg(fid=SegmentFid(fid)), comment=value.name)
         )
     for index in task.exprs:
         expr = fusion.exprs[index]
@@ -284,7 +285,7 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
             if isinstance(stride, int) or dim is None:
                 continue
             name = f"{access.pointer}_stride{axis}"
-            arg = StrideArg(fid=access.fid, dim=dim) if stride is None else FormulaArg(formula=stride)
+            arg = StrideArg(fid=SegmentFid(access.fid), dim=dim) if stride is None else FormulaArg(formula=stride)
             comment = f"stride of dim {dim}, in elements"
             parameters.append(Parameter(declaration=f"int64_t {name}", name=name, arg=arg, comment=comment))
         parameters += [

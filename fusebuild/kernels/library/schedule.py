@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusebuild.artifact.plan import BatchDim, LibraryCall
+from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
@@ -63,7 +64,7 @@ def has_library_call(task: Task) -> bool:
     return any(op_of(expr).kind is Kind.LIBRARY for expr in _exprs(task))
 
 
-def library_call(task: Task) -> LibraryCall:
+def library_call(task: Task) -> LibraryCall[SegmentFid]:
     """The call that computes ``task``, which the scheduler accepts; its fids are those of the task's Fusion."""
     (expr,) = _exprs(task)
     left, right, *bias = (task.fusion.value(fid).tensor for fid in expr.inputs)
@@ -79,10 +80,10 @@ def library_call(task: Task) -> LibraryCall:
     return LibraryCall(
         op="linear" if is_linear else "matmul",
         dtype=left.dtype.value,
-        a=expr.inputs[0],
-        b=expr.inputs[1],
-        bias=expr.inputs[2] if bias else None,
-        out=expr.outputs[0],
+        a=SegmentFid(expr.inputs[0]),
+        b=SegmentFid(expr.inputs[1]),
+        bias=SegmentFid(expr.inputs[2]) if bias else None,
+        out=SegmentFid(expr.outputs[0]),
         transpose_b=is_linear,
         m=product(rows),
         n=n,
