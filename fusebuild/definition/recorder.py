@@ -127,9 +127,9 @@ class DefinitionRecorder:
         """A constant at the author's call, checked as recipes check theirs."""
         _require_scalar_dtype(dtype)
         if not isinstance(literal, float):
-            bits = 31 if dtype is DType.INT32 else 63
-            if not -(2**bits) <= literal < 2**bits:
-                raise TypeRuleError(f"the integer {literal} does not fit {bits + 1} bits")
+            wide = dtype if dtype is not None and dtype.is_integer else DType.INT64
+            if not wide.lowest <= literal <= wide.highest:
+                raise TypeRuleError(f"the integer {literal} does not fit {8 * wide.bytes} bits")
         if dtype is DType.BOOL and not isinstance(literal, float):
             literal = bool(literal)
         return self.builder.constant(literal, dtype=dtype, location=caller())

@@ -216,7 +216,8 @@ class RecipeText:
         literal = value.literal
         if literal is None or isinstance(literal, tuple):
             return False
-        return value.dtype in (DType.FLOAT, DType.INT32) or (isinstance(literal, float) and not math.isfinite(literal))
+        is_plain = value.dtype in (DType.DOUBLE, DType.INT64, DType.BOOL)
+        return not is_plain or (isinstance(literal, float) and not math.isfinite(literal))
 
     def _body(self) -> Iterator[str]:
         for fid in self._fusion.inputs:

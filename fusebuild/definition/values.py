@@ -15,7 +15,8 @@ from fusebuild.ir.values import Value
 
 
 class DataType(enum.Enum):
-    """nvFuser's names of dtypes. ``Null`` leaves the choice to the op."""
+    """nvFuser's names of dtypes. ``Null`` leaves the choice to the op. Dtypes that are not named here are called after
+    their rows, as ``Int8``."""
 
     Double = DType.DOUBLE
     Float = DType.FLOAT
@@ -25,6 +26,7 @@ class DataType(enum.Enum):
     Int32 = DType.INT32
     Bool = DType.BOOL
     Null = None
+    vars().update({each.name.capitalize(): each for each in sorted({*DType} - {*vars().values()}, key=str)})
 
 
 class Recorder(Protocol):

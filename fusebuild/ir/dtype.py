@@ -14,7 +14,8 @@ class DTypeRow:
     elsewhere (``spellings``, for hints), and the largest relative error that a result in it may have (``bound``).
 
     A floating type has so many ``exponent_bits`` and ``mantissa_bits``, the leading bit not counted; other types have
-    none. ``torch_spellings`` are torch's other names for it.
+    none. ``torch_spellings`` are torch's other names for it. Recipes and plans call a dtype as DLPack
+    does, which is how the executor knows it; the words double, float and half are the only other ones.
     """
 
     bytes: int

@@ -68,7 +68,7 @@ class Single(Float):
 
 
 class Whole(int):
-    """An integer of 64 bits whose operators wrap, as those of tensors do: no number grows without end."""
+    """An integer of so many ``bits`` whose operators wrap, as those of tensors do: no number grows without end."""
 
     bits = 64
 
@@ -87,12 +87,6 @@ class Whole(int):
 
     def __rlshift__(self, other: int) -> Whole:
         return type(self)(other) << int(self)
-
-
-class Whole32(Whole):
-    """The same of 32 bits."""
-
-    bits = 32
 
 
 def _wrapping(name: str) -> Callable[..., Any]:
@@ -116,25 +110,16 @@ class MeaningError(Exception):
 
 
 def rounded(value: float, dtype: DType) -> float:
-    """``value`` to the nearest ``dtype``, ties to even; beyond its range, an infinity."""
+    """``value`` to the nearest ``dtype``, ties to even; beyond its range, an infinity. Narrower types than float are
+    reached through it, as in kernels."""
+    if dtype.is_reduced_precision:
+        value = rounded(value, DType.FLOAT)
     if dtype is DType.DOUBLE or not math.isfinite(value):
         return value
-    if dtype is DType.BFLOAT16:
-        return _round_bfloat16(value)
-    code = "<f" if dtype is DType.FLOAT else "<e"
-    try:
-        return float(struct.unpack(code, struct.pack(code, value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
-def _round_bfloat16(value: float) -> float:
-    single = rounded(value, DType.FLOAT)
-    if not math.isfinite(single):
-        return single
-    (bits,) = struct.unpack("<I", struct.pack("<f", single))
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    bias = (1 << dtype.row.exponent_bits - 1) - 1
+    last_place = max(math.frexp(value)[1], 2 - bias) - 1 - dtype.row.mantissa_bits
+    nearest = math.copysign(math.ldexp(round(math.ldexp(value, -last_place)), last_place), value)
+    return nearest if abs(nearest) < 2.0 ** (bias + 1) else math.copysign(math.inf, value)
 
 
 def named(op: str) -> Scalar | None:
@@ -143,7 +128,9 @@ def named(op: str) -> Scalar | None:
     return function if callable(function) else None
 
 
-_KINDS = {DType.DOUBLE: Float, DType.INT64: Whole, DType.INT32: Whole32, DType.BOOL: bool}
+_KINDS = {DType.DOUBLE: Float, DType.BOOL: bool} | {
+    dtype: type(f"Whole{8 * dtype.bytes}", (Whole,), {"bits": 8 * dtype.bytes}) for dtype in DType if dtype.is_integer
+}
 _TRIED = {True: (1.0, 2.0, 0.5, -1.0, 0.0), False: (1, 2, 3, -1, 0)}
 
 

@@ -14,8 +14,6 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, VectorType, tensor_type
 
-_INTEGERS = (DType.INT32, DType.INT64)
-
 
 class TypeRuleError(Exception):
     """Operands that an op does not accept. ``operand`` is the index of the one to point at, when there is one."""
@@ -35,9 +33,7 @@ def promote_pair(a: DType, b: DType) -> DType:
         return a
     if _category(a) != _category(b):
         return a if _category(a) > _category(b) else b
-    if a.is_integer:
-        return DType.INT64
-    return DType.DOUBLE if DType.DOUBLE in (a, b) else DType.FLOAT
+    return a if a.holds(b) else b if b.holds(a) else DType.FLOAT
 
 
 def _promote_group(dtypes: Sequence[DType]) -> DType | None:

@@ -18,7 +18,6 @@ from fusebuild.recipe.names import name_problem
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Sequence
 
 MAX_EXTENT = 1 << 40
-_INT64_MAX = 2**63 - 1
 _YAML_11_WORDS = frozenset(["yes", "no", "on", "off", "true", "false", "null", "~"])
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -161,8 +160,7 @@ class Fields:
         if dtype is DType.BOOL:
             return self.flag(node, "the value")
         if dtype.is_integer:
-            limit = _INT64_MAX if dtype is DType.INT64 else 2**31 - 1
-            return self.integer(node, "the value", low=-limit - 1, high=limit)
+            return self.integer(node, "the value", low=dtype.lowest, high=dtype.highest)
         scalar = self.text(node, "a number")
         if scalar is None:
             return None

@@ -11,7 +11,6 @@
 namespace {
 
 using fusebuild::CublasLt;
-using fusebuild::DType;
 using fusebuild::Operands;
 using fusebuild::Product;
 
@@ -58,7 +57,7 @@ int main(int, char** arguments) {
   PrintError([] { CublasLt::Of(0, {"/nowhere/libcublasLt.so.13"}, "f"); });
   CublasLt& library = CublasLt::Of(0, {"/nowhere/libcublasLt.so.13", arguments[1]}, "f");
   int wrong = 0;
-  for (const DType dtype : {DType::kFloat, DType::kDouble}) {
+  for (const DLDataType dtype : {fusebuild::kFloat, fusebuild::kDouble}) {
     for (const bool transpose_b : {false, true}) {
       for (const bool has_bias : {false, true}) {
         const Product products[] = {
@@ -72,8 +71,8 @@ int main(int, char** arguments) {
         };
         for (const Product& p : products) {
           for (const int shift : {0, 1, 0}) {
-            const bool ok = dtype == DType::kDouble ? Agrees<double>(&library, p, shift)
-                                                    : Agrees<float>(&library, p, shift);
+            const bool ok = Equal(dtype, fusebuild::kDouble) ? Agrees<double>(&library, p, shift)
+                                                             : Agrees<float>(&library, p, shift);
             if (ok) continue;
             ++wrong;
             std::printf("wrong: dtype %d transposed %d bias %d m %ld n %ld k %ld count %ld\n",
@@ -85,6 +84,6 @@ int main(int, char** arguments) {
     }
   }
   std::printf("%d products are wrong\n", wrong);
-  PrintError([&] { Agrees<float>(&library, {DType::kFloat, false, false, 4, 2, 13, 1, 0, 0}, 0); });
+  PrintError([&] { Agrees<float>(&library, {fusebuild::kFloat, false, false, 4, 2, 13, 1, 0, 0}, 0); });
   return 0;
 }

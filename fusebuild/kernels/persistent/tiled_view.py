@@ -154,7 +154,7 @@ class _Tiles:
 
     def _skew(self, fid: int) -> int:
         """The places between what two threads have of a resident input: one where that makes their runs odd."""
-        is_word = self._rows.dtype_of(fid) in (DType.FLOAT, DType.INT32)
+        is_word = self._rows.dtype_of(fid).bytes == DType.FLOAT.bytes
         return int(is_word and self.heuristics.per_word > 1)
 
     def arrays(self) -> Lines:

@@ -207,7 +207,7 @@ class Binder {
     if (!value.is_tensor) return BindScalar(i, value);
     const DLTensor* tensor = AsTensor(arguments_[i]);
     const int rank = static_cast<int>(value.shape.size());
-    if (tensor == nullptr || !Equal(tensor->dtype, Info(value.dtype).dlpack)) ThrowTypeError(Mismatch(i));
+    if (tensor == nullptr || !Equal(tensor->dtype, value.dtype)) ThrowTypeError(Mismatch(i));
     if (tensor->ndim != rank) ThrowValueError(Mismatch(i));
     if (rank > 0 && tensor->strides == nullptr)
       ThrowValueError(Argument(i) + "expected a tensor that has strides");
@@ -215,7 +215,7 @@ class Binder {
     if (value.cpu) return ReadCpuTensor(i, *tensor);
     CheckDevice(i, tensor->device);
     char* address = Address(*tensor);
-    const int64_t bytes = Info(value.dtype).bytes;
+    const int64_t bytes = Bytes(value.dtype);
     if (address == nullptr || !IsAligned(address, bytes)) CheckAddress(i, *tensor, bytes);
     bound_.addresses[i] = address;
     for (int dim = 0; dim < rank; ++dim) {
@@ -249,24 +249,24 @@ class Binder {
       ThrowValueError(Argument(i) + "expected a tensor on cpu, got one on " + Describe(tensor.device));
     }
     CheckAddress(i, tensor, 1);  // any is good enough for bytes that are copied
-    std::memcpy(&bound_.scalars[i], Address(tensor), Info(plan_.Input(i).dtype).bytes);
+    std::memcpy(&bound_.scalars[i], Address(tensor), Bytes(plan_.Input(i).dtype));
   }
 
   void BindScalar(int i, const Value& value) {
     const TVMFFIAny any = arguments_[i].CopyToTVMFFIAny();
     const bool is_bool = any.type_index == TypeIndex::kTVMFFIBool;
     const bool is_integer = is_bool || any.type_index == TypeIndex::kTVMFFIInt;
-    if (value.dtype == DType::kBool && is_bool) {
+    const int spare = 64 - value.dtype.bits;
+    if (value.dtype.code == kDLBool && is_bool) {
       bound_.scalars[i] = any.v_int64 != 0;
     } else if (IsFloating(value.dtype) && (is_integer || any.type_index == TypeIndex::kTVMFFIFloat)) {
       bound_.scalars[i] =
           FloatBits(value.dtype, is_integer ? static_cast<double>(any.v_int64) : any.v_float64);
-    } else if (value.dtype == DType::kInt64 && is_integer) {
-      bound_.scalars[i] = static_cast<uint64_t>(any.v_int64);
-    } else if (value.dtype == DType::kInt32 && is_integer) {
-      if (any.v_int64 != static_cast<int32_t>(any.v_int64)) ThrowValueError(Mismatch(i));
-      bound_.scalars[i] = static_cast<uint32_t>(any.v_int64);
-    } else if (any.type_index == TypeIndex::kTVMFFIBigInt && value.dtype != DType::kBool) {
+    } else if (value.dtype.code == kDLInt && is_integer) {
+      const uint64_t kept = static_cast<uint64_t>(any.v_int64) << spare;
+      if (static_cast<int64_t>(kept) >> spare != any.v_int64) ThrowValueError(Mismatch(i));
+      bound_.scalars[i] = kept >> spare;
+    } else if (any.type_index == TypeIndex::kTVMFFIBigInt && value.dtype.code != kDLBool) {
       ThrowValueError(Mismatch(i));
     } else {
       ThrowTypeError(Mismatch(i));
@@ -314,7 +314,7 @@ class Binder {
 
   std::string Mismatch(int i) const {
     const Value& value = plan_.Input(i);
-    const std::string dtype = Info(value.dtype).name;
+    const std::string dtype = Describe(value.dtype);
     const std::string expected =
         value.is_tensor ? dtype + ExpectedShape(value) : "a number of dtype " + dtype;
     return Argument(i) + "expected " + expected + ", got " + DescribeArgument(arguments_[i]) + KindHint(i);

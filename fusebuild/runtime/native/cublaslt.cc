@@ -142,21 +142,14 @@ class Owned {
   Status (*destroy_)(Descriptor);
 };
 
-int DataType(DType dtype) {
-  switch (dtype) {
-    case DType::kDouble:
-      return kReal64;
-    case DType::kHalf:
-      return kReal16;
-    case DType::kBFloat16:
-      return kBrain16;
-    default:
-      return kReal32;
-  }
+int DataType(DLDataType dtype) {
+  if (Equal(dtype, kDouble)) return kReal64;
+  if (Equal(dtype, kHalf)) return kReal16;
+  return Equal(dtype, kBFloat16) ? kBrain16 : kReal32;
 }
 
-Descriptor CreateProduct(DType dtype, const std::string& what) {
-  const bool is_double = dtype == DType::kDouble;
+Descriptor CreateProduct(DLDataType dtype, const std::string& what) {
+  const bool is_double = Equal(dtype, kDouble);
   Descriptor product = nullptr;
   Check(GetLibrary().cublasLtMatmulDescCreate(&product, is_double ? kCompute64 : kCompute32,
                                               is_double ? kReal64 : kReal32),
@@ -165,7 +158,7 @@ Descriptor CreateProduct(DType dtype, const std::string& what) {
 }
 
 /// A column-major matrix without gaps; `step` leads from one product's to the next one's.
-Descriptor CreateLayout(DType dtype, int64_t rows, int64_t columns, int64_t count, int64_t step,
+Descriptor CreateLayout(DLDataType dtype, int64_t rows, int64_t columns, int64_t count, int64_t step,
                         const std::string& what) {
   const Library& library = GetLibrary();
   Descriptor layout = nullptr;
@@ -194,7 +187,7 @@ uint32_t Alignment(std::initializer_list<const void*> addresses) {
 
 /// The operands of the products from the `first` on.
 Operands Part(const Product& product, const Operands& operands, int64_t first) {
-  const int64_t bytes = Info(product.dtype).bytes;
+  const int64_t bytes = Bytes(product.dtype);
   return {operands.a + first * product.a_step * bytes, operands.b + first * product.b_step * bytes,
           operands.bias, operands.out + first * product.out_size() * bytes};
 }
@@ -211,7 +204,7 @@ void FillRows(const Product& product, const Operands& operands, void* stream, co
   const Driver& driver = GetDriver();
   const CUstream on = static_cast<CUstream>(stream);
   const CUdeviceptr out = reinterpret_cast<CUdeviceptr>(operands.out);
-  const int64_t row = product.n * Info(product.dtype).bytes, all = row * product.m * product.count;
+  const int64_t row = product.n * Bytes(product.dtype), all = row * product.m * product.count;
   if (!product.has_bias) {
     cuda::Check(driver.cuMemsetD8Async(out, 0, all, on), "cuMemsetD8Async", what);
     return;
@@ -229,7 +222,7 @@ std::string Show(const Product& product) {
     return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
   };
   const std::string count = product.count == 1 ? "a product" : std::to_string(product.count) + " products";
-  return count + " of " + Info(product.dtype).name + matrix(product.m, product.k) + " and " +
+  return count + " of " + Describe(product.dtype) + matrix(product.m, product.k) + " and " +
          matrix(product.k, product.n);
 }
 
@@ -311,7 +304,7 @@ CublasLt& CublasLt::Of(int device, const std::vector<std::string>& paths, const 
 }
 
 CublasLt::Prepared& CublasLt::Find(const Product& p, const Operands& operands, const std::string& what) {
-  const Key key = {static_cast<int64_t>(p.dtype),
+  const Key key = {DataType(p.dtype),
                    p.transpose_b,
                    p.has_bias,
                    p.m,
@@ -347,7 +340,7 @@ void CublasLt::Multiply(const Product& product, const Operands& operands, void* 
   if (product.k == 0) return FillRows(product, operands, stream, what);
   static constexpr double kOne64 = 1, kZero64 = 0;
   static constexpr float kOne32 = 1, kZero32 = 0;
-  const bool is_double = product.dtype == DType::kDouble;
+  const bool is_double = Equal(product.dtype, kDouble);
   const void* one = is_double ? static_cast<const void*>(&kOne64) : &kOne32;
   const void* zero = is_double ? static_cast<const void*>(&kZero64) : &kZero32;
   std::lock_guard lock(mutex_);

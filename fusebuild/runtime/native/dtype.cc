@@ -7,29 +7,36 @@
 
 namespace fusebuild {
 
-static constexpr DTypeInfo kInfo[] = {
-    {"double", {kDLFloat, 64, 1}, 8},    {"float", {kDLFloat, 32, 1}, 4}, {"half", {kDLFloat, 16, 1}, 2},
-    {"bfloat16", {kDLBfloat, 16, 1}, 2}, {"int64", {kDLInt, 64, 1}, 8},   {"int32", {kDLInt, 32, 1}, 4},
-    {"bool", {kDLBool, 8, 1}, 1},
+struct Word {
+  const char* name;
+  DLDataType dtype;
 };
-static constexpr DType kAll[] = {DType::kDouble, DType::kFloat, DType::kHalf, DType::kBFloat16,
-                                 DType::kInt64,  DType::kInt32, DType::kBool};
+static constexpr Word kWords[] = {{"double", kDouble}, {"float", kFloat}, {"half", kHalf}};
 
-const DTypeInfo& Info(DType dtype) { return kInfo[static_cast<int>(dtype)]; }
-
-const DType* FindDType(const std::string& name) {
-  for (const DType& dtype : kAll) {
-    if (name == Info(dtype).name) return &dtype;
+static std::optional<DLDataType> Parse(const std::string& name) {
+  for (const Word& word : kWords) {
+    if (name == word.name) return word.dtype;
   }
-  return nullptr;
+  try {
+    return tvm::ffi::StringToDLDataType(name);
+  } catch (const tvm::ffi::Error&) {
+    return std::nullopt;
+  }
 }
 
-std::string Describe(DLDataType dlpack) {
-  for (const DTypeInfo& info : kInfo) {
-    if (Equal(info.dlpack, dlpack)) return info.name;
+std::optional<DLDataType> FindDType(const std::string& name) {
+  const std::optional<DLDataType> dtype = Parse(name);
+  const bool is_known = dtype && dtype->lanes == 1 && dtype->bits % 8 == 0 && dtype->bits <= 64 &&
+                        dtype->code != kDLOpaqueHandle && Describe(*dtype) == name;
+  return is_known ? dtype : std::nullopt;
+}
+
+std::string Describe(DLDataType dtype) {
+  for (const Word& word : kWords) {
+    if (Equal(word.dtype, dtype)) return word.name;
   }
-  if (dlpack.code == kDLComplex) return "complex" + std::to_string(dlpack.bits);
-  return std::string(tvm::ffi::DLDataTypeToString(dlpack));
+  if (dtype.code == kDLComplex) return "complex" + std::to_string(dtype.bits);
+  return std::string(tvm::ffi::DLDataTypeToString(dtype));
 }
 
 std::string Describe(DLDevice device) {
@@ -77,30 +84,30 @@ static float FromHalf(uint16_t half) {
   return sign * std::ldexp(static_cast<float>(fraction | 0x400), exponent - 25);
 }
 
-double ReadFloat(DType dtype, const void* source) {
+double ReadFloat(DLDataType dtype, const void* source) {
   double wide;
   float single;
   uint16_t half;
-  switch (dtype) {
-    case DType::kDouble:
+  switch (dtype.bits) {
+    case 64:
       std::memcpy(&wide, source, 8);
       return wide;
-    case DType::kFloat:
+    case 32:
       std::memcpy(&single, source, 4);
       return single;
     default:
       std::memcpy(&half, source, 2);
-      return dtype == DType::kHalf ? FromHalf(half) : FromBFloat16(half);
+      return Equal(dtype, kHalf) ? FromHalf(half) : FromBFloat16(half);
   }
 }
 
-uint64_t FloatBits(DType dtype, double value) {
+uint64_t FloatBits(DLDataType dtype, double value) {
   uint64_t result = 0;
   const float single = static_cast<float>(value);
-  if (dtype == DType::kDouble) std::memcpy(&result, &value, 8);
-  if (dtype == DType::kFloat) std::memcpy(&result, &single, 4);
-  if (dtype == DType::kHalf) result = HalfBits(single);
-  if (dtype == DType::kBFloat16) result = BFloat16Bits(single);
+  if (Equal(dtype, kDouble)) std::memcpy(&result, &value, 8);
+  if (Equal(dtype, kFloat)) std::memcpy(&result, &single, 4);
+  if (Equal(dtype, kHalf)) result = HalfBits(single);
+  if (Equal(dtype, kBFloat16)) result = BFloat16Bits(single);
   return result;
 }
 

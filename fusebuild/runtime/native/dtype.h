@@ -1,29 +1,23 @@
-// The element types a plan can name, and how DLPack and C spell them.
+// The element types of values: DLPack's, and what plans call them.
 #pragma once
 
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fusebuild {
 
-enum class DType : uint8_t { kDouble, kFloat, kHalf, kBFloat16, kInt64, kInt32, kBool };
+inline constexpr DLDataType kDouble{kDLFloat, 64, 1}, kFloat{kDLFloat, 32, 1}, kHalf{kDLFloat, 16, 1},
+    kBFloat16{kDLBfloat, 16, 1};
 
-struct DTypeInfo {
-  const char* name;  // as recipes write it
-  DLDataType dlpack;
-  int bytes;
-};
+/// The element type that plans call `name`, if there is one of whole bytes. Plans have DLPack's names, for
+/// example "int32", but C's words "double", "float" and "half".
+std::optional<DLDataType> FindDType(const std::string& name);
 
-/// Name, DLPack code and size of `dtype`.
-const DTypeInfo& Info(DType dtype);
-
-/// The dtype that recipes call `name`, or null.
-const DType* FindDType(const std::string& name);
-
-/// How to name any DLPack type in a message: a recipe's word where there is one, for example "bfloat16".
-std::string Describe(DLDataType dlpack);
+/// What plans call `dtype`, also for messages about types that no plan has.
+std::string Describe(DLDataType dtype);
 
 /// "cpu", "cuda:1", ...
 std::string Describe(DLDevice device);
@@ -32,15 +26,17 @@ inline bool Equal(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-inline bool IsFloating(DType dtype) {
-  return dtype == DType::kDouble || dtype == DType::kFloat || dtype == DType::kHalf ||
-         dtype == DType::kBFloat16;
+inline int Bytes(DLDataType dtype) { return dtype.bits / 8; }
+
+/// Whether `dtype` is one of the floating types above, which the executor can read and write on the CPU.
+inline bool IsFloating(DLDataType dtype) {
+  return Equal(dtype, kDouble) || Equal(dtype, kFloat) || Equal(dtype, kHalf) || Equal(dtype, kBFloat16);
 }
 
 /// The element of `dtype` (one of the floating ones) at `source`.
-double ReadFloat(DType dtype, const void* source);
+double ReadFloat(DLDataType dtype, const void* source);
 
 /// `value` as the bits of `dtype` (one of the floating ones), in the low bytes of the result.
-uint64_t FloatBits(DType dtype, double value);
+uint64_t FloatBits(DLDataType dtype, double value);
 
 }  // namespace fusebuild

@@ -42,7 +42,7 @@ char* AlignedStart(const ffi::Tensor& tensor) {
 
 /// The operands of one part of a library call.
 Operands OperandsOf(const ResolvedProduct& resolved, const ProductOffsets& part, const Bound& bound) {
-  const int64_t bytes = Info(resolved.product.dtype).bytes;
+  const int64_t bytes = Bytes(resolved.product.dtype);
   return {bound.addresses[resolved.a] + part.a * bytes, bound.addresses[resolved.b] + part.b * bytes,
           resolved.bias < 0 ? nullptr : bound.addresses[resolved.bias],
           bound.addresses[resolved.out] + part.out * bytes};
@@ -177,14 +177,14 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
     ThrowValueError(OutName(plan_, i) + "this output overwrites " + InputName(plan_, output.source) +
                     ": give that tensor or None");
   }
-  const bool right_dtype = Equal(tensor.dtype, Info(value.dtype).dlpack);
+  const bool right_dtype = Equal(tensor.dtype, value.dtype);
   const bool right_shape =
       std::equal(layout.shape.begin(), layout.shape.end(), tensor.shape, tensor.shape + tensor.ndim);
   if (!right_dtype || !right_shape) {
     std::string expected = ShowList(layout.shape.data(), layout.shape.size());
     expected = "[" + expected.substr(1, expected.size() - (layout.shape.size() == 1 ? 3 : 2)) + "]";
     const std::string message =
-        OutName(plan_, i) + "expected " + Info(value.dtype).name + expected + ", got " + Describe(tensor);
+        OutName(plan_, i) + "expected " + Describe(value.dtype) + expected + ", got " + Describe(tensor);
     right_dtype ? ThrowValueError(message) : ThrowTypeError(message);
   }
   if (tensor.device.device_type != bound.device.device_type ||
@@ -192,7 +192,7 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
     ThrowValueError(OutName(plan_, i) + "expected a tensor on " + Describe(bound.device) + ", got one on " +
                     Describe(tensor.device));
   }
-  const std::string problem = AddressProblem(tensor, Info(value.dtype).bytes);
+  const std::string problem = AddressProblem(tensor, Bytes(value.dtype));
   if (!problem.empty()) ThrowValueError(OutName(plan_, i) + problem);
   if (!StridesMatch(tensor, layout.strides.data())) {
     ThrowValueError(OutName(plan_, i) + "expected strides " +
@@ -262,7 +262,7 @@ void Executor::AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* ow
     char*& address = bound->addresses[plan_.OwnedAddress(static_cast<int>(i))];
     if (address != nullptr) continue;  // given by the caller
     const Layout& layout = resolved.owned[i];
-    const DLDataType dtype = Info(plan_.values[plan_.owned[i].value].dtype).dlpack;
+    const DLDataType dtype = plan_.values[plan_.owned[i].value].dtype;
     const ffi::ShapeView shape = layout.contiguous ? ffi::ShapeView(layout.shape.data(), layout.shape.size())
                                                    : ffi::ShapeView(&layout.storage, 1);
     (*owned)[i] = AllocateFor(static_cast<int>(i), shape, dtype, bound->device);

@@ -58,8 +58,8 @@ class Reader {
       const std::string kind = json["kind"].String();
       if (kind != "tensor" && kind != "scalar")
         json["kind"].Fail("expected tensor or scalar, got '" + kind + "'");
-      const DType* dtype = FindDType(json["dtype"].String());
-      if (dtype == nullptr) json["dtype"].Fail("unknown dtype '" + json["dtype"].String() + "'");
+      const std::optional<DLDataType> dtype = FindDType(json["dtype"].String());
+      if (!dtype) json["dtype"].Fail("unknown dtype '" + json["dtype"].String() + "'");
       Value value{
           json["fid"].Int(), json["name"].String(), kind == "tensor", json["cpu"].Bool(), *dtype, {}, {}};
       for (const Json& extent : json["shape"].Items()) value.shape.push_back(Compile(extent));
@@ -175,7 +175,7 @@ class Reader {
     const int input = InputPosition(ValueIndex(json["alias"]));
     if (input < 0 || plan_.Input(input).address < 0) json["alias"].Fail("expected a tensor input");
     const int value = ValueIndex(json["fid"]);
-    if (plan_.values[value].dtype != plan_.Input(input).dtype) json["alias"].Fail("the dtypes differ");
+    if (!Equal(plan_.values[value].dtype, plan_.Input(input).dtype)) json["alias"].Fail("the dtypes differ");
     if (plan_.values[value].shape.size() != plan_.Input(input).shape.size())
       json["alias"].Fail("the ranks differ");
     const int root = Root(value);
@@ -257,8 +257,8 @@ class Reader {
   }
 
   LibraryCall ReadCall(const Json& json) {
-    const DType* dtype = FindDType(json["dtype"].String());
-    if (dtype == nullptr || !IsFloating(*dtype)) json["dtype"].Fail("expected a floating dtype");
+    const std::optional<DLDataType> dtype = FindDType(json["dtype"].String());
+    if (!dtype || !IsFloating(*dtype)) json["dtype"].Fail("expected a floating dtype");
     const bool has_bias = !json["bias"].IsNull();
     LibraryCall call{*dtype,
                      json["transpose_b"].Bool(),
@@ -276,11 +276,11 @@ class Reader {
     return call;
   }
 
-  int OperandAddress(const Json& fid, DType dtype) const {
+  int OperandAddress(const Json& fid, DLDataType dtype) const {
     const Value& value = ValueOf(fid);
     if (value.address < 0) fid.Fail("value '" + value.name + "' has no memory");
-    if (value.dtype != dtype)
-      fid.Fail("expected " + std::string(Info(dtype).name) + ", got " + Info(value.dtype).name);
+    if (!Equal(value.dtype, dtype))
+      fid.Fail("expected " + Describe(dtype) + ", got " + Describe(value.dtype));
     return value.address;
   }
 
@@ -314,8 +314,9 @@ class Reader {
     known = types;
   }
 
-  static std::string ScalarType(DType dtype) {
-    return (IsFloating(dtype) ? "f" : "i") + std::to_string(Info(dtype).bytes);
+  static std::string ScalarType(DLDataType dtype) {
+    const bool is_integer = dtype.code == kDLInt || dtype.code == kDLUInt || dtype.code == kDLBool;
+    return (is_integer ? "i" : "f") + std::to_string(Bytes(dtype));
   }
 
   int KernelIndex(const std::string& name, bool uses_shared) {

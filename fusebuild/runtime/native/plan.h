@@ -19,7 +19,7 @@ struct Value {
   std::string name;
   bool is_tensor;
   bool cpu;  // a zero-dim tensor in host memory, passed to kernels by value
-  DType dtype;
+  DLDataType dtype;
   std::vector<Formula> shape;
   std::vector<std::optional<Formula>> strides;  // none: the caller's, read at run time
   int address = -1;
@@ -100,7 +100,7 @@ struct BatchDim {
 /// A matrix product that a library computes: out[m, n] = a[m, k] b[k, n] + bias[n] for every point of
 /// `batch`. The operands are addresses, `bias` is -1 where there is none.
 struct LibraryCall {
-  DType dtype;
+  DLDataType dtype;
   bool transpose_b;  // b lies in memory as [n, k]
   int a, b, bias, out;
   Formula m, n, k;

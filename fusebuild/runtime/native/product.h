@@ -10,7 +10,7 @@ namespace fusebuild {
 /// `count` products out[m, n] = a[m, k] b[k, n] + bias[n], one behind the other in `out`. Matrices are
 /// row-major without gaps; `b` lies in memory as [n, k] where `transpose_b`. Nothing but `k` is 0.
 struct Product {
-  DType dtype;
+  DLDataType dtype;
   bool transpose_b, has_bias;
   int64_t m, n, k, count;
   int64_t a_step, b_step;  // elements from one product's matrix to the next one's; 0 where all share it

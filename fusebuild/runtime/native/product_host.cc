@@ -8,9 +8,9 @@ namespace {
 
 /// `count` elements of `dtype` as `Sum`s, which hold them exactly.
 template <typename Sum>
-std::vector<Sum> Widened(DType dtype, const char* source, int64_t count) {
+std::vector<Sum> Widened(DLDataType dtype, const char* source, int64_t count) {
   std::vector<Sum> result(static_cast<size_t>(count));
-  const int bytes = Info(dtype).bytes;
+  const int bytes = Bytes(dtype);
   for (int64_t i = 0; i < count; ++i) result[i] = static_cast<Sum>(ReadFloat(dtype, source + i * bytes));
   return result;
 }
@@ -28,7 +28,7 @@ std::vector<Sum> Transposed(const std::vector<Sum>& matrix, int64_t rows, int64_
 
 template <typename Sum>
 void MultiplyOne(const Product& p, const Operands& operands) {
-  const int bytes = Info(p.dtype).bytes;
+  const int bytes = Bytes(p.dtype);
   std::vector<Sum> b = Widened<Sum>(p.dtype, operands.b, p.b_size());
   if (p.transpose_b) b = Transposed(b, p.n, p.k);
   const std::vector<Sum> bias = Widened<Sum>(p.dtype, operands.bias, p.has_bias ? p.n : 0);
@@ -50,11 +50,11 @@ void MultiplyOne(const Product& p, const Operands& operands) {
 }  // namespace
 
 void MultiplyOnHost(const Product& product, const Operands& operands) {
-  const int64_t bytes = Info(product.dtype).bytes;
+  const int64_t bytes = Bytes(product.dtype);
   for (int64_t i = 0; i < product.count; ++i) {
     const Operands one{operands.a + i * product.a_step * bytes, operands.b + i * product.b_step * bytes,
                        operands.bias, operands.out + i * product.out_size() * bytes};
-    product.dtype == DType::kDouble ? MultiplyOne<double>(product, one) : MultiplyOne<float>(product, one);
+    Equal(product.dtype, kDouble) ? MultiplyOne<double>(product, one) : MultiplyOne<float>(product, one);
   }
 }
 

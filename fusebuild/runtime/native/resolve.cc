@@ -109,7 +109,7 @@ class Resolver {
   // checked with its tensor, and count here as if there were no gaps.
   int64_t StorageBytes(const Value& value) const {
     int64_t bytes = 0;
-    if (__builtin_mul_overflow(LayoutOf(value).storage, int64_t{Info(value.dtype).bytes}, &bytes))
+    if (__builtin_mul_overflow(LayoutOf(value).storage, int64_t{Bytes(value.dtype)}, &bytes))
       ThrowValueError("a size exceeds 64 bits");
     return bytes;
   }
