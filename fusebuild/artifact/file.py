@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 
 from fusebuild.artifact import elf, kernel_text, plan_check, stored_zip
+from fusebuild.artifact.architecture import architecture_of
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
 from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError, one_line
@@ -349,8 +350,8 @@ def _object_problem(data: bytes, target: str, kernel: str) -> str:
         return elf.problem(data, cuda=False, symbol=kernel)
     if problem := elf.problem(data, cuda=True, symbol=kernel):
         return problem
-    found = elf.compute_capability(data)
-    if found is None or f"sm_{found}" == target.rstrip("af"):  # sm_90a and sm_100f are sm_90 and sm_100, and more
+    found, expected = elf.compute_capability(data), architecture_of(target)
+    if found is None or (expected is not None and found == expected.capability):
         return ""
     return f"it is compiled for sm_{found}, expected {target}"
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from fusebuild.artifact import plan as p
+from fusebuild.artifact.architecture import architecture_of
 from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import OriginalFid
@@ -34,7 +35,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 _SYMBOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KERNEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-_TARGET_NAME = re.compile(r"sm_[0-9]+[a-z]?|host(-[a-z]+)?")
+_HOST_NAME = re.compile(r"host(-[a-z]+)?")
 _VARIADIC = frozenset({"add", "mul", "min", "max"})
 _DIVISIONS = frozenset({"floor_div", "ceil_div", "mod"})
 _MAX_DEPTH = 64
@@ -62,7 +63,7 @@ def validate_plan(plan: p.Plan) -> str | None:
         if not plan.targets:
             raise _WrongError("it has no target")
         for target in plan.targets:
-            if not _TARGET_NAME.fullmatch(target.target):
+            if architecture_of(target.target) is None and not _HOST_NAME.fullmatch(target.target):
                 raise _WrongError(f"'{target.target}' is no target name")
             try:
                 _TargetCheck(plan, scope, target).run()

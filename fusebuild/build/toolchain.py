@@ -153,6 +153,11 @@ class Toolchain:
         used = [(part.name, part.banner) for part in self._used(target)]
         return _digest([*used, ("machine", platform.machine())])
 
+    def compiles_for(self, target: Target) -> bool:
+        """Whether nvcc has the architecture of ``target``. Of those that end in ``a`` or ``f`` it names only the plain
+        one."""
+        return f"sm_{target.compute_capability}" in self.architectures
+
     def _used(self, target: Target) -> list[Part]:
         return [part for part in self.parts if not target.is_host or part.name in ("g++", "cudart", "cccl")]
 
@@ -211,7 +216,7 @@ def unproven_toolchain(
         parts=(*((cuda.nvcc, cuda.ptxas, cuda.cicc) if cuda else ()), cxx, *header_parts(include)),
     )
     for target in device_targets:
-        if target.name not in toolchain.architectures:
+        if not toolchain.compiles_for(target):
             label = f"nvcc {toolchain.versions['nvcc']} ({one_line(toolchain.nvcc)})"
             known = ", ".join(toolchain.architectures)
             raise ToolchainError(f"{label} does not compile for {target.name}, only for {known}")

@@ -144,7 +144,7 @@ def _probe_finding(
         toolchain = tools.find_toolchain([TARGETS[target]], nvcc=nvcc, environ=environ, site_packages=site_packages)
     except (FusebuildError, OSError) as error:
         return _error(name, error)
-    architectures = [known for known in TARGETS if known in toolchain.architectures]
+    architectures = [known for known, row in TARGETS.items() if toolchain.compiles_for(row)]
     can = f"{target} compiles" if target == "host" else f"{target} compiles; can also: {', '.join(architectures)}"
     return Finding(name=name, status="ok", found=can)
 

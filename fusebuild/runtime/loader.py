@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 import fusebuild.runtime
+from fusebuild.artifact.architecture import architecture_of
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import Plan, TargetPlan
 from fusebuild.errors import ArtifactError, ForkError, nearest
@@ -27,7 +28,6 @@ from fusebuild.runtime.signature import doc_of, signature_of
 from fusebuild.runtime.unreadable import ERRORS, explained
 
 _LIBRARY = "libfusebuild_runtime.so"
-_GPU_TARGET = re.compile(r"sm_([0-9]+)")
 
 
 class Opened(Protocol):
@@ -144,7 +144,7 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     except ForkError:
         raise
     except (ValueError, RuntimeError) as error:
-        compiler = artifact.toolchain.get("nvcc") if _GPU_TARGET.fullmatch(name) else None
+        compiler = artifact.toolchain.get("nvcc") if architecture_of(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
     call, call_into_given, call_into_new, check, variants_for = functions
@@ -155,7 +155,7 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         check=check,
         variants_for=variants_for,
         get_item=_array_getter(),
-        num_devices=_native().device_count() if _GPU_TARGET.fullmatch(name) else 0,
+        num_devices=_native().device_count() if architecture_of(name) else 0,
     )
     return LoadedPlan(plan, chosen, executor)
 
@@ -166,7 +166,7 @@ def _kernels(target: TargetPlan) -> list[str]:
 
 def _hint(plan: Plan, name: str) -> str:
     """Which target was meant by ``name``; empty where that is one of a GPU."""
-    found = "" if _GPU_TARGET.fullmatch(name) else nearest(name, [target.target for target in plan.targets])
+    found = "" if architecture_of(name) else nearest(name, [target.target for target in plan.targets])
     return f"; {found}" if found else ""
 
 
@@ -200,13 +200,9 @@ def _current_target(artifact: Opened) -> str:
 
 
 def best_target(names: Sequence[str], capability: int) -> str | None:
-    """The greatest ``sm_XY`` in ``names`` that a device of ``capability`` (90 for 9.0) runs, or None.
-
-    A cubin runs on devices of its own major version and the same or a higher minor version.
-    """
-    matches = ((_GPU_TARGET.fullmatch(name), name) for name in names)
-    found = [(int(match[1]), name) for match, name in matches if match]
-    fitting = [(number, name) for number, name in found if number // 10 == capability // 10 and number <= capability]
+    """Of the targets ``names`` the one that fits a device of ``capability`` (90 for 9.0) best; None where none runs."""
+    found = ((architecture_of(name), name) for name in names)
+    fitting = [(each.rank, name) for each, name in found if each is not None and each.runs_on(capability)]
     return max(fitting)[1] if fitting else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fusebuild.artifact.architecture import architecture_of
 from fusebuild.errors import UsageError, nearest
 
 
@@ -48,16 +49,19 @@ class Target:
 
     @property
     def compute_capability(self) -> int:
-        """90 for ``sm_90``; 0 for the host."""
-        return 0 if self.is_host else int(self.name.removeprefix("sm_"))
+        """90 for ``sm_90`` and ``sm_90a``; 0 for the host."""
+        architecture = architecture_of(self.name)
+        return 0 if architecture is None else architecture.capability
 
 
 def _gpu(name: str, multiprocessors: int, shared_kib: int, threads: int, bandwidth: float) -> Target:
+    architecture = architecture_of(name)
+    assert architecture is not None, name
     return Target(
         name=name,
         multiprocessors=multiprocessors,
         shared_bytes=shared_kib * 1024,
-        cluster=8 if int(name[3:]) >= 90 else 1,
+        cluster=8 if architecture.capability >= 90 else 1,
         registers=65536,
         threads_per_multiprocessor=threads,
         bandwidth=bandwidth,

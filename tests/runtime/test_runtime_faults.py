@@ -175,6 +175,17 @@ say(lambda: open_plan(plans.scale_add_plan(), target="sm_90")(x, y, 2.0, np.arra
             "ValueError: scale_add: kernels for sm_90 cannot run on cuda:1, which is sm_86"
         ]
 
+    def test_code_for_one_architecture_runs_on_no_later_one(self, driver: Path) -> None:
+        code = """
+enter_device(1)
+x, y = filled((5, 8), 3.0, made_for="sm_91"), filled((5, 8), 1.0, made_for="sm_91")
+opened = open_plan(plans.scale_add_plan(), target="sm_90a", made_for="sm_90a")
+say(lambda: opened(x, y, 2.0, np.array(0.5, np.float32)))
+"""
+        assert run(driver, code, capability="90,91") == [
+            "ValueError: scale_add: kernels for sm_90a cannot run on cuda:1, which is sm_91"
+        ]
+
     def test_tensors_on_different_ones_are_refused(self, driver: Path) -> None:
         code = """
 zeros = np.zeros((5, 8), np.float32)

@@ -60,7 +60,7 @@ int ComputeCapability(CUdevice device) {
   return 10 * DeviceAttribute(kDeviceMajor, device) + DeviceAttribute(kDeviceMinor, device);
 }
 
-/// 90 for "sm_90".
+/// 90 for "sm_90", "sm_90a" and "sm_90f".
 int CapabilityOf(const std::string& target) { return std::atoi(target.c_str() + 3); }
 
 /// Whether a kernel for `target` may begin before the one before it has ended: devices can from sm_90 on, and
@@ -217,10 +217,10 @@ class CudaBackend : public Backend {
     state->ready.store(true, std::memory_order_release);
   }
 
-  // A cubin for sm_XY runs on devices of capability X.Z with Z >= Y.
+  // A cubin for sm_XY runs on devices of capability X.Z with Z >= Y, one for sm_XYa on those of X.Y alone.
   void CheckCapability(int device) const {
     const int have = ComputeCapability(device), need = CapabilityOf(target_);
-    if (have / 10 == need / 10 && have >= need) return;
+    if (target_.back() == 'a' ? have == need : have / 10 == need / 10 && have >= need) return;
     ThrowValueError(fusion_ + ": kernels for " + target_ + " cannot run on cuda:" + std::to_string(device) +
                     ", which is sm_" + std::to_string(have));
   }
