@@ -21,7 +21,7 @@ from fusebuild.artifact.plan import (
     renumber,
 )
 from fusebuild.ir.fid import OriginalFid, SegmentFid
-
+from support.places import ROOT
 
 FIDS = {SegmentFid(0): OriginalFid(7), SegmentFid(1): OriginalFid(3)}
 SNIPPET = """\
