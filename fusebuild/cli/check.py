@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,13 @@ from fusebuild.cli.verb import Verb
 from fusebuild.target.table import Target
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.freshness.check import CheckedRecipe
+
+    return list[CheckedRecipe]
+
+
+@click.command(cls=Verb, report=_report)
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named, help="Targets to expect (default: those in each artifact).")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from fusebuild.segmentation import Search
 
 
-@click.command("compile", cls=Verb)
+def _report() -> Any:
+    from fusebuild.freshness.check import CheckedRecipe
+    from fusebuild.freshness.incremental import CompileReport
+
+    return CompileReport | list[CheckedRecipe]
+
+
+@click.command("compile", cls=Verb, report=_report)
 @PATHS
 @OUT
 @click.option("--arch", "targets", default="sm_90", show_default=True, callback=targets_named,

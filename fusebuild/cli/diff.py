@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +12,13 @@ from fusebuild.cli.output import print_json, print_text
 from fusebuild.cli.verb import Verb
 
 
-@click.command("diff", cls=Verb)
+def _report() -> Any:
+    from fusebuild.report.diff import DiffReport
+
+    return DiffReport
+
+
+@click.command("diff", cls=Verb, report=_report)
 @click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from fusebuild.report.doctor import DoctorFinding
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.report.doctor import DoctorFinding
+
+    return list[DoctorFinding]
+
+
+@click.command(cls=Verb, report=_report)
 @NVCC
 @JSON
 def doctor(nvcc: str | None, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from fusebuild.definition.script import ImportedRecipe
 
 
-@click.command("import", cls=Verb)
+def _report() -> Any:
+    from fusebuild.definition.script import ImportedRecipe
+
+    return list[ImportedRecipe]
+
+
+@click.command("import", cls=Verb, report=_report)
 @click.argument("script", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="The recipe to write, or a folder for one recipe of each definition (default: stdout).")  # fmt: skip

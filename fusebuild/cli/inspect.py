@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from fusebuild.segmentation import Search
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.report.inspection_report import InspectReport
+
+    return InspectReport | list[InspectReport]
+
+
+@click.command(cls=Verb, report=_report)
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "--arch", "targets", callback=targets_named, help="Targets to show (default: sm_90, or an artifact's own)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
@@ -9,20 +10,8 @@ import sys
 import click
 
 from fusebuild import __version__
-from fusebuild.cli.bench import bench
-from fusebuild.cli.cache import cache
-from fusebuild.cli.check import check
-from fusebuild.cli.compile import compile_command
-from fusebuild.cli.diff import diff_command
-from fusebuild.cli.doctor import doctor
-from fusebuild.cli.import_script import import_command
-from fusebuild.cli.inspect import inspect
-from fusebuild.cli.ops import ops
-from fusebuild.cli.schema import schema
 from fusebuild.cli.streams import Output, open_outputs, printable
-from fusebuild.cli.tune import tune
-from fusebuild.cli.verb import Verbs, log_handler, loudness
-from fusebuild.cli.verify import verify
+from fusebuild.cli.verb import Verb, Verbs, log_handler, loudness
 from fusebuild.errors import FusebuildError, LocatedError
 
 
@@ -70,9 +59,11 @@ def _complain(text: str, stderr: Output) -> None:
 
 
 VERBS = (
-    compile_command, check, inspect, diff_command, verify, bench, tune, import_command, ops, schema, cache, doctor,
+    "compile", "check", "inspect", "diff", "verify", "bench", "tune", "import_script", "ops", "schema", "cache",
+    "doctor",
 )  # fmt: skip
-"""A verb is a file of this folder and a name here."""
+"""A verb is a file of this folder, and its name here."""
 
-for verb in VERBS:
-    cli.add_command(verb)
+for name in VERBS:
+    file = importlib.import_module(f"fusebuild.cli.{name}")
+    cli.add_command(next(each for each in vars(file).values() if isinstance(each, Verb)))

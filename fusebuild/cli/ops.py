@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from fusebuild.cli.options import JSON
@@ -9,7 +11,13 @@ from fusebuild.cli.output import print_json, print_text
 from fusebuild.cli.verb import Verb
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.report.ops import OpReference
+
+    return list[OpReference]
+
+
+@click.command(cls=Verb, report=_report)
 @click.argument("names", nargs=-1)
 @JSON
 def ops(names: tuple[str, ...], as_json: bool) -> None:

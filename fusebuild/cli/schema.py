@@ -7,17 +7,19 @@ import click
 from fusebuild.cli.output import print_json
 from fusebuild.cli.verb import Verb
 
-SCHEMAS = (
-    "recipe", "bench", "cache", "check", "compile", "diff", "doctor", "import", "inspect", "ops", "tune", "verify",
-)  # fmt: skip
+
+def _with_schema(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from fusebuild.cli.schemas import reporting
+
+    return str(click.Choice(["recipe", *reporting()]).convert(value, parameter, context))
 
 
 @click.command(cls=Verb)
-@click.argument("name", type=click.Choice(SCHEMAS), metavar="NAME")
+@click.argument("name", metavar="NAME", callback=_with_schema)
 def schema(name: str) -> None:
     """Print the JSON schema of NAME: of a recipe, for editors, or of the report that a verb prints with --json.
 
-    NAME is recipe, or a verb: bench, cache, check, compile, diff, doctor, import, inspect, ops, tune, verify.
+    NAME is recipe, or a verb that has --json.
     """
     from fusebuild.cli.schemas import schema_of
 

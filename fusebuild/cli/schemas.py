@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from fusebuild.definition.script import ImportedRecipe
-from fusebuild.freshness.check import CheckedRecipe
-from fusebuild.freshness.incremental import CompileReport
-from fusebuild.oracle.verification import VerifiedCase
+from fusebuild.cli.main import cli
+from fusebuild.cli.verb import Verb
 from fusebuild.recipe.schema import DIALECT, recipe_schema
-from fusebuild.report.cache import CacheReport
-from fusebuild.report.diff import DiffReport
-from fusebuild.report.doctor import DoctorFinding
-from fusebuild.report.inspection_report import InspectReport
-from fusebuild.report.ops import OpReference
 from fusebuild.system.failure import FailureReport
-from fusebuild.tuning.report import TuneReport
+
+
+def reporting() -> Mapping[str, Verb]:
+    """The verbs that have a report, by name."""
+    verbs = {name: verb for name, verb in sorted(cli.commands.items()) if isinstance(verb, Verb)}
+    return {name: verb for name, verb in verbs.items() if verb.report is not None}
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -25,28 +24,10 @@ def schema_of(name: str) -> dict[str, Any]:
     a name that has none."""
     if name == "recipe":
         return recipe_schema()
+    verb = reporting()[name]
+    assert verb.report is not None
     title = {"$schema": DIALECT, "title": f"The report of fusebuild {name} --json"}
-    if name == "bench":
-        return {**title, **msgspec.json.schema(_report(name))}  # into a file, which an error leaves as it is
-    types = (_report(name), FailureReport)
-    shapes, shared = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    if not verb.prints_json:
+        return {**title, **msgspec.json.schema(verb.report())}  # into a file, which an error leaves as it is
+    shapes, shared = msgspec.json.schema_components((verb.report(), FailureReport), ref_template="#/$defs/{name}")
     return {**title, "anyOf": list(shapes), "$defs": shared}
-
-
-def _report(verb: str) -> Any:
-    if verb == "bench":
-        from fusebuild.bench import Report
-
-        return Report
-    return {
-        "cache": CacheReport,
-        "check": list[CheckedRecipe],
-        "compile": CompileReport | list[CheckedRecipe],
-        "diff": DiffReport,
-        "doctor": list[DoctorFinding],
-        "import": list[ImportedRecipe],
-        "inspect": InspectReport | list[InspectReport],
-        "ops": list[OpReference],
-        "tune": TuneReport,
-        "verify": list[VerifiedCase],
-    }[verb]

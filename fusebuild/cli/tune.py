@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,13 @@ from fusebuild.errors import UsageError, one_line
 from fusebuild.target.table import Target
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.tuning.report import TuneReport
+
+    return TuneReport
+
+
+@click.command(cls=Verb, report=_report)
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named,

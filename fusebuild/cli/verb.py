@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -59,15 +60,22 @@ def _print_report(error: FusebuildError) -> None:
 
 
 class Verb(click.Command):
-    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well."""
+    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well. ``report``
+    gives the type of what it prints then, which its schema is made from; a verb without ``--json`` has none."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, report: Callable[[], Any] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.params += loudness()
+        self.report = report
+
+    @property
+    def prints_json(self) -> bool:
+        """Whether its ``--json`` goes to stdout."""
+        return any(parameter.name == "as_json" for parameter in self.params)
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         """The options that were given; what is wrong with them is an error as others are."""
-        as_json = "--json" in args and any(parameter.name == "as_json" for parameter in self.params)
+        as_json = "--json" in args and self.prints_json
         try:
             return super().make_context(info_name, args, *more, **extra)
         except click.UsageError as error:

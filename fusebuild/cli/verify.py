@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from fusebuild.oracle.verification import Skipped, Verdict, VerifiedCase
 
 
-@click.command(cls=Verb)
+def _report() -> Any:
+    from fusebuild.oracle.verification import VerifiedCase
+
+    return list[VerifiedCase]
+
+
+@click.command(cls=Verb, report=_report)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
