@@ -43,7 +43,7 @@ module.main()
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     page = (DOCS / "extending.md").read_text(encoding="utf-8")
-    (file,) = re.findall(r'^```python\n("""``fusebuild ranks``.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    (file,) = re.findall(r'^```python\n("""The verb ``ranks``.*?)^```$', page, re.MULTILINE | re.DOTALL)
     (tmp_path / "ranks.py").write_text(file, encoding="utf-8")
     (tmp_path / "scaled.yaml").write_text(RECIPE, encoding="utf-8")
     (tmp_path / "wrong.yaml").write_text(RECIPE.replace("x * w", "x * v"), encoding="utf-8")

@@ -173,6 +173,17 @@ def test_kernels_shown_are_those_that_are_rendered(request: pytest.FixtureReques
         assert rendered(block.note) == block.body
 
 
+@pytest.mark.parametrize("page", ["sizes", "fid_maps", "guards"])
+def test_a_way_leads_through_what_is_there(page: str) -> None:
+    text = (DOCS / "internals" / f"{page}.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+/\w+\.(?:py|cc))`(?:\s\(`(\w+)`\))?", text)
+    assert len(named) >= 8
+    for path, name in named:
+        assert re.search(rf"\b{name}\b", (ROOT / "fusebuild" / path).read_text(encoding="utf-8")), (path, name)
+    for name, path in re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", text):
+        assert re.search(rf"\b{name}\b", (ROOT / "fusebuild" / path).read_text(encoding="utf-8")), (path, name)
+
+
 def test_files_shown_are_the_repository_s() -> None:
     shown = [(block.note.removeprefix("file: "), block.body) for block in every_block() if "file: " in block.note]
     ours = [(name, body) for name, body in shown if (ROOT / name).is_file()]
