@@ -175,7 +175,8 @@ def find_toolchain(
     missing or does not fit, what was found, and the command that mends it.
     """
     environ = os.environ if environ is None else environ
-    toolchain = unproven_toolchain(targets, nvcc=nvcc, environ=environ, site_packages=site_packages)
+    candidates = nvcc_candidates(nvcc, environ, site_packages)
+    toolchain = unproven_toolchain(targets, candidates, environ=environ, site_packages=site_packages)
     device_targets = [target for target in targets if not target.is_host]
     for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
         for target in probed:
@@ -185,18 +186,18 @@ def find_toolchain(
 
 def unproven_toolchain(
     targets: Sequence[Target],
+    candidates: Sequence[Candidate],
     *,
-    nvcc: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
     site_packages: Sequence[Path] | None = None,
 ) -> Toolchain:
-    """:func:`find_toolchain` without the proof: for who wants to know versions, and compiles nothing."""
+    """:func:`find_toolchain` without the proof, for a caller who wants to know versions and compiles nothing. The nvcc
+    is one of ``candidates``, those of :func:`nvcc_candidates`."""
     environ = os.environ if environ is None else environ
     device_targets = [target for target in targets if not target.is_host]
     cxx = find_cxx(environ)
     if cxx.problem:
         raise ToolchainError(cxx.problem)
-    candidates = nvcc_candidates(nvcc, environ, site_packages)
     chosen = choose_nvcc(candidates, needed=bool(device_targets))
     cuda = _inspect_chosen(chosen, cxx, environ, needed=bool(device_targets))
     include = cuda.include if cuda else find_headers(environ, site_packages)

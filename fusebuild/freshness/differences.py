@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +12,8 @@ from fusebuild.artifact.file import Artifact, open_artifact
 from fusebuild.artifact.plan import encode
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import ArtifactError, KnobError, one_line
+from fusebuild.freshness.origins import FindToolchain
+from fusebuild.freshness.verdict import Stale
 from fusebuild.pipeline import plan_recipe, source_digests, tuned_beside
 from fusebuild.planning.eased import eased_in
 from fusebuild.planning.planned import PlannedRecipe
@@ -28,7 +30,7 @@ def differences_of_all(
     recipes: Sequence[tuple[Recipe, Path]],
     targets: Sequence[Target] | None,
     search: Search | None,
-    toolchain_for: Callable[[tuple[Target, ...]], Toolchain | None],
+    find_toolchain: FindToolchain,
 ) -> list[tuple[str, ...]]:
     """For each of ``recipes``, with the path of its artifact, why that is not what the recipe would give for
     ``targets`` and by ``search`` (None: those that it holds and was cut by); empty when it is.
@@ -36,7 +38,7 @@ def differences_of_all(
     All processors share the work. Raises :class:`TunedError` for what lies beside a recipe.
     """
     held = dict.fromkeys(_held_targets(path) for _, path in recipes)
-    toolchains = {targets: toolchain_for(targets) for targets in held if targets}
+    toolchains = {targets: find_toolchain(targets) for targets in held if targets}
     compare = partial(_differences, targets=targets, search=search, toolchains=toolchains)
     return mapped(compare, recipes, processes=processors())
 
@@ -54,13 +56,13 @@ def _differences(
 ) -> tuple[str, ...]:
     recipe, path = pair
     if not os.path.exists(path):  # Path's own raises where it cannot look
-        return (f"{one_line(path)} is missing",)
+        return (Stale.MISSING(one_line(path)),)
     try:
         artifact = open_artifact(path)
     except ArtifactError as error:
-        return (f"artifact is not whole: {error}",)
+        return (Stale.DAMAGED(error),)
     if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
-        return (f"targets differ: {', '.join(sorted(names))}",)
+        return (Stale.TARGETS(", ".join(sorted(names))),)
     held = tuple(find_target(name) for name in artifact.targets)
     own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
     toolchain = toolchains.get(held)
@@ -70,7 +72,7 @@ def _differences(
             recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain, eased=eased
         )
     except KnobError as error:
-        return (f"a choice that was made when registers ran out is none now: {error}",)
+        return (Stale.EASED(error),)
     return (
         *source_differences(artifact, planned, held, toolchain),
         *_plan_differences(artifact, planned),
@@ -85,16 +87,16 @@ def source_differences(
     then = dict(artifact.manifest.sources)
     if toolchain is None:
         then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
-    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
+    return tuple(Stale.CHANGED(name) for name in sorted({*now, *then}) if now.get(name) != then.get(name))
 
 
 def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
     differences = []
     if artifact.member("plan.json") != encode(planned.plan):
-        differences.append("plan changed")
+        differences.append(Stale.CHANGED("plan"))
     kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
     for name, kernel in sorted(kernels.items()):
         member = f"kernels/{name}.cu"
         if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
-            differences.append(f"kernel {name} changed")
+            differences.append(Stale.CHANGED(f"kernel {name}"))
     return tuple(differences)

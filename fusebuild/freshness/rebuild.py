@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from fusebuild.artifact.file import decode_artifact, open_artifact
 from fusebuild.build.object_store import ObjectStore
 from fusebuild.build.toolchain import find_toolchain
-from fusebuild.freshness.check import Freshness, check_recipes
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.verdict import CheckedRecipe, MachineCode, Stale
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.files import recipe_files
 from fusebuild.system.disk_space import temporary_folder
@@ -35,7 +37,7 @@ def rebuild_recipes(
     nvcc: str | None = None,
     jobs: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[Freshness, ...]:
+) -> tuple[CheckedRecipe, ...]:
     """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`; what is fresh as far as texts go is compiled,
     and stale where that gives other bytes.
 
@@ -47,7 +49,7 @@ def rebuild_recipes(
                         check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc), strict=True))  # fmt: skip
     groups: dict[tuple[tuple[Target, ...], Search], list[Path]] = {}
     for file, verdict in verdicts.items():
-        if not verdict.differences:
+        if verdict.fresh:
             held, own = _made_for(verdict.artifact)
             groups.setdefault((tuple(targets or held), search or own), []).append(file)
     with tempfile.TemporaryDirectory(prefix="fusebuild-rebuild-", dir=temporary_folder(os.environ)) as folder:
@@ -67,16 +69,13 @@ def _made_for(path: Path) -> tuple[tuple[Target, ...], Search]:
     return targets, "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
 
 
-def _compared(verdict: Freshness, scratch: Path) -> Freshness:
+def _compared(verdict: CheckedRecipe, scratch: Path) -> CheckedRecipe:
     """``verdict``, once the artifact is compared with the one that was built in ``scratch``."""
+    rebuilt = replace(verdict, machine_code=MachineCode.AS_REBUILT)
     data, wanted = verdict.artifact.read_bytes(), (scratch / verdict.artifact.name).read_bytes()
     if data == wanted:
-        return replace(verdict, machine_code="as rebuilt")
+        return rebuilt
     found = decode_artifact(data, verdict.artifact).members
     made = decode_artifact(wanted, verdict.artifact).members
     differing = [name for name in sorted({*found, *made}) if found.get(name) != made.get(name)]
-    return replace(
-        verdict,
-        differences=tuple(f"{name} is not what compile makes" for name in differing),
-        machine_code="as rebuilt",
-    )
+    return rebuilt.stale(*map(Stale.OTHER_WHEN_REBUILT, differing))

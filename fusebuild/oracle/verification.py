@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
@@ -32,7 +33,7 @@ from fusebuild.runtime.loader import LoadedPlan, load
 logger = logging.getLogger(__name__)
 
 
-class VerifiedCase(TypedDict):
+class VerifiedCase(msgspec.Struct, frozen=True, kw_only=True):
     """``fusebuild verify --json``: one way of one case, or a case that was skipped; ``error`` is null where it is no
     number"""
 
@@ -67,6 +68,21 @@ class Verdict:
     @property
     def ok(self) -> bool:
         return not self.problem and self.error <= self.bound
+
+    def reported(self) -> VerifiedCase:
+        """The verdict in the report of ``fusebuild verify``."""
+        return VerifiedCase(
+            fusion=self.fusion,
+            target=self.target,
+            case=dict(self.case),
+            variant=self.variant,
+            layout=self.layout,
+            error=self.error if math.isfinite(self.error) else None,
+            bound=self.bound,
+            ok=self.ok,
+            problem=self.problem,
+            state="passed" if self.ok else "failed",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +147,21 @@ class Skipped:
     target: str
     case: Mapping[str, int]
     elements: int
+
+    def reported(self) -> VerifiedCase:
+        """The case in the report of ``fusebuild verify``: nothing was found to be wrong, since nothing ran."""
+        return VerifiedCase(
+            fusion=self.fusion,
+            target=self.target,
+            case=dict(self.case),
+            variant=None,
+            layout="aligned",
+            error=None,
+            bound=0.0,
+            ok=True,
+            problem="",
+            state="skipped",
+        )
 
 
 def verify_artifact(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fusebuild.tuning.place import Place, find_place
-from fusebuild.tuning.report import Row, TuneFindings
+from fusebuild.tuning.report import MeasuredKernel, TuneReport
 from fusebuild.tuning.search import MOST_NEIGHBOURS
 from fusebuild.tuning.tune import TuneOptions, tune_recipes
 
-__all__ = ["MOST_NEIGHBOURS", "Place", "Row", "TuneFindings", "TuneOptions", "find_place", "tune_recipes"]
+__all__ = ["MOST_NEIGHBOURS", "MeasuredKernel", "Place", "TuneOptions", "TuneReport", "find_place", "tune_recipes"]
