@@ -99,9 +99,9 @@ def test_what_inspect_reports(path: Path) -> None:
         (row.fid, row.dtype, row.bytes) for row in report.boundaries
     ]
     for each in found:
-        assert each.fid in report["segments"][each.producer]["outputs"]
+        assert each.fid in report.segments[each.producer].outputs
         assert each.consumers
-        assert all(each.fid in report["segments"][reader]["inputs"] for reader in each.consumers)
+        assert all(each.fid in report.segments[reader].inputs for reader in each.consumers)
 
 
 @pytest.mark.parametrize(

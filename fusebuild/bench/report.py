@@ -1,4 +1,4 @@
-"""What was measured, as data, as JSON and as a table."""
+"""The report of ``fusebuild bench``: as JSON, and as tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusebuild.artifact.json_types import json_value
 from fusebuild.bench.exactness import OutputErrors
 
 ABSENT = "–"
-"""What a table shows where nothing was measured."""
+"""Shown in a table where nothing was measured."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What ``check`` and ``compile --frozen`` have in common: they say what is stale, and exit 3 where anything is."""
+"""``check`` and ``compile --frozen`` both say what is stale, and exit 3 where anything is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def rebuild_and_report(
     jobs: int | None,
     as_json: bool,
 ) -> list[Path]:
-    """Compile everything into scratch and say what is not the same. The artifacts that are."""
+    """Compile everything into a scratch folder, say which artifacts differ from that, and exit 3 where any does. Gives
+    the artifacts where none does."""
     from fusebuild.freshness.rebuild import rebuild_recipes
 
     with progress("compiling") as on_progress:

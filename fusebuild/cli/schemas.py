@@ -16,7 +16,7 @@ from fusebuild.report.cache import CacheReport
 from fusebuild.report.diff import DiffReport
 from fusebuild.report.doctor import DoctorFinding
 from fusebuild.report.inspection import InspectReport
-from fusebuild.report.ops import OpReference
+from fusebuild.report.op_reference import OpReference
 from fusebuild.system.failure import FailureReport
 from fusebuild.tuning.report import TuneReport
 

@@ -1,4 +1,5 @@
-"""What an artifact holds that its recipe, templates, flags and toolchain would not give now, by name."""
+"""How artifacts differ from what their recipes, templates, flags and toolchain would give now, one name a
+difference."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from fusebuild.system.processes import mapped, processors
 from fusebuild.target.table import Target, find_target
 
 Toolchains: TypeAlias = Mapping[tuple[Target, ...], Toolchain | None]
-"""What compiles for targets; None where nothing was found that does."""
+"""The toolchain for each tuple of targets; None where none was found."""
 
 
 def differences_of_all(
@@ -32,8 +33,9 @@ def differences_of_all(
     search: Search | None,
     find_toolchain: FindToolchain,
 ) -> list[tuple[str, ...]]:
-    """For each of ``recipes``, with the path of its artifact, why that is not what the recipe would give for
-    ``targets`` and by ``search`` (None: those that it holds and was cut by); empty when it is.
+    """For each of ``recipes`` and the path of its artifact: why the artifact is not what the recipe would give for
+    ``targets`` and with cuts found by ``search``; empty when it is. None stands for the targets that the artifact
+    holds, and for the search that found its cuts.
 
     All processors share the work. Raises :class:`TunedError` for what lies beside a recipe.
     """
@@ -44,7 +46,7 @@ def differences_of_all(
 
 
 def _held_targets(path: Path) -> tuple[Target, ...]:
-    """What the artifact at ``path`` was compiled for; nothing where it cannot be read."""
+    """The targets that the artifact at ``path`` was compiled for; none where it cannot be read."""
     try:
         return tuple(find_target(name) for name in open_artifact(path).targets)
     except ArtifactError:
@@ -82,7 +84,8 @@ def _differences(
 def source_differences(
     artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
 ) -> tuple[str, ...]:
-    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
+    """Why ``artifact`` is stale by the digests of what it was made from. Without a toolchain, the digest of the one
+    that compiled it is not compared."""
     now = source_digests(planned, targets, toolchain)
     then = dict(artifact.manifest.sources)
     if toolchain is None:

@@ -1,5 +1,5 @@
-"""Compiling no more than has changed. Where nothing has, no recipe is parsed and nothing is planned: the modules that
-do so are not even imported."""
+"""Compiling only the recipes whose artifacts are stale. Where none is, no recipe is parsed and nothing is planned: the
+modules that do so are not even imported."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Compilation:
 
     @property
     def spills(self) -> dict[Key, int]:
-        """The bytes that each object spills which does."""
+        """The bytes of registers that objects spill, for those that spill any."""
         return {key: spilled for each in self.recipes for key, spilled in each.spills.items()}
 
 
@@ -118,8 +118,8 @@ def compile_changed(
     dry_run: bool = False,
     search: Search = "heuristic",
 ) -> Compilation:
-    """:func:`fusebuild.pipeline.compile_recipes` for the recipes below ``paths`` whose artifact in ``out`` is not what
-    it would write; for all of them with ``dump``. The folder is locked before anything is read. Raises what that
+    """Compile the recipes below ``paths`` whose artifact in ``out`` is stale by the folder's record, and all of them
+    with ``dump``. The folder is locked before anything is read. Raises what :func:`fusebuild.pipeline.compile_recipes`
     raises."""
     build_dir = BuildDir(root=out)
     with nullcontext() if dry_run else build_dir.locked():
@@ -148,7 +148,7 @@ def compile_changed(
 def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
-    """Those of ``files`` whose artifact is what a compile would write."""
+    """The recipes among ``files`` whose artifact is, by the record, what a compile would write."""
     found = find_record(build_dir)
     if found.problem:
         logger.log(logging.WARNING if found.is_damaged else logging.INFO, "everything is planned again: %s", found)

@@ -1,7 +1,8 @@
 """The whole proof of freshness: everything is compiled again, and each byte of each artifact is compared.
 
-Builds are reproducible, wherever they run, so what is compiled into scratch and what is shipped are equal or not of the
-same make. Nothing is taken from the store of objects, whose contents would be proof of themselves alone.
+Builds are reproducible, wherever they run. So an artifact that was made from the same sources by the same compilers
+equals the one that is compiled into a scratch folder here, byte for byte. Objects are not taken from the user's store:
+compared with themselves they would prove nothing.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def rebuild_recipes(
     jobs: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[CheckedRecipe, ...]:
-    """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`; what is fresh as far as texts go is compiled,
-    and stale where that gives other bytes.
+    """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`, with every fresh artifact compiled again: it is
+    stale where that gives other bytes.
 
-    Raises what that and :func:`~fusebuild.pipeline.compile_recipes` raise, :class:`ToolchainError` among it.
+    Raises what ``check_recipes`` and :func:`~fusebuild.pipeline.compile_recipes` raise, :class:`ToolchainError` among
+    it.
     """
     if targets is not None:
         find_toolchain(targets, nvcc=nvcc)

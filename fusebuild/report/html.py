@@ -28,17 +28,17 @@ from fusebuild.system.resources import templates_dir
 _CHARACTER = 6.7
 """Width of a letter of a label, in pixels; labels are set in a fixed-width font of 11 pixels."""
 _SMALL_CHARACTER = 6.1
-"""The same for 10 pixels."""
+"""Width of a letter of a small node's second line, in pixels; it is set in a fixed-width font of 10 pixels."""
 _LONGEST = 30
 """Letters of a label; what is longer is cut in the drawing and whole in the details."""
 _BOX_WIDTH = 168
 _LABEL_MARGIN = 36
-"""Beside a label: its line, and the distance to the next."""
+"""Pixels beside a label: room for the line of its edge, and the distance to the next label."""
 _NODE_HEIGHT = 30
 _NODE_STEP = 36
-"""From one small node to the next."""
+"""Pixels from the top of one small node to the top of the next."""
 _NODE_MARGIN = 20
-"""Between a box and the small nodes beside it: the length of the line that joins them."""
+"""Pixels between a box and the small nodes beside it: the length of the line that joins them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,9 @@ from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.segmentation import segment
 from fusebuild.target.table import Target
+from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, Track, climb
 from fusebuild.tuning.place import Place, find_place
 from fusebuild.tuning.report import MeasuredKernel, TuneReport
-from fusebuild.tuning.search import MOST_NEIGHBOURS, Outcome, Track, search
 from fusebuild.tuning.workshop import Bench, Workshop
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _Task:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no two tasks share."""
+        """What tells the task from every other one."""
         assert self.origin.decision is not None
         return (self.recipe.path, *self.point.key, self.origin.decision.way)
 
@@ -176,13 +176,14 @@ def _unbound(fusion: Fusion) -> list[str]:
 
 
 def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome | None:
-    """What the search for ``task`` came to; None where its tensors do not fit the memory."""
+    """The outcome of climbing from what the heuristics choose for ``task``; None where its tensors do not fit the
+    memory."""
     import torch
 
     point = task.point
     beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
     try:
-        return search(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
+        return climb(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
     except torch.OutOfMemoryError as error:
         logger.info("%s: %s", _place(task), error)
     finally:

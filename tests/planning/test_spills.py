@@ -201,7 +201,7 @@ class TestCompiling:
     def test_check_knows_what_was_taken(self, work: Path) -> None:
         (work / "build" / ".fusebuild" / "record.json").unlink()
         verdicts = check_recipes([work], work / "build")
-        assert [each.differences for each in verdicts] == [(), ()]
+        assert [each.why for each in verdicts] == [(), ()]
         done = compile_recipes([work], [SM_90], work / "build")
         assert [each.written for each in done.artifacts] == [False, False]
         assert done.build.compiled == 0
@@ -222,7 +222,7 @@ class TestCompiling:
             sources=turned.manifest.sources,
         )
         (verdict,) = check_recipes([work / "turned.yaml"], tmp_path)
-        (difference,) = verdict.differences
+        (difference,) = verdict.why
         assert difference.startswith("a choice that was made when registers ran out is none now: knob tile: ")
 
     def test_inspect_shows_them(self, work: Path) -> None:

@@ -31,8 +31,8 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.target.table import TARGETS
 from fusebuild.tuning import MeasuredKernel, Place, TuneOptions, TuneReport, find_place, tune_recipes, workshop
+from fusebuild.tuning.climb import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, climb, is_win
 from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, own_target
-from fusebuild.tuning.search import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, is_win, search
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
 from support.small_recipes import text_of, whole
 
@@ -91,7 +91,7 @@ class FakeTrack:
 
 
 def found(track: FakeTrack, budget: int = MOST_NEIGHBOURS) -> Outcome:
-    return search(ORIGIN, BESIDE, track, budget=budget)
+    return climb(ORIGIN, BESIDE, track, budget=budget)
 
 
 class TestWhichWinsCount:
@@ -339,7 +339,7 @@ def test_a_kernel_that_does_not_fit_the_memory_is_skipped_and_keeps_what_it_has(
     )
     assert [row.segment for row in report.kernels] == [second.segment]
     assert report.as_text().splitlines()[-1] == report.skipped[0]
-    assert json_value(report)["skipped"] == [*report.skipped]
+    assert json_value(report)["skipped"] == report.skipped
     assert len(read_tuned(tmp_path / "summed.tuned.json", "summed").entries) == 2
 
 
@@ -579,4 +579,4 @@ def test_the_table() -> None:
         "long_name.0 registers_vec8_int32  constant          0.2500   0.2500       –      7  the heuristics' own\n"
     )
     assert json_value(report)["kernels"][0]["win"] == 0.2
-    assert json_value(report)["written"] == ["softmax.tuned.json"]
+    assert json_value(report)["written"] == ("softmax.tuned.json",)
