@@ -18,9 +18,12 @@ from types import MappingProxyType
 
 from fusebuild import __version__
 from fusebuild.artifact.file import encode_artifact, object_member, store_artifact
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import write_checksums
+from fusebuild.build.job import KernelSource, read_headers
+from fusebuild.build.ninja import compiler_flags
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.build.objects import BuildResult, build
 from fusebuild.build.record import (
     BuiltRecipe,
     artifact_digest,

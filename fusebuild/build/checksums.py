@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild.artifact.file import store_artifact
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import read_record
 from fusebuild.system.regular_file import file_bytes
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild.build.objects import BuildDir, write_if_changed
+from fusebuild.build.build_dir import BuildDir, write_if_changed
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import UsageError
 from fusebuild.recipe.files import MAX_BYTES, tuned_path

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import without_reasons
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ArtifactError, KnobError, one_line
 from fusebuild.freshness.differences import source_differences

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fusebuild.artifact.file import open_artifact
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import NAME as CHECKSUMS
 from fusebuild.build.checksums import FoundChecksums, find_checksums
-from fusebuild.build.objects import BuildDir
 from fusebuild.build.record import BuiltRecipe, FoundRecord, find_record, recorded, untouched
 from fusebuild.build.toolchain import Candidate, Toolchain, choose_nvcc, nvcc_candidates, unproven_toolchain
 from fusebuild.errors import ToolchainError

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import write_checksums
-from fusebuild.build.objects import BuildDir, Key
+from fusebuild.build.job import Key
 from fusebuild.build.record import BuiltRecipe, FoundRecord, find_record, recorded, untouched
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import one_line

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fusebuild.bench.measure import require_fitting
-from fusebuild.build.objects import write_if_changed
+from fusebuild.build.build_dir import write_if_changed
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
 from fusebuild.ir.formula import symbols

@@ -24,7 +24,9 @@ from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
-from fusebuild.build.objects import BuildDir, BuildError, BuildResult, KernelSource, build
+from fusebuild.build.build_dir import BuildDir
+from fusebuild.build.job import KernelSource
+from fusebuild.build.objects import BuildError, BuildResult, build
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import VerificationError
 from fusebuild.ir.formula import Formula, evaluate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.errors import ArtifactWriteError
 from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.incremental import compile_changed

@@ -17,7 +17,7 @@ import pytest
 from fusebuild import pipeline
 from fusebuild.artifact.file import open_artifact
 from fusebuild.build import record as build_record
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import read_record
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ArtifactError, UsageError

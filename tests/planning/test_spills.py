@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 from fusebuild.artifact.file import Artifact, open_artifact, write_artifact
 from fusebuild.artifact.kernel_resources import KernelResources, resources_of
+from fusebuild.build.build_dir import BuildDir
+from fusebuild.build.job import KernelSource
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, object_name
+from fusebuild.build.objects import BuildResult, build, object_name
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.cli.main import cli
 from fusebuild.errors import KnobError, SpillError
@@ -320,7 +322,7 @@ class TestNotKnown:
         recipe, out = tmp_path / "pair.yaml", tmp_path / "build"
         recipe.write_text(PAIR)
         require_known_spills([compile_recipes([recipe], [SM_90], out).artifacts[0].path])
-        monkeypatch.setattr("fusebuild.build.objects.resources_of", lambda log, cubin: None)
+        monkeypatch.setattr("fusebuild.build.job.resources_of", lambda log, cubin: None)
         built = compile_recipes([recipe], [SM_90], out).artifacts[0]
         with pytest.raises(SpillError) as caught:
             require_known_spills([built.path])
