@@ -77,8 +77,8 @@ class BuiltArtifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileReport:
-    """What :func:`compile_recipes` did."""
+class CompiledRecipes:
+    """The artifacts that :func:`compile_recipes` made, in the order of the recipes, and the objects in them."""
 
     artifacts: tuple[BuiltArtifact, ...]
     build: BuildResult
@@ -97,7 +97,7 @@ def compile_recipes(
     search: Search = "heuristic",
     taken: Mapping[str, Path] = MappingProxyType({}),
     store: ObjectStore | None = None,
-) -> CompileReport:
+) -> CompiledRecipes:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
     Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
@@ -131,7 +131,7 @@ def compile_recipes(
             artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
             extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
             write_checksums(build_dir, {each.path.name: each.sha256 for each in artifacts})
-    return CompileReport(artifacts=tuple(artifacts), build=objects)
+    return CompiledRecipes(artifacts=tuple(artifacts), build=objects)
 
 
 def read_recipes(paths: Sequence[Path], taken: Mapping[str, Path] = MappingProxyType({})) -> tuple[Recipe, ...]:
