@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,6 @@ from fusebuild.cli.options import JSON, NVCC
 from fusebuild.cli.output import print_json
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from fusebuild.report.doctor import DoctorFinding
 
 
 @click.command(cls=Verb)
@@ -25,10 +21,7 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
 
     findings = diagnose(nvcc=nvcc)
     if as_json:
-        found: list[DoctorFinding] = [
-            {"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings
-        ]
-        print_json(found)
+        print_json(findings)
     else:
         colors = {"ok": "green", "warn": "yellow", "error": "red"}
         for finding in findings:

@@ -32,7 +32,7 @@ def inspect(
 
     Needs no GPU. With --json and one target the report is one object, with several it is a list.
     """
-    from fusebuild.report.inspected import inspections_of
+    from fusebuild.report.inspection import inspections_of
 
     inspections, fusion = inspections_of(path, targets, search)
     if page is not None:
@@ -42,7 +42,7 @@ def inspect(
         if not as_json:
             return
     if as_json:
-        shown = [inspection.as_json() for inspection in inspections]
+        shown = [inspection.report for inspection in inspections]
         print_json(shown[0] if len(shown) == 1 else shown)
         return
     print_text("\n".join(inspection.as_text() for inspection in inspections))
