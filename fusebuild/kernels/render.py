@@ -23,7 +23,7 @@ from fusebuild.artifact.plan import Plan
 from fusebuild.kernels.common.spec import KernelSpec, Parameter
 from fusebuild.kernels.common.view import KernelView, declared, defined
 from fusebuild.kernels.common.wrapping import wrapped
-from fusebuild.kernels.families import TEMPLATE_FOLDERS, view_of
+from fusebuild.kernels.families import template_folders, view_of
 from fusebuild.system.resources import templates_dir
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
@@ -68,7 +68,7 @@ class _Page:
 def environment() -> jinja2.Environment:
     """The Jinja environment: sandboxed, an undefined name is an error."""
     return SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader([templates_dir() / folder for folder in TEMPLATE_FOLDERS]),
+        loader=jinja2.FileSystemLoader([templates_dir() / folder for folder in template_folders()]),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
