@@ -98,8 +98,8 @@ def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
         banner=_banner(spec, origin),
         view=view,
         min_blocks=spec.min_blocks,
-        waits=spec.waits,
-        starts_next_early=spec.starts_next_early,
+        waits=spec.order.waits,
+        starts_next_early=spec.order.starts_next_early,
     )
     return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
 
@@ -132,7 +132,7 @@ def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
     return (
         f"{origin.recipe}, segment {origin.segment}: {origin.scheduler}, variant {origin.variant}",
         f"segment fids to original fids: {{{fids}}}",
-        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.backwards else ''}",
+        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.order.backwards else ''}",
     )
 
 

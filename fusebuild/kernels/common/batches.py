@@ -22,6 +22,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import Folding, foldings
 from fusebuild.kernels.common.rows import reduced_axes
+from fusebuild.kernels.common.spec import VectorLayout
 from fusebuild.kernels.common.statements import Body, literal_text
 from fusebuild.kernels.common.view import Lines, Sweep
 from fusebuild.ops.built_in_lambdas import BuiltIn, recognized
@@ -223,7 +224,7 @@ class Batches:
         """What a thread does that reads vectors along its rows, whose accumulators have ``subscript``."""
         batches = self.of.values()
         whole = [batch for batch in batches if not batch.is_single]
-        lacks = self.body.spec.shifted or self.body.spec.unaligned
+        lacks = self.body.spec.vectors is not VectorLayout.ALIGNED
         fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if lacks else "fb::Vec<{0}, kVec> {1};"
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping()),

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.spec import KernelSpec, VariantSpec
 
 
 def backwards(variant: VariantSpec) -> VariantSpec:
     """``variant`` with kernels that walk backwards."""
-    launches = tuple(replace(each, kernel=replace(each.kernel, backwards=True)) for each in variant.launches)
-    return replace(variant, launches=launches)
+
+    def turned(kernel: KernelSpec) -> KernelSpec:
+        return replace(kernel, order=replace(kernel.order, backwards=True))
+
+    return replace(variant, launches=tuple(replace(each, kernel=turned(each.kernel)) for each in variant.launches))

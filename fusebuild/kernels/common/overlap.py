@@ -58,11 +58,12 @@ def overlapped(variant: VariantSpec, around: RunsBeside, written: Collection[int
     for number, launch in enumerate(variant.launches):
         following = variant.launches[number + 1 : number + 2]
         overlaps = launch.overlaps or (number == 0 and around.follows)
-        kernel = replace(
-            launch.kernel,
+        order = replace(
+            launch.kernel.order,
             waits=overlaps,
             starts_next_early=any(each.overlaps for each in following) if following else around.starts_next_early,
         )
+        kernel = replace(launch.kernel, order=order)
         launches.append(replace(launch, overlaps=overlaps, kernel=_reading(kernel, written) if overlaps else kernel))
     return replace(variant, launches=tuple(launches))
 

@@ -148,7 +148,7 @@ def row_sweep(
         *(body.statement(expr, coordinate) for expr in inside),
     )
     return Sweep(
-        coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.shifted else ())),
+        coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.is_shifted else ())),
         loads=tuple(line for fid in vectors for line in loads(fid)),
         vector=(
             *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
@@ -157,7 +157,7 @@ def row_sweep(
             *(place(body, f"h{expr.outputs[0]}", position, row_start(rows)(rows.inner))
               for expr, position in placed.items()),
         ),
-        element=with_nearest(elements, "col", "columns") if body.spec.shifted else elements,
+        element=with_nearest(elements, "col", "columns") if body.spec.is_shifted else elements,
     )  # fmt: skip
 
 
@@ -241,14 +241,14 @@ def _only_element(rows: Rows, folding: Folding, value: int, position: int, known
 
 def row_coordinate(rows: Rows) -> Callable[[int], str]:
     """Coordinates of an element of the row."""
-    if rows.body.spec.shifted:
+    if rows.body.spec.is_shifted:
         return element_coordinate(rows.body, [rows.row, nearest_column(rows.column)], rows.inner, 1)
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec)
 
 
 def row_element(rows: Rows, fid: int) -> str:
     """The element of tensor ``fid``, whose elements are not neighbours in memory."""
-    if rows.body.spec.shifted:
+    if rows.body.spec.is_shifted:
         return f"r{fid}[{rows.body.offset(fid, [nearest_column(rows.column)])}]"
     return f"r{fid}[{strided_element(rows.body, fid, [rows.column], rows.inner)}]"
 
@@ -259,7 +259,7 @@ def row_element_load(rows: Rows, fid: int) -> str:
 
 def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     """Stores of outputs that change along the row."""
-    body, shifted = rows.body, rows.body.spec.shifted
+    body, shifted = rows.body, rows.body.spec.is_shifted
     wide = [fid for fid in outputs if (fid in flat_fids(body.domain) if shifted else is_vector(body, fid))]
     store = "fb::store_inside({}, {}, inside);" if shifted else "fb::store({}, {});"
     address = {fid: f"r{fid} + {body.offset(fid, [rows.column])}" for fid in wide}

@@ -19,7 +19,7 @@ _NAMES_IT = re.compile(r"\bat\b")
 
 def row_shift(body: Body, row: Group, reads: Iterable[int]) -> Lines:
     """Where the vectors of the row begin, and how far the flat tensors among ``reads`` may be read."""
-    if not body.spec.shifted:
+    if not body.spec.is_shifted:
         return ()
     shift = "const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector"
     left = f"({body.size(row.axes)} - row) * columns"
@@ -42,13 +42,13 @@ def with_nearest(lines: Lines, col: str, columns: str) -> Lines:
 
 def if_inside(body: Body, lines: Lines) -> Lines:
     """``lines`` of one element, which are for those of the row alone."""
-    return tuple(f"if (fb::is_inside(inside, k)) {line}" for line in lines) if body.spec.shifted else lines
+    return tuple(f"if (fb::is_inside(inside, k)) {line}" for line in lines) if body.spec.is_shifted else lines
 
 
 def row_vector(body: Body, fid: int, column: Group, *, packed: bool = False) -> str:
     """The expression that loads the current vector of input ``fid`` from its row ``r<fid>``."""
     address = f"r{fid} + {body.offset(fid, [column])}"
-    if not body.spec.shifted:
+    if not body.spec.is_shifted:
         return f"fb::load{'_packed' if packed else ''}<kVec>({address})"
     if fid in flat_fids(body.domain):
         return f"fb::load{'_packed' if packed else ''}_up_to<kVec>({address}, readable - col)"

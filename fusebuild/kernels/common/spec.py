@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol
 
 from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
@@ -59,34 +60,83 @@ class Parameter:
     value: int | None = None
 
 
+class VectorLayout(Enum):
+    """Where the vectors of a kernel begin in memory."""
+
+    ALIGNED = "where memory is aligned, and a row is whole vectors"
+    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.shifted`"
+    ANYWHERE = "at any element of a row, and the last one may lack elements"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSizes:
+    """What a kernel makes of sizes that the recipe names (:mod:`fusebuild.kernels.common.specialization`)."""
+
+    help: bool = True
+    """Whether it gains from knowing them."""
+
+    heuristics: object | None = None
+    """Its heuristics when it knows them, None where they are the same."""
+
+    branchless: bool = False
+    """Whether its threads divide by them so often that the branch which a division has would cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How a kernel runs beside the others of its plan."""
+
+    backwards: bool = False
+    """Whether its first block has what else the last one has (:mod:`fusebuild.kernels.common.direction`)."""
+
+    waits: bool = False
+    """Whether it may begin while the kernel before it runs, and waits for the end of that one."""
+
+    starts_next_early: bool = False
+    """Whether the next kernel may begin as soon as all blocks of this one have
+    (:mod:`fusebuild.kernels.common.overlap`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
-    ``shifted`` says that vectors lie as in :mod:`fusebuild.kernels.common.shifted`, ``unaligned`` that they begin at
-    any element and may lack their last ones; ``min_blocks`` are the blocks that a multiprocessor shall have registers
-    for, where the heuristics do not say it; ``backwards`` says that the first block has what else the last one has. One
-    that ``waits`` does so for the kernel before it, and ``starts_next_early`` says that the next one may begin as soon
-    as all blocks of this one have (:mod:`fusebuild.kernels.common.overlap`). ``sizes_help`` says whether it gains from
-    sizes that it knows (:mod:`fusebuild.kernels.common.specialization`), and ``when_known`` are its heuristics then,
-    None where they are the same; ``branchless`` that its threads divide by sizes so often that the branch which a
-    division has would cost."""
+    """One kernel, decided."""
 
     template: str
+    """The name of its template, which has a view in the family."""
+
     task: Task
+    """What it computes."""
+
     domain: AxisDomain
+    """The axes over which it does, and where tensors lie along them."""
+
     parameters: tuple[Parameter, ...]
+    """What it may be given; rendering leaves out what its text does not use."""
+
     index: str
+    """The C type of its indices: 32 bits where the variant's guard says that they are enough."""
+
     vec: int
+    """Elements of a vector, which is one access to memory."""
+
     heuristics: object
-    shifted: bool = False
-    unaligned: bool = False
+    """The family's own dataclass: what its template and its view read."""
+
+    vectors: VectorLayout = VectorLayout.ALIGNED
+    """Where vectors begin."""
+
     min_blocks: int = 2
-    backwards: bool = False
-    waits: bool = False
-    starts_next_early: bool = False
-    sizes_help: bool = True
-    when_known: object | None = None
-    branchless: bool = False
+    """Blocks for which a multiprocessor shall have registers; a template may take it from the heuristics instead."""
+
+    sizes: KnownSizes = KnownSizes()
+    """What the kernel makes of sizes that the recipe names."""
+
+    order: Order = Order()
+    """How it runs beside other kernels of its plan, which planning says and not the family."""
+
+    @property
+    def is_shifted(self) -> bool:
+        return self.vectors is VectorLayout.SHIFTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.common.domain import Access
-from fusebuild.kernels.common.spec import KernelSpec, extent_names
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, extent_names
 from fusebuild.kernels.common.storage import operands
 from fusebuild.ops.built_in_lambdas import recognized
 from fusebuild.ops.table import Kind, op_of
@@ -179,7 +179,7 @@ class Body(Statements):
         self.domain = spec.domain
         self.extents = extent_names(spec.domain)
         self._interleaved = interleaved
-        self._flat = flat if spec.shifted else ""
+        self._flat = flat if spec.is_shifted else ""
 
     def axes_of(self, fid: int) -> frozenset[int]:
         """The axes along which (the root of) ``fid`` changes."""
@@ -245,7 +245,7 @@ class Body(Statements):
         cast = self._definition(divisor)
         name = f"s{self.root(cast.inputs[0] if cast is not None and cast.op == 'cast' else divisor)}"
         is_known = any(parameter.name == name and parameter.value for parameter in self.spec.parameters)
-        return self.spec.branchless and is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
+        return self.spec.sizes.branchless and is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
 
     def _linear_index(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
         """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's
@@ -254,7 +254,9 @@ class Body(Statements):
         if self._is_flat(expr):
             return f"fb::vector_element<kVec>({self._flat}, k)"
         places = [coordinate(axis) for axis in order]
-        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR) and not self.spec.unaligned
+        is_within_vector = (
+            bool(places) and places[-1].endswith(WITHIN_VECTOR) and self.spec.vectors is not VectorLayout.ANYWHERE
+        )
         if is_within_vector:
             places[-1] = places[-1].removesuffix(WITHIN_VECTOR)
         terms = [self.step(place, order[at + 1 :]) for at, place in enumerate(places)]

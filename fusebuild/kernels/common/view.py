@@ -126,7 +126,7 @@ def _is_named(name: str, statements: Iterable[str]) -> bool:
 
 def walking_block(spec: KernelSpec) -> str:
     """The number of the block along x, counted from the last one where the kernel walks backwards."""
-    return "fb::grid_x() - 1 - fb::block_x()" if spec.backwards else "fb::block_x()"
+    return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 
 def declared(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
@@ -151,7 +151,7 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
-        shifted=spec.shifted,
+        shifted=spec.is_shifted,
         block=walking_block(spec),
         **(defaults | parts),  # type: ignore[arg-type]
     )

@@ -26,7 +26,7 @@ from fusebuild.ops.table import Kind, op_of
 def pointwise(spec: KernelSpec) -> KernelView:
     body = Body(spec, flat="i")
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
-    sweep = shifted_elements(body, group) if spec.shifted else elements(body, [group])
+    sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
     return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
