@@ -20,7 +20,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from fusebuild.artifact import launch_text
 from fusebuild.artifact.plan import Plan
-from fusebuild.kernels.common.spec import KernelSpec, Parameter
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
 from fusebuild.kernels.common.view import KernelView, declared, defined
 from fusebuild.kernels.common.wrapping import wrapped
 from fusebuild.kernels.families import template_folders, view_of
@@ -49,7 +49,7 @@ class Kernel:
     name: str
     text: str
     source: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def _with_paragraphs(kernel: Kernel, paragraphs: Sequence[str]) -> Kernel:
     return replace(kernel, text=launch_text.with_launches(kernel.text, comment))
 
 
-def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:
+def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ...]:
     """The parameters whose name stands in ``source`` outside their own declaration."""
     words = Counter(re.findall(r"\w+", source))
     return tuple(parameter for parameter in spec.parameters if words[parameter.name] > 1)

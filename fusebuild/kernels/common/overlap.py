@@ -27,7 +27,7 @@ from itertools import pairwise
 
 from fusebuild.artifact.plan import TensorArg
 from fusebuild.kernels.common.family import Family, Runs
-from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, Parameter, VariantSpec
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, LaunchSpec, VariantSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,9 @@ def _reading(kernel: KernelSpec, written: Collection[int]) -> KernelSpec:
     return replace(kernel, parameters=tuple(_changing(each, written) for each in kernel.parameters))
 
 
-def _changing(parameter: Parameter, written: Collection[int]) -> Parameter:
+def _changing(parameter: KernelParameter, written: Collection[int]) -> KernelParameter:
     """``parameter`` as a pointer to what may change while the kernel runs, if it is one to a value of ``written``."""
-    is_read = parameter.declaration.startswith("const ")
-    if not (is_read and isinstance(parameter.arg, TensorArg) and parameter.arg.fid in written):
+    pointer, arg = parameter.pointer, parameter.arg
+    if pointer is None or not pointer.const or not isinstance(arg, TensorArg) or arg.fid not in written:
         return parameter
-    return replace(parameter, declaration=parameter.declaration.replace(" __restrict__", ""))
+    return replace(parameter, pointer=replace(pointer, restrict=False))

@@ -21,7 +21,7 @@ from fusebuild.kernels.common.shifted_lines import (
     with_nearest,
 )
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.statements import Body, Group, literal_text
+from fusebuild.kernels.common.statements import Body, Coordinates, Group, literal_text
 from fusebuild.kernels.common.view import (
     Lines,
     Sweep,
@@ -107,7 +107,7 @@ def row_setup(
     lines = (
         *body.coordinates(rows.row, needed),
         *(scalar_load(body, fid, place[fid]) for fid in loads),
-        *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
+        *(body.statement(expr, body.within(rows.row)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
     based = [fid for fid in touched if rows.has_columns(fid) and fid not in fetched]
@@ -174,7 +174,7 @@ def _is_placed(body: Body, expr: Expr) -> str:
     return f"const bool t{fid} = h{fid} == k;{body.comment(body.value(fid), expr)}"
 
 
-def row_start(rows: Rows) -> Callable[[int], str]:
+def row_start(rows: Rows) -> Coordinates:
     """Coordinates of the first element of a vector of the row, in shifted vectors before it."""
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, 1)
 
@@ -239,7 +239,7 @@ def _only_element(rows: Rows, folding: Folding, value: int, position: int, known
     )  # fmt: skip
 
 
-def row_coordinate(rows: Rows) -> Callable[[int], str]:
+def row_coordinate(rows: Rows) -> Coordinates:
     """Coordinates of an element of the row."""
     if rows.body.spec.is_shifted:
         return element_coordinate(rows.body, [rows.row, nearest_column(rows.column)], rows.inner, 1)
@@ -283,7 +283,7 @@ def row_epilogue(rows: Rows, done: Iterable[int], at: int) -> Lines:
     still, _ = rows.body.split(rows.exprs, rows.column.axes)
     finished, level = set(done), levels(rows.body.task)
     return tuple(
-        rows.body.statement(expr, lambda axis: rows.body.coordinate(rows.row, axis))
+        rows.body.statement(expr, rows.body.within(rows.row))
         for expr in still
         if level[expr.outputs[0]] == at and expr.outputs[0] not in finished
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
-from fusebuild.kernels.common.spec import KernelSpec, Parameter
-from fusebuild.kernels.common.statements import WITHIN_VECTOR, Body, Group
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
+from fusebuild.kernels.common.statements import Body, Coordinates, Group
 
 Lines = tuple[str, ...]
 
@@ -129,12 +129,12 @@ def walking_block(spec: KernelSpec) -> str:
     return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 
-def declared(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+def declared(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
     """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
     return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
 
 
-def defined(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+def defined(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
     """The definitions of those of ``parameters`` whose value is known, each with its comment."""
     return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
 
@@ -167,15 +167,13 @@ def scalar_load(body: Body, fid: int, address: str) -> str:
     return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
 
 
-def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Callable[[int], str]:
+def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Coordinates:
     """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
 
-    def coordinate(axis: int) -> str:
-        group = next(group for group in groups if axis in group.axes)
-        text = body.coordinate(group, axis)
-        return f"{text}{WITHIN_VECTOR}" if axis == inner and vec > 1 else text
+    def first(axis: int) -> str:
+        return body.coordinate(next(group for group in groups if axis in group.axes), axis)
 
-    return coordinate
+    return Coordinates(of=first, along=inner if vec > 1 else None)
 
 
 def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:

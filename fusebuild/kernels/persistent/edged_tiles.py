@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
-from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.kernels.common.choice import decide, decision, fewer_blocks, require
 from fusebuild.kernels.common.rows import FEWEST_THREADS, SYSTEM_BYTES, WARP, RowChoice, RowThreads, check_rows
@@ -28,8 +27,8 @@ from fusebuild.kernels.common.spec import (
     KernelSpec,
     KnownSizes,
     LaunchSpec,
-    Parameter,
     VariantSpec,
+    formula_parameter,
     kernel_parameters,
     known_parameters,
     vector_fids,
@@ -216,12 +215,7 @@ class EdgedTiles(TilesWay):
             held=self.resident if choice.holds_columns else (),
             in_place=tuple(self.in_place.items()),
         )
-        own = Parameter(
-            declaration="int64_t tile_rows",
-            name="tile_rows",
-            arg=FormulaArg(formula=tile_rows),
-            comment="rows of a tile",
-        )
+        own = formula_parameter("tile_rows", tile_rows, "rows of a tile")
         kernel = KernelSpec(
             template=self.TEMPLATE,
             task=self.task,

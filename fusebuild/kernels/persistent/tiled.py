@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import (
@@ -32,10 +31,10 @@ from fusebuild.kernels.common.shifted import flat_fids, shifted_guards
 from fusebuild.kernels.common.spec import (
     KernelSpec,
     LaunchSpec,
-    Parameter,
     VariantSpec,
     VectorLayout,
     fits_int32,
+    formula_parameter,
     kernel_parameters,
 )
 from fusebuild.kernels.persistent.budgets import TILED
@@ -168,11 +167,8 @@ class Tiled(TilesWay):
         )
         tile_rows = self._tile_rows(choice)
         own = [
-            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=comment)
-            for name, formula, comment in (
-                ("row_shift", self._row_shift(choice), "2 to it threads share a row"),
-                ("tile_rows", tile_rows, "rows of a tile"),
-            )
+            formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
+            formula_parameter("tile_rows", tile_rows, "rows of a tile"),
         ]
         kernel = KernelSpec(
             template=self.TEMPLATE,

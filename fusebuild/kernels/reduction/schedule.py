@@ -54,9 +54,9 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
+    KernelParameter,
     KernelSpec,
     LaunchSpec,
-    Parameter,
     Rejection,
     VariantSpec,
     VectorLayout,
@@ -354,7 +354,7 @@ def _kernel(
     template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: object, splits: int
 ) -> KernelSpec:
     """A reducing kernel. With splits it writes partials and not outputs."""
-    tensors, partials = tensor_parameters(task, domain), list[Parameter]()
+    tensors, partials = tensor_parameters(task, domain), list[KernelParameter]()
     if splits > 1:
         outputs = {f"T{fid}" for fid in task.outputs}
         tensors = [parameter for parameter in tensors if parameter.name not in outputs]
