@@ -184,11 +184,11 @@ def row_batches(
 ) -> Batches:
     """How the reductions at ``indices`` take the vectors of rows. Where registers are full of a row, no vector is kept
     beside it. ``is_long`` is as for :func:`batches`."""
-    start, neighbours = row_start(rows), "kVec"
+    start, together = row_start(rows), "kVec"
     if is_full:
-        start, neighbours = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
+        start, together = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
     return batches(
-        rows.body, indices, rows.inner, start, neighbours=neighbours, keeps=keeps, looks_up=keeps, is_long=is_long
+        rows.body, indices, rows.inner, start, together=together, keeps=keeps, looks_up=keeps, is_long=is_long
     )
 
 
@@ -206,7 +206,7 @@ def inputs_looked_up(rows: Rows) -> set[int]:
 
 
 def looked_up_by(rows: Rows, gathered: Batches) -> set[int]:
-    """The same of the reductions ``gathered``."""
+    """The inputs of which the reductions ``gathered`` read the only element that counts."""
     return {fid for value, _ in gathered.only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
@@ -298,8 +298,8 @@ def row_results(rows: Rows, outputs: Sequence[int]) -> Lines:
 
 
 def row_result_stores(rows: Rows, outputs: Sequence[int], threads: RowThreads) -> Sweep:
-    """The same where rows may share a block: what has the elements of neighbouring rows side by side is stored by the
-    block's first threads, all rows of a block at once."""
+    """Stores of outputs that hold one element a row. Where rows share a block, what has the elements of neighbouring
+    rows side by side is stored by the block's first threads, all rows of a block at once."""
     body = rows.body
     is_shared = threads.rows > 1
     joint = [fid for fid in outputs if is_shared and body.offset(fid, [rows.row]) == rows.row.name]
@@ -326,7 +326,7 @@ def reduction_in_block(threads: RowThreads, arguments: str) -> str:
 
 
 def reduction_in_cluster(arguments: str) -> str:
-    """The same over those of a cluster."""
+    """The call that combines the ``arguments`` over the threads of a row that the blocks of a cluster share."""
     return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
 
 

@@ -6,15 +6,13 @@ the row's; ``at`` is the element's column, or the nearest one that the row has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from fusebuild.kernels.common.shifted import flat_fids
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import Lines
+from fusebuild.kernels.common.view import Lines, is_named
 
 INSIDE = "const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row"
-_NAMES_IT = re.compile(r"\bat\b")
 
 
 def row_shift(body: Body, row: Group, reads: Iterable[int]) -> Lines:
@@ -37,7 +35,7 @@ def nearest_column(column: Group) -> Group:
 def with_nearest(lines: Lines, col: str, columns: str) -> Lines:
     """``lines`` of element ``k`` of the vector at ``col``, with ``at`` declared before them where they name it."""
     nearest = f"const Index at = fb::nearest_column<Index>({col} + k, {columns});"
-    return (nearest, *lines) if any(_NAMES_IT.search(line) for line in lines) else lines
+    return (nearest, *lines) if is_named("at", lines) else lines
 
 
 def if_inside(body: Body, lines: Lines) -> Lines:

@@ -116,7 +116,7 @@ class Order:
     """How a kernel runs beside the others of its plan."""
 
     backwards: bool = False
-    """Whether its first block has what else the last one has (:mod:`fusebuild.kernels.common.direction`)."""
+    """Whether its blocks count from the end of its tensors (:mod:`fusebuild.kernels.common.direction`)."""
 
     waits: bool = False
     """Whether it may begin while the kernel before it runs, and waits for the end of that one."""

@@ -40,15 +40,15 @@ class Sweep:
     def reads_row(self) -> bool:
         """Whether what is done before a row's columns are walked, at each of its elements, or with its ``results``,
         names the row's number."""
-        return _is_named("row", (*self.row, *self.vector, *self.element, *self.results))
+        return is_named("row", (*self.row, *self.vector, *self.element, *self.results))
 
     def without_idle_coordinates(self) -> Sweep:
-        """The same without the coordinates that it does not name, as those of what an earlier sweep has loaded."""
+        """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
         kept: list[str] = []
         others = [*_statements(replace(self, coordinates=()))]
         for line in reversed(self.coordinates):
             name = line.partition(" = ")[0].rpartition(" ")[2]
-            if _is_named(name, (*others, *kept)):
+            if is_named(name, (*others, *kept)):
                 kept.insert(0, line)
         return replace(self, coordinates=tuple(kept))
 
@@ -104,7 +104,7 @@ class KernelView:
         """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""
         statements = (self.scalars, self.setup, self.bases, self.sweeps, self.epilogue, self.lifetimes, self.next_rows,
                       self.ahead, self.edges)  # fmt: skip
-        return _is_named(variable, _statements(statements))
+        return is_named(variable, _statements(statements))
 
 
 def _statements(part: object) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _statements(part: object) -> Iterator[str]:
             yield from _statements(each)
 
 
-def _is_named(name: str, statements: Iterable[str]) -> bool:
+def is_named(name: str, statements: Iterable[str]) -> bool:
     """Whether ``name`` stands in one of ``statements`` outside of its comment."""
     return any(re.search(rf"\b{name}\b", line.split("//")[0]) for line in statements)
 
@@ -236,8 +236,8 @@ def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
 
 
 def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
-    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in turn
-    with those of ``kSplits`` blocks."""
+    """What a thread accumulates in that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in
+    turn with those of ``kSplits`` blocks; and how running sums become accumulators of the elements that it read."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]

@@ -87,7 +87,8 @@ ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
 STAGES = 3
 """Groups of rows on their way to shared memory, at least: with one less, loads pause between rows."""
 MOST_STAGES = 6
-"""The same at most: a cluster's partial results are longer on their way."""
+"""Groups of rows on their way to shared memory, at most: so many where a cluster's partial results are long on their
+way."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8

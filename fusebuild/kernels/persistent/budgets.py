@@ -14,7 +14,7 @@ LAST_SWEEP = Registers(most=128, base=24)
 """The last sweep over such rows, where what it stores, the row's own values and its addresses are counted apart."""
 
 ALL_AT_ONCE = Registers(base=28)
-"""The same rows where a compiler moves all loads of a row before the first use."""
+"""Rows in registers where a compiler moves all loads of a row before the first use."""
 
 LONG_ROWS = Registers(most=128, least=32, per_cut=4, from_sm_100=8)
 """Long rows that have blocks of their own; at hand is twice a vector of each tensor."""

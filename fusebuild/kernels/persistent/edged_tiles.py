@@ -43,7 +43,7 @@ HELD, FEWER_HELD = 32, 16
 """Elements of a row that a thread has at most, and where a part of a warp is enough for that."""
 
 MOST_HELD = 64
-"""The same where it is chosen otherwise."""
+"""Elements of a row that a thread has at most where a choice is given: more fill its registers."""
 
 LEAST_BLOCK = 128
 """Threads of a block, at least."""

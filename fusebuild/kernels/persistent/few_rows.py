@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.ir.formula import Formula
-from fusebuild.kernels.common import few_rows
 from fusebuild.kernels.common.choice import decide
-from fusebuild.kernels.common.few_rows import FEW_ROWS_THREADS, ways_of_few_rows
+from fusebuild.kernels.common.few_rows import FEW_ROWS_THREADS, FewRows, ways_of_few_rows
 from fusebuild.kernels.common.rows import RowChoice, check_rows
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.sweeps import column_inputs
@@ -18,16 +17,17 @@ from fusebuild.kernels.persistent.registers import InRegisters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FewRows(InRegisters):
-    """None where other kernels load all of a row before the first reduction anyway."""
+class LoadedAhead(InRegisters):
+    """All that a row needs is loaded at once, into the registers of one block."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
+        """None where other kernels load all of a row before the first reduction anyway."""
         ahead = column_inputs(self.task, self.domain)
         if self.vec == 1 or {*ahead} == {*self.cached} or self.rows == 1:
             return ()
         return tuple(self._by(each, ahead) for each in ways_of_few_rows(self.vector_bytes(ahead)))
 
-    def _by(self, few: few_rows.FewRows, ahead: tuple[int, ...]) -> VariantSpec:
+    def _by(self, few: FewRows, ahead: tuple[int, ...]) -> VariantSpec:
         way = f"{few.name}_vec{self.vec}_int32"
         proposal = RowChoice(threads_per_row=FEW_ROWS_THREADS, rows_per_block=1, min_blocks=1)
         choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))

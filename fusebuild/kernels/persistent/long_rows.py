@@ -111,7 +111,8 @@ class EdgedChoice(RowChoice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentChoice(EdgedChoice):
-    """The same where ``walkers`` share the rows, the next one of each loaded ``ahead`` or while one is stored."""
+    """How a row lies over the blocks of one of the ``walkers``, which share the rows; the next row of each is loaded
+    ``ahead``, that is before the row at hand is reduced, or while that row is stored."""
 
     FEWER: ClassVar[tuple[str, ...]] = ("ahead", "threads_per_row")
 

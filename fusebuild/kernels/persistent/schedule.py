@@ -43,7 +43,7 @@ from fusebuild.kernels.persistent.way import RowTask, Way
 from fusebuild.target.table import Target
 
 WAYS: tuple[type[Way], ...] = (
-    few_rows.FewRows,  # rows that are too few for all multiprocessors: loaded before anything is computed
+    few_rows.LoadedAhead,  # rows that are too few for all multiprocessors
     resident.Resident,  # very long rows, in blocks that stay with what all rows share
     cluster.Cluster,  # long rows, in the registers of a cluster of blocks
     registers.WholeVectors,  # rows in the registers of one block

@@ -120,7 +120,8 @@ class Tiled(TilesWay):
 
     @property
     def _per_word(self) -> int:
-        """The elements of the narrowest tensor that share a word of shared memory; two of those of a byte, too."""
+        """Elements of the narrowest tensor that a thread takes of a word of shared memory: two where an element has one
+        or two bytes, else one."""
         return 2 if min(self.bytes_of([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
 
     def _most(self, held: int) -> int:
