@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fusebuild.errors import ToolchainError
+from support.places import ROOT
 
-Golden = Callable[[Path, str], None]
+if TYPE_CHECKING:
+    from support.golden import Golden
+
+pytest.register_assert_rewrite("support")
 
 LONGEST = ("test_numerics.py", "test_variants_run.py", "test_device_header.py", "test_readme.py", "test_sanitizers.py")
 """Modules with tests of minutes. They start first: a worker of a parallel run that has one left has it alone."""
@@ -40,9 +45,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of this session's own: no test reads or writes the user's."""
-    folder = tmp_path_factory.mktemp("cache")
+def cache() -> Iterator[Path]:
+    """The cache of this checkout, which ``make`` uses, too: what ``make demo`` or an earlier run compiled is there. No
+    test reads or writes the user's."""
+    folder = ROOT / "build" / "cache"
+    folder.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder))
         yield folder

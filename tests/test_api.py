@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seed_003_definition import nvfuser_fusion_id1
-from small_recipes import PAIR, RECIPES, ROOT, SUM_THEN_ADD, TINY, recipe_of, text_of
 
 import fusebuild
 from fusebuild.api import boundaries_of
@@ -20,6 +18,9 @@ from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.report.inspection import Inspection
 from fusebuild.target.table import TARGETS
+from support.places import RECIPES, ROOT
+from support.seed_003_definition import nvfuser_fusion_id1
+from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of, text_of
 
 VIEWED = text_of(
     {"x": "float[M, N]"},
@@ -109,7 +110,7 @@ def test_what_inspect_reports(path: Path) -> None:
         (recipe_of(TINY).fusion, "sm_91", UsageError, "unknown target 'sm_91'"),
         (3, "sm_90", UsageError, "expected a Fusion, a FusionDefinition or a recipe's path, got int"),
         ("nowhere.yaml", "sm_90", UsageError, "cannot read nowhere.yaml: No such file or directory"),
-        (ROOT / "tests/bad/01_duplicate_key.yaml", "sm_90", RecipeError, "01_duplicate_key.yaml:"),
+        (ROOT / "tests/recipe/bad/01_duplicate_key.yaml", "sm_90", RecipeError, "01_duplicate_key.yaml:"),
     ],
 )
 def test_what_cannot_be_asked(source: Any, target: str, kind: type[Exception], message: str) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_artifacts import require_toolchain
-from small_recipes import TINY
 
 import fusebuild
 import fusebuild.freshness.cached
 import fusebuild.runtime.loader
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import RecipeError, ToolchainError, UsageError
+from support.host_artifacts import require_toolchain
+from support.small_recipes import TINY
 
 torch = pytest.importorskip("torch")
 

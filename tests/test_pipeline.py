@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import encode
@@ -14,6 +13,7 @@ from fusebuild.errors import CompileError, RecipeError, UsageError
 from fusebuild.passes import PASSES
 from fusebuild.pipeline import CompileReport, compile_recipes, kernel_requests, plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS
+from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 

@@ -1,6 +1,6 @@
 """The lambdas that built-in ops combine with, and each op's identity.
 
-All are commutative and associative up to rounding, which ``tests/test_lambdas.py`` checks as it checks an author's.
+All are commutative and associative up to rounding, which ``tests/ops/test_lambdas.py`` checks as it checks an author's.
 """
 
 from __future__ import annotations

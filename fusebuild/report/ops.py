@@ -174,7 +174,7 @@ def _page(references: Sequence[OpReference]) -> Iterator[str]:
 _INTRODUCTION = """\
 # Ops
 
-<!-- Generated from fusebuild/ops/table.py by: pytest tests/test_op_reference.py --update-golden -->
+<!-- Generated from fusebuild/ops/table.py by: pytest tests/report/test_op_reference.py --update-golden -->
 
 Every op that a body may call, as `fusebuild ops` prints it; `fusebuild ops NAME` prints one, `--json` is for programs.
 The signature has the names and defaults of the parameters. *dtypes* says what an op gives for tensors of each dtype,

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-from tiny_elf import CUDA, X86_64, tiny_elf
 
 from fusebuild.artifact import plan_check, stored_zip
 from fusebuild.artifact.file import (
@@ -35,6 +34,7 @@ from fusebuild.artifact.plan import Plan, decode, encode
 from fusebuild.errors import ArtifactError
 from fusebuild.ir.formula import OPERATORS
 from fusebuild.runtime.loader import load_artifact
+from support.tiny_elf import CUDA, X86_64, tiny_elf
 
 MAX_LENGTH = 16384
 SUFFIX = ".fuse"

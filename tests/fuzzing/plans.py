@@ -22,14 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fuzzing import artifacts, guarded
-
 from fusebuild.artifact import stored_zip
 from fusebuild.artifact.file import PLAN, RECIPE, Artifact, decode_artifact
 from fusebuild.errors import ArtifactError
 from fusebuild.ir.formula import evaluate, product
 from fusebuild.recipe.recipe import parse_recipe
 from fusebuild.runtime.loader import load_artifact
+from fuzzing import artifacts, guarded
 
 SIZES = (5, 6, 7, 9)
 SECONDS = 5

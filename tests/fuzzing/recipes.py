@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import yaml
 
@@ -17,8 +16,8 @@ from fusebuild.errors import RecipeError
 from fusebuild.ops import lambda_checks
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.recipe import decode_recipe
+from support.places import ROOT, TESTS
 
-ROOT = Path(__file__).resolve().parents[2]
 MAX_LENGTH = 600
 SUFFIX = ".yaml"
 FEW_PROBES = 2
@@ -63,7 +62,7 @@ class Mutator:
     """Makes recipes of recipes."""
 
     def __init__(self) -> None:
-        folders = (ROOT / "recipes", ROOT / "tests" / "fusions", ROOT / "tests" / "bad")
+        folders = (ROOT / "recipes", TESTS / "fusions", TESTS / "recipe" / "bad")
         paths = sorted(path for folder in folders for path in folder.glob("*.yaml"))
         texts = [path.read_bytes().decode("utf-8", "replace") for path in paths]
         self._lines = sorted({line for text in texts for line in text.split("\n") if 0 < len(line) < 160})

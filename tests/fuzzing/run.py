@@ -3,8 +3,8 @@
 ``PYTHONPATH=tests python -m fuzzing.run recipes -runs=1000000``, in the repository's root, with the extra ``fuzz``
 installed; ``artifacts`` and ``yaml_texts`` are the other targets, and further flags are libFuzzer's. New inputs that
 reach something go to ``build/fuzzing``; one that raises what it must not, takes more than a few seconds or more than a
-gigabyte goes to ``found/`` beside this file and ends the run. ``tests/test_fuzzing.py`` reads everything in ``corpus/``
-and ``found/`` again.
+gigabyte goes to ``found/`` beside this file and ends the run. ``tests/fuzzing/test_fuzzing.py`` reads everything in
+``corpus/`` and ``found/`` again.
 """
 
 from __future__ import annotations

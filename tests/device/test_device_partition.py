@@ -1,0 +1,55 @@
+"""How the device header shares rows of several outer indices out to blocks.
+
+``test_device_header.py`` runs this file again under AddressSanitizer and UBSan, and on a GPU.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from support.device_harness import library
+
+
+def begins(outers: int, depth: int, blocks: int) -> list[int]:
+    out = torch.full((blocks + 1,), -1)
+    library("partition").run("begins", (blocks // 128 + 1,), (128,), out, outers, depth, blocks)
+    return [int(place) for place in out]
+
+
+def first_blocks(outers: int, depth: int, blocks: int) -> tuple[list[int], int]:
+    out, parts = torch.full((outers,), -1), torch.full((1,), -1)
+    library("partition").run("first_blocks", (outers // 128 + 1,), (128,), out, parts, outers, depth, blocks)
+    return [int(block) for block in out], int(parts)
+
+
+@settings(max_examples=150, deadline=None)
+@given(outers=st.integers(1, 300), depth=st.integers(0, 500), blocks=st.integers(1, 700))
+@example(outers=56, depth=1024, blocks=528)
+@example(outers=1, depth=0, blocks=9)
+@example(outers=4, depth=2, blocks=8)
+def test_every_place_has_one_block_and_blocks_have_as_many(outers: int, depth: int, blocks: int) -> None:
+    places, found = max(depth, 1), begins(outers, depth, blocks)
+    assert (found[0], found[-1]) == (0, outers * places)
+    sizes = [end - begin for begin, end in pairwise(found)]
+    assert min(sizes) >= 0
+    assert max(sizes) - min(sizes) <= 1
+    firsts, most = first_blocks(outers, depth, blocks)
+    for outer, first in enumerate(firsts):
+        place = outer * places
+        assert found[first] <= place < found[first + 1]
+        last = max(block for block in range(first, blocks) if found[block] < place + places)
+        assert last - first + 1 <= most
+
+
+def test_no_outer_index_has_no_parts() -> None:
+    assert first_blocks(0, 7, 528) == ([], 0)
+
+
+def test_places_beyond_32_bits() -> None:
+    blocks = 1056
+    assert begins(2**20, 2**20, blocks)[-1] == 2**40
+    assert first_blocks(2**17, 2**30, blocks)[0][-1] == blocks - 1

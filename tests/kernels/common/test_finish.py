@@ -1,0 +1,99 @@
+"""Finishing kernels: how groups of reductions share out the blocks of one launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
+from fusebuild.kernels.common.spec import LaunchSpec, reductions
+from fusebuild.kernels.inner_outer.schedule import InnerOuterPersistentScheduler
+from fusebuild.kernels.reduction.schedule import ReductionScheduler
+from fusebuild.passes import run_passes
+from fusebuild.pipeline import load_recipe
+from fusebuild.target.table import TARGETS
+from support.places import ROOT
+from support.small_recipes import whole
+
+SM_90 = TARGETS["sm_90"]
+SHIPPED = ROOT / "recipes"
+ADALN = run_passes(load_recipe(SHIPPED / "adaln_backward.yaml").fusion).whole()
+COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
+FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x)", {"y": "float"})
+
+
+def finish_of(task: Task, variant: str, **sizes: int) -> LaunchSpec:
+    scheduler = ReductionScheduler() if task in (COLUMN_SUM, FULL_SUM) else InnerOuterPersistentScheduler()
+    found = {each.name: each for each in scheduler.schedule(task, SM_90, sizes)}
+    return found[variant].launches[-1]
+
+
+def parts(launch: LaunchSpec) -> tuple[FinishPart, ...]:
+    assert isinstance(launch.kernel.heuristics, FinishHeuristics)
+    assert launch.block == (launch.kernel.heuristics.threads, 1, 1)
+    return launch.kernel.heuristics.parts
+
+
+def test_scaled_sums_are_made_from_the_results_of_others() -> None:
+    """A thread finishes one of 56 samples; 11 partial results of two sums are on their way at once."""
+    launch = finish_of(ADALN, "registers_vec8_int32", B=56, S=1024, D=1024)
+    (part,) = parts(launch)
+    assert part.source is not None
+    assert (part.group.kept, part.source.kept) == ((2,), (0, 2))
+    assert (part.block_x, part.ahead, launch.block) == (8, 11, (512, 1, 1))
+    assert evaluate(launch.grid[0], {"B": 56, "S": 1024, "D": 1024}) == 128
+
+
+@pytest.mark.parametrize(("samples", "is_nested"), [(8, False), (35, False), (38, True), (128, True), (129, False)])
+def test_not_where_a_sample_has_many_partial_results_or_threads_too_many_samples(samples: int, is_nested: bool) -> None:
+    found = parts(finish_of(ADALN, "registers_vec8_int32", B=samples, S=1024, D=1024))
+    assert [part.source is not None for part in found] == ([True] if is_nested else [False, False])
+    assert [part.group.partials for part in found] == sorted((p.group.partials for p in found), reverse=True)
+
+
+def test_groups_share_out_the_blocks_of_one_launch() -> None:
+    sizes = {"B": 8, "S": 4096, "D": 3072}
+    launch = finish_of(ADALN, "registers_vec8_int32", **sizes)
+    assert [part.group.kept for part in parts(launch)] == [(2,), (0, 2)]
+    widths = [part.block_x for part in parts(launch)]
+    assert evaluate(launch.grid[0], sizes) == 3072 // widths[0] + 8 * 3072 // widths[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "variant", "width", "ahead"),
+    [(32768, 4096, "vec8_int32_split33", 16, 3), (4194304, 64, "vec8_int32_split528", 8, 17)],
+)
+def test_all_partial_results_of_a_thread_are_on_their_way_at_once(
+    rows: int, columns: int, variant: str, width: int, ahead: int
+) -> None:
+    launch = finish_of(COLUMN_SUM, variant, M=rows, N=columns)
+    (part,) = parts(launch)
+    assert (part.block_x, part.ahead, launch.block) == (width, ahead, (256, 1, 1))
+    assert part.ahead * (launch.block[0] // part.block_x) >= part.group.partials
+
+
+def test_one_block_finishes_a_full_reduction() -> None:
+    launch = finish_of(FULL_SUM, "vec4_int32_split528", M=16384, N=8192)
+    (part,) = parts(launch)
+    assert (part.block_x, part.ahead, part.source) == (1, 3, None)
+    assert part.group == FinishGroup(
+        splits=528, reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True
+    )
+    assert (launch.grid, launch.block) == ((1, 1, 1), (256, 1, 1))
+
+
+def test_many_columns_need_none() -> None:
+    variant = ReductionScheduler().schedule(COLUMN_SUM, SM_90, {"M": 1024, "N": 2**20})[0]
+    assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
+
+
+def test_turns_are_equally_long() -> None:
+    """Where a thread has more of them than registers."""
+    wide = whole({"x": "double[M, N]"}, "y = -x\na = sum(x, dims=[0])\nb = max(x, dims=[0])\nc = min(x, dims=[0])",
+                 {"y": "double", "a": "double", "b": "double", "c": "double"})  # fmt: skip
+    (found, *_) = InnerOuterPersistentScheduler().schedule(wide, SM_90, {"M": 10**6, "N": 64})
+    (part,) = parts(found.launches[-1])
+    of_thread = -(-part.group.partials * part.block_x // 512)
+    turns = -(-of_thread // part.ahead)
+    assert (turns > 1, part.ahead) == (True, -(-of_thread // turns))

@@ -1,0 +1,283 @@
+"""Rows by whole aligned vectors and in blocks that stay: which recipes get such variants, how rows lie over blocks, and
+which choices are refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fusebuild.errors import KnobError
+from fusebuild.ir.formula import evaluate
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
+from fusebuild.kernels.common.spec import VariantSpec, axis_domain
+from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
+from fusebuild.kernels.persistent.long_rows import RESIDENT_ROW_BYTES, THREAD_BYTES, ResidentHeuristics, shared_by_rows
+from fusebuild.kernels.persistent.resident import WEIGHTED_ROW_BYTES
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.target.table import TARGETS, Target
+from support.places import TEMPLATES
+from support.small_recipes import whole
+
+SM_90 = TARGETS["sm_90"]
+SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ny = e / sum(e, dims=[1], keepdim=True)"
+NORM_BODY = "v, m = var_mean(x, dims=[1], correction=0, keepdim=True)\ny = (x - m) * rsqrt(v + 0.01) * w + b"
+SCALE_BODY = "y = x * rsqrt(mean(x * x, dims=[1], keepdim=True) + 0.01) * w"
+X = {"x": "bfloat16[M, N]"}
+SOFTMAX = whole(X, SOFTMAX_BODY, {"y": "bfloat16"})
+SCALE = whole({**X, "w": "bfloat16[N]"}, SCALE_BODY, {"y": "bfloat16"})
+NORM = whole({**X, "w": "bfloat16[N]", "b": "bfloat16[N]"}, NORM_BODY, {"y": "bfloat16"})
+
+
+def walked(
+    task: Task, columns: int, target: Target = SM_90, *, tuned: dict[str, dict[str, int]] | None = None
+) -> dict[str, VariantSpec]:
+    """The variants of ``task`` whose kernels are those of this family, by name."""
+    found = InnerPersistentScheduler().schedule(task, target, {"M": 4096, "N": columns}, tuned or {})
+    return {
+        variant.name: variant
+        for variant in found
+        if isinstance(variant.launches[-1].kernel.heuristics, ResidentHeuristics)
+    }
+
+
+def heuristics_of(variant: VariantSpec) -> ResidentHeuristics:
+    heuristics = variant.launches[-1].kernel.heuristics
+    assert isinstance(heuristics, ResidentHeuristics)
+    return heuristics
+
+
+class TestEdgedRows:
+    @pytest.mark.parametrize(
+        ("columns", "cluster", "threads", "chunks"),
+        [(1025, 1, 32, 4), (5003, 1, 128, 5), (8191, 1, 128, 8), (12289, 1, 256, 6), (50257, 2, 512, 7)],
+    )
+    def test_that_share_nothing_have_a_block_each(self, columns: int, cluster: int, threads: int, chunks: int) -> None:
+        ((name, variant),) = walked(SOFTMAX, columns).items()
+        found = heuristics_of(variant)
+        assert name == f"edged{cluster}_vec8_int32"
+        assert (found.cluster, found.threads.per_row, found.chunks) == (cluster, threads, chunks)
+        assert (found.walkers, found.resident, found.ahead) == (0, (), False)
+        assert variant.launches[-1].grid[0] == ("M" if cluster == 1 else ("mul", cluster, "M"))
+        assert variant.launches[-1].shared_bytes == 0
+
+    @pytest.mark.parametrize(
+        ("task", "columns", "walkers"),
+        [(NORM, 33001, 88), (NORM, 50257, 64), (SCALE, 50257, 64), (NORM, 100003, 24)],
+    )
+    def test_that_share_weights_in_clusters_are_walked(self, task: Task, columns: int, walkers: int) -> None:
+        """As many walkers for each place that rows begin at as run at a time."""
+        variant = next(variant for name, variant in walked(task, columns).items() if name.startswith("edged"))
+        (_, launch), found = variant.launches, heuristics_of(variant)
+        assert (found.walkers, found.ahead) == (walkers, True)
+        blocks = found.cluster * found.threads.per_row * found.chunks * 2 * len(found.resident) * 8
+        assert launch.shared_bytes == blocks // found.cluster
+        for rows in (0, 1, walkers, 10 * walkers):
+            assert evaluate(launch.grid[0], {"M": rows}) == found.cluster * min(rows, walkers)
+
+    @pytest.mark.parametrize(
+        ("task", "columns", "threads", "chunks", "blocks"),
+        [(NORM, 1001, 32, 4, 24), (NORM, 5003, 128, 5, 8), (NORM, 12289, 256, 6, 4), (SCALE, 8191, 128, 8, 7)],
+    )
+    def test_that_share_weights_cut_them_in_one_block(
+        self, task: Task, columns: int, threads: int, chunks: int, blocks: int
+    ) -> None:
+        (variant,) = walked(task, columns).values()
+        (launch,), found = variant.launches, heuristics_of(variant)
+        assert (found.threads.per_row, found.chunks, launch.kernel.min_blocks) == (threads, chunks, blocks)
+        assert (found.walkers, found.resident, launch.grid[0], launch.shared_bytes) == (0, (), "M", 0)
+
+    @pytest.mark.parametrize("task", [SOFTMAX, SCALE, NORM])
+    @pytest.mark.parametrize("columns", [1025, 2049, 5003, 7919, 12289, 32749, 50257, 100003])
+    @pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_120", "host"])
+    def test_have_room_for_the_rows_that_they_are_made_for(self, task: Task, columns: int, name: str) -> None:
+        target = TARGETS[name]
+        for variant in (each for name, each in walked(task, columns, target).items() if name.startswith("edged")):
+            launch, found = variant.launches[-1], heuristics_of(variant)
+            held = found.cluster * found.threads.per_row * found.chunks * 8 + 15
+            assert variant.guard[-1] == ("le", "N", held)
+            assert columns <= held
+            assert 16 * found.chunks <= THREAD_BYTES
+            assert found.walkers % 8 == 0
+            assert isinstance(launch.shared_bytes, int)
+            assert launch.kernel.min_blocks * launch.shared_bytes < target.shared_bytes
+            assert launch.kernel.min_blocks * found.threads.block <= target.threads_per_multiprocessor
+
+    def test_are_those_longer_than_a_few_vectors(self) -> None:
+        assert walked(SOFTMAX, EDGED_COLUMNS - 1) == {}
+        assert list(walked(SOFTMAX, EDGED_COLUMNS + 1)) == ["edged1_vec8_int32"]
+
+    def test_are_planned_longer_where_the_first_case_is_not_odd(self) -> None:
+        assert walked(SOFTMAX, 8192)["edged1_vec8_int32"].guard[-1] == ("le", "N", 16384 + 15)
+        assert walked(SOFTMAX, 262144)["edged8_vec8_int32"].guard[-1] == ("le", "N", 262144 + 15)  # no room for more
+
+    def test_take_aligned_rows_and_weights_that_are_cut(self) -> None:
+        x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
+        assert walked(NORM, 5003)["edged1_vec8_int32"].guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
+
+    def test_take_aligned_weights_that_stay(self) -> None:
+        x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
+        (variant,) = walked(NORM, 50257).values()
+        assert variant.guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
+
+    def test_two_kept_inputs_share_registers(self) -> None:
+        body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
+        task = whole({**X, "z": "float[M, N]"}, body, {"y": "float"})
+        found = heuristics_of(walked(task, 5003)["edged1_vec8_int32"])
+        assert 48 * found.chunks <= THREAD_BYTES
+
+
+class TestResidentRows:
+    @pytest.mark.parametrize(
+        ("task", "columns", "chunks", "blocks", "walkers", "ahead"),
+        [
+            (NORM, 131072, 4, 2, 30, True),
+            (NORM, 262144, 8, 1, 15, True),
+            (SCALE, 131072, 4, 2, 30, True),
+            (SCALE, 262144, 8, 2, 30, False),  # with the next row, too, a multiprocessor would have a block only
+        ],
+    )
+    def test_are_in_clusters_that_leave_room_for_two_blocks(
+        self, task: Task, columns: int, chunks: int, blocks: int, walkers: int, ahead: bool
+    ) -> None:
+        variant = walked(task, columns)["resident8_vec8_int32"]
+        found = heuristics_of(variant)
+        assert (found.threads.per_row, found.chunks, found.walkers, found.ahead) == (512, chunks, walkers, ahead)
+        assert variant.launches[-1].kernel.min_blocks == blocks
+        least = WEIGHTED_ROW_BYTES if task is NORM else RESIDENT_ROW_BYTES
+        assert variant.guard[-2:] == (("le", least, ("mul", 2, "N")), ("le", "N", columns))
+        assert variant.launches[-1].grid[0] == ("mul", 8, ("min", "M", walkers))
+
+    def test_go_before_the_variants_for_shorter_rows(self) -> None:
+        found = InnerPersistentScheduler().schedule(NORM, SM_90, {"M": 1024, "N": 262144})
+        names = [variant.name for variant in found]
+        assert names.index("resident8_vec8_int32") + 1 == names.index("cluster8_vec8_int32")
+
+    @pytest.mark.parametrize(
+        ("task", "columns"), [(NORM, 65536 - 8), (NORM, 262144 + 8), (SCALE, 65536), (SCALE, 131072 - 8)]
+    )
+    def test_are_very_long_and_fit(self, task: Task, columns: int) -> None:
+        assert not any(name.startswith("resident") for name in walked(task, columns))
+
+    def test_are_shorter_where_weights_are_more_than_a_row(self) -> None:
+        found = heuristics_of(walked(NORM, 65536)["resident4_vec8_int32"])
+        assert (found.threads.per_row, found.chunks, found.walkers, found.ahead) == (512, 4, 60, True)
+
+    def test_are_no_shorter_where_the_next_row_finds_no_registers(self) -> None:
+        """An input that is not kept takes them, or an op of many instructions."""
+        gated = whole({**X, "z": "bfloat16[M, N]", "w": "bfloat16[N]", "b": "bfloat16[N]"},
+                      NORM_BODY + " * z", {"y": "bfloat16"})  # fmt: skip
+        costly = whole({**X, "w": "bfloat16[N]", "b": "bfloat16[N]"}, NORM_BODY.replace("y =", "u =") + "\ny = tanh(u)",
+                       {"y": "bfloat16"})  # fmt: skip
+        for task in (gated, costly):
+            assert not any(name.startswith("resident") for name in walked(task, 65536))
+            assert any(name.startswith("resident") for name in walked(task, 262144))
+
+    def test_share_something(self) -> None:
+        assert "resident8_vec8_int32" not in walked(SOFTMAX, 262144)
+
+    def test_leave_costly_values_to_others(self) -> None:
+        body = "e = exp(x)\nm = mean(e, dims=[1], keepdim=True)\ny = (e - m) * w"
+        task = whole({**X, "w": "bfloat16[N]"}, body, {"y": "bfloat16"})
+        assert "resident8_vec8_int32" not in walked(task, 262144)
+
+    def test_need_clusters(self) -> None:
+        assert walked(NORM, 262144, TARGETS["sm_80"]) == {}
+
+
+def test_clusters_that_surely_fit() -> None:
+    """Of what an H200 was measured to run at a time, in clusters of 2, 4 and 8 blocks: the most, or a little less."""
+    measured = {(2, 1): 66, (2, 2): 132, (4, 1): 30, (4, 2): 62, (4, 3): 92, (8, 1): 15, (8, 2): 30, (8, 3): 45}
+    for (cluster, blocks), most in measured.items():
+        assert most - 2 <= SM_90.clusters(cluster, blocks) <= most
+    assert (SM_90.clusters(1, 3), TARGETS["host"].clusters(8, 1)) == (3 * 132, 1)
+
+
+def test_partial_results_have_as_much_room_as_the_device_header_gives_them() -> None:
+    header = (TEMPLATES / "include/fusebuild/cluster.cuh").read_text()
+    (size,) = re.findall(r"kClusterBufferBytes = (\d+) \* 1024;", header)
+    assert int(size) * 1024 == CLUSTER_BUFFER_BYTES
+    assert [fits_exchange(warps) for warps in (1, 1024, 1025)] == [True, True, False]
+    assert [fits_exchange(warps, parts=3) for warps in (341, 342)] == [True, False]
+
+
+class TestShared:
+    def of(self, inputs: dict[str, str], body: str, outputs: dict[str, str], *, edges: bool) -> tuple[int, ...] | None:
+        task = whole(inputs, body, outputs)
+        return shared_by_rows(task, axis_domain(task), has_edges=edges)
+
+    def test_is_what_all_rows_read(self) -> None:
+        inputs = {**X, "w": "float[N]", "r": "float[M, 1]", "z": "half[M, N]"}
+        body = "m = mean(x, dims=[1], keepdim=True)\ny = (x - m) * w * r + z"
+        assert self.of(inputs, body, {"y": "half"}, edges=True) == (1,)
+
+    def test_is_nothing_without_rows(self) -> None:
+        assert self.of({"x": "float[4096]"}, "y = x / max(x)", {"y": "float"}, edges=True) is None
+
+    def test_is_nothing_where_no_output_has_columns(self) -> None:
+        body = "m = mean(x, dims=[1], keepdim=True)\ny = mean((x - m) * (x - m), dims=[1])"
+        assert self.of(X, body, {"y": "float"}, edges=True) is None
+
+    def test_is_nothing_where_lambdas_combine(self) -> None:
+        body = "y = x - logsumexp(x, dims=[1], keepdim=True)"
+        assert self.of(X, body, {"y": "float"}, edges=True) is None
+
+    def test_is_nothing_where_rows_of_tensors_begin_at_different_places(self) -> None:
+        body = "m = mean(x, dims=[2], keepdim=True)\ny = (x - m) * w + z"
+        inputs = {"x": "half[B, M, N]", "w": "float[N]", "z": "half[B, 1, N]"}
+        assert self.of(inputs, body, {"y": "half"}, edges=True) is None
+        assert self.of(inputs, body, {"y": "half"}, edges=False) == (1,)
+
+
+class TestChoices:
+    def knobs(self, way: str, columns: int, **changed: int) -> dict[str, dict[str, int]]:
+        (variant,) = (each for each in walked(NORM, columns).values()
+                      if each.decision is not None and each.decision.way == way)  # fmt: skip
+        assert variant.decision is not None
+        return {way: {**variant.decision.choice.knobs, **changed}}
+
+    def test_are_made_as_given(self) -> None:
+        tuned = self.knobs(
+            "edged_vec8_int32", 50257, threads_per_row=512, cluster=2, walkers=64, min_blocks=1, ahead=True
+        )
+        ((name, variant),) = walked(NORM, 50257, tuned=tuned).items()
+        found = heuristics_of(variant)
+        assert (name, found.threads.per_row, found.chunks, found.walkers) == ("edged2_vec8_int32", 512, 7, 64)
+        assert found.ahead
+        assert variant.launches[-1].kernel.min_blocks == 1
+        assert variant.launches[-1].shared_bytes == 512 * 7 * 32
+
+    @pytest.mark.parametrize(
+        ("columns", "changed", "message"),
+        [
+            (50257, {"walkers": 100},
+             "knob walkers: it is 100, but rows 8 apart begin at the same place of a vector"),
+            (5003, {"cluster": 16}, "knob cluster: it is 16, no power of two from 1 to 8"),
+            (5003, {"threads_per_row": 16}, "knob threads_per_row: it is 16, no power of two from 32 to 1024"),
+            (12289, {"threads_per_row": 32},
+             "knob threads_per_row: a thread would keep 48 vectors of a row in 232 registers"),
+            (60001, {"cluster": 1, "threads_per_row": 1024, "min_blocks": 1},
+             "knob cluster: it is 1, but clusters take these rows"),
+            (5003, {"cluster": 2}, "knob cluster: it is 2, but blocks on their own take these rows"),
+            (130001, {"cluster": 2, "threads_per_row": 1024, "min_blocks": 1, "ahead": False},
+             "knob cluster: what stays takes 267264 bytes of shared memory of each of 2 blocks"),
+            (5003, {"rows_per_block": 2}, "knob rows_per_block: it is 2, but rows of 128 threads share no block here"),
+        ],
+    )  # fmt: skip
+    def test_are_refused_by_their_knob(self, columns: int, changed: dict[str, int], message: str) -> None:
+        tuned = self.knobs("edged_vec8_int32", columns, **changed)
+        with pytest.raises(KnobError, match=f"^{re.escape(message)}$"):
+            walked(NORM, columns, tuned=tuned)
+
+    def test_walkers_follow_what_decides_how_many_there_is_room_for(self) -> None:
+        decision = walked(NORM, 33001)["edged4_vec8_int32"].decision
+        assert decision is not None
+        steps = {(knob, step.knobs[knob]): step.knobs["walkers"]
+                 for step in decision.choice.steps()
+                 for knob, value in decision.choice.knobs.items() if step.knobs[knob] != value}  # fmt: skip
+        assert steps["cluster", 8] == 40
+        assert steps["cluster", 2] == 176
+        assert steps["ahead", False] == 88
+        assert steps["walkers", 44] == 44
+        assert all(walkers % 8 == 0 for (knob, _), walkers in steps.items() if knob != "walkers")

@@ -1,0 +1,185 @@
+"""Short rows in tiles: how many threads and rows a tile has, which rows it takes, and what it reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
+
+torch = pytest.importorskip("torch")
+
+from fusebuild.artifact.plan import FormulaArg  # noqa: E402
+from fusebuild.errors import KnobError  # noqa: E402
+from fusebuild.ir.formula import Formula, evaluate  # noqa: E402
+from fusebuild.ir.fusion import Task  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.persistent.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
+from fusebuild.kernels.render import Origin, render  # noqa: E402
+from fusebuild.runtime.loader import load  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
+from support.host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
+
+SM_90 = TARGETS["sm_90"]
+
+
+def norm(x: str = "bfloat16[M, N]", y: str = "bfloat16", extents: str = "") -> Task:
+    return whole({**NORM_INPUTS, "x": x}, NORM, {"y": y}, extents=extents)
+
+
+def tiled(task: Task, tuned: Mapping[str, Mapping[str, int]] | None = None) -> VariantSpec | None:
+    found = InnerPersistentScheduler(name="inner_persistent").schedule(task, SM_90, {}, tuned or {})
+    return next((variant for variant in found if variant.name.startswith("tiled_")), None)
+
+
+def kernel_sizes(variant: VariantSpec, **sizes: int) -> tuple[int, int, int, int]:
+    """Threads of a row, rows of a tile, blocks, and bytes of shared memory of a block."""
+    (launch,) = variant.launches
+    formulas = {p.name: p.arg.formula for p in launch.kernel.parameters if isinstance(p.arg, FormulaArg)}
+    shift, rows = (evaluate(formulas[name], sizes) for name in ("row_shift", "tile_rows"))  # type: ignore[arg-type]
+    return 1 << shift, rows, evaluate(launch.grid[0], sizes), evaluate(launch.shared_bytes, sizes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "threads"),
+    [(1, 1), (34, 1), (35, 2), (68, 2), (69, 4), (136, 4), (137, 8), (272, 8), (273, 32), (1001, 32), (1088, 32)],
+)
+def test_as_many_threads_share_a_row_as_hold_it(columns: int, threads: int) -> None:
+    variant = tiled(norm())
+    assert variant is not None
+    rows = 1 << 20
+    per_row, tile_rows, blocks, _ = kernel_sizes(variant, M=rows, N=columns)
+    heuristics = variant.launches[0].kernel.heuristics
+    assert isinstance(heuristics, TiledHeuristics)
+    assert per_row == threads
+    assert threads * heuristics.most >= columns
+    assert tile_rows * threads % heuristics.threads == 0  # all threads have as many rows
+    assert blocks == -(-rows // tile_rows)
+
+
+def test_tiles_have_fewer_rows_where_blocks_would_be_few() -> None:
+    variant = tiled(norm())
+    assert variant is not None
+    rows = [kernel_sizes(variant, M=rows, N=7)[1] for rows in (10, 1 << 18, 1 << 24)]
+    assert rows == [128, 256, 1152]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float"])
+def test_blocks_have_room_for_whatever_they_copy(dtype: str) -> None:
+    variant = tiled(norm(f"{dtype}[M, N]", dtype))
+    assert variant is not None
+    bytes_of = {"bfloat16": 2, "float": 4}[dtype]
+    guard: Formula = variant.guard[-1]
+    assert isinstance(guard, tuple)
+    for columns in range(1, int(str(guard[2])) + 1):
+        _, rows, _, shared = kernel_sizes(variant, M=1 << 24, N=columns)
+        vectors = -(-(rows * columns + 7) // 8) * 8
+        assert shared >= vectors * bytes_of + 8 * columns
+        assert shared <= WIDEST_TILE_BYTES + 12 * columns
+
+
+def test_rows_known_to_be_longer_have_none() -> None:
+    assert tiled(norm(extents="N: {min: 1089}")) is None
+    assert tiled(norm(extents="N: {min: 1088}")) is not None
+
+
+def test_an_output_takes_the_place_of_an_input_as_wide() -> None:
+    for dtype, is_in_place in (("bfloat16", True), ("float", False)):
+        variant = tiled(norm(y=dtype))
+        assert variant is not None
+        heuristics = variant.launches[0].kernel.heuristics
+        assert isinstance(heuristics, TiledHeuristics)
+        assert bool(heuristics.in_place) == is_in_place
+
+
+@pytest.mark.parametrize(
+    ("body", "w", "x"),
+    [
+        ("y = (x - m) * w", "float", "float"),
+        ("y = (x - m) * cast(w, float)", "float", "float"),
+        ("y = (cast(x, double) - m) * cast(w, float)", "float", "__half"),
+        ("y = (x - m) * cast(w, double)", "__half", "float"),
+        ("y = (x - m) * w + cast(w, double)", "__half", "float"),
+    ],
+)
+def test_threads_have_floats_of_what_they_take_as_floats_alone(body: str, w: str, x: str) -> None:
+    task = whole({"x": "half[M, N]", "w": "half[N]"}, f"m = max(x, dims=[1], keepdim=True)\n{body}", {"y": "half"})
+    variant = tiled(task)
+    assert variant is not None
+    origin = Origin(recipe="test.yaml", segment=0, fid_map={}, scheduler="inner_persistent", variant=variant.name)
+    text = render(variant.launches[0].kernel, origin).text
+    assert f"{w}* columns1 = " in text
+    assert f"const fb::Vec<{w}, kVec> v1 = " in text
+    assert f"const {w} t1 = v1[k];" in text
+    assert "__half* tile0 = " in text
+    assert f"const {x} t0 = v0[k];" in text
+
+
+def test_a_warp_meets_before_the_place_of_what_one_thread_looked_up_is_taken() -> None:
+    """Shuffles order no memory accesses (racecheck found a write after a read)."""
+    body = "m = max(x, dims=[1], keepdim=True)\nhit = sum(where(iota(N) == labels, x, 0.0), dims=[1], keepdim=True)"
+    inputs = {"x": "bfloat16[M, N]", "labels": "int64[M, 1]"}
+    for dtype, meets in (("bfloat16", True), ("float", False)):
+        task = whole(inputs, f"{body}\ny = x - m - hit", {"y": dtype})
+        variant = tiled(task)
+        assert variant is not None
+        origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="inner_persistent", variant=variant.name)
+        text = render(variant.launches[0].kernel, origin).source
+        assert ("fb::sync_warp();" in text) == meets
+
+
+def test_a_choice_that_no_block_has_memory_for_is_an_error() -> None:
+    knobs = {"threads": 128, "held": 32, "tile_bytes": 1 << 20, "min_blocks": 2}
+    with pytest.raises(KnobError, match="bytes of shared memory are more than 232448"):
+        tiled(norm(), {"tiled_vec8_int32": knobs})
+
+
+# --- What runs
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    draw = "r = rand_like(x, 3, 1)\nm = max(x, dims=[1], keepdim=True)\ny = where(r > 0.5, x - m, 0.0)"
+    texts = {
+        "norm": text_of(NORM_INPUTS, NORM, {"y": "bfloat16"}, name="norm", cases="M: 4, N: 511"),
+        "widened": text_of(NORM_INPUTS, NORM, {"y": "float"}, name="widened", cases="M: 4, N: 511"),
+        "drawn": text_of({"x": "float[M, N]"}, draw, {"y": "float"}, name="drawn", cases="M: 4, N: 511"),
+    }
+    return compile_for_host(tmp_path_factory.mktemp("tiled"), texts)
+
+
+def expected(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    wide = x.double()
+    return (wide - wide.amax(1, keepdim=True)).exp() * w.double() + b.double()
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 7, 12, 31, 33, 34, 35, 63, 127, 138, 255, 271, 273, 513, 1001, 1087])
+@pytest.mark.parametrize("name", ["norm", "widened"])
+def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, columns: int) -> None:
+    plan = load(artifacts / f"{name}.fuse", target="host")
+    for rows in (1, 5, 130, 277):
+        inputs = norm_operands(rows, columns)
+        assert chosen(plan, *inputs) == "tiled_vec8_int32"
+        y = plan(*inputs)
+        error = 1e-6 if name == "widened" else 8e-3
+        torch.testing.assert_close(y.double(), expected(*inputs), rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 9, 127, 1001])
+def test_rows_beside_are_not_written(artifacts: Path, columns: int) -> None:
+    plan = load(artifacts / "norm.fuse", target="host")
+    check_that_rows_beside_stay(plan, *norm_operands(131, columns))
+
+
+def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
+    plan = load(artifacts / "drawn.fuse", target="host")
+    for columns in (3, 127, 1001):
+        flat = torch.randn(9 * columns + 1, generator=torch.Generator().manual_seed(columns))
+        x, elsewhere = flat[: 9 * columns].view(9, columns), flat.new_zeros(9 * columns + 1)[1:].view(9, columns)
+        elsewhere.copy_(x)
+        assert chosen(plan, x) == "tiled_vec4_int32"
+        assert chosen(plan, elsewhere) == "reread_scalar_int64"
+        assert torch.equal(plan(x), plan(elsewhere))

@@ -1,0 +1,587 @@
+"""What each family of kernels takes and why it refuses the rest, its variants, guards and heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from fusebuild.ir.formula import Formula
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.rows import RowThreads, levels, next_power_of_two, row_threads
+from fusebuild.kernels.common.spec import (
+    INDEX_HEADROOM,
+    KernelSpec,
+    LaunchSpec,
+    Rejection,
+    Scheduler,
+    VariantSpec,
+    axis_domain,
+    hint,
+    usable,
+)
+from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
+from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES
+from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
+from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, PersistentHeuristics
+from fusebuild.kernels.persistent.registers import REGISTER_BYTES
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
+from fusebuild.segmentation import segment
+from fusebuild.target.table import TARGETS, Target
+from support.small_recipes import primitive, recipe_of, text_of, whole
+
+SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
+BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
+
+POINTWISE = whole({"x": "bfloat16[M, N]", "b": "bfloat16[N]"}, "y = x + b", {"y": "bfloat16"})
+ROW_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"})
+COLUMN_SUM = whole({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"})
+FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[0, 1])", {"y": "float"})
+SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, dims=[1], keepdim=True)\ny = e / s"
+SOFTMAX = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"})
+
+
+def reason(scheduler: str, task: Task) -> str | None:
+    rejected = BY_NAME[scheduler].accepts(task, SM_90)
+    return None if rejected is None else rejected.reason
+
+
+def variants(scheduler: str, task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
+    return BY_NAME[scheduler].schedule(task, SM_90, sizes)
+
+
+def names(found: tuple[VariantSpec, ...]) -> list[str]:
+    return [variant.name for variant in found]
+
+
+def kernels(variant: VariantSpec) -> list[KernelSpec]:
+    return [launch.kernel for launch in variant.launches]
+
+
+def test_the_order_in_which_they_are_asked() -> None:
+    names = [scheduler.name for scheduler in SCHEDULERS]
+    assert names == [
+        "alias",
+        "transpose",
+        "pointwise",
+        "reduction",
+        "inner_persistent",
+        "inner_outer_persistent",
+        "scan",
+        "library",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "scheduler"),
+    [(POINTWISE, "pointwise"), (ROW_SUM, "reduction"), (COLUMN_SUM, "reduction"), (FULL_SUM, "reduction"),
+     (SOFTMAX, "inner_persistent")],
+)  # fmt: skip
+def test_who_takes_what(task: Task, scheduler: str) -> None:
+    found = first_accepting(task, SM_90)
+    assert not isinstance(found, tuple)
+    assert found.name == scheduler
+
+
+OVER_BOTH = "a = sum(x, dims=[0], keepdim=True)\nb = sum(x, dims=[1], keepdim=True)\ny = a + b"
+RANK3 = {"x": "float[B, M, N]"}
+REJECTIONS: list[tuple[str, str, str, Task]] = [
+    ("alias", "neg computes", "test.yaml:5:7", whole({"x": "float[M]"}, "y = -x", {"y": "float"})),
+    ("alias", "output y would share memory with another tensor", "test.yaml:5:7",
+     whole({"x": "float[M, 1]"}, "y = squeeze(x, dims=[1])", {"y": "float"})),
+    (
+        "alias",
+        "x has strides known only at run time",
+        "test.yaml:5:7",
+        whole({"x": '{dtype: "float[M, 1, N]", contiguity: [false, null, true]}'}, "y = squeeze(x, dims=[1])",
+              {"y": "float"}),
+    ),
+    ("pointwise", "sum is a reduction", "test.yaml:5:7", ROW_SUM),
+    ("pointwise", "b does not span the whole iteration domain", "test.yaml:6:7",
+     whole({"x": "float[M, N]", "c": "float[N]"}, "b = -c\ny = x + b", {"y": "float", "b": "float"})),
+    ("reduction", "there is no reduction", "test.yaml:6:7", POINTWISE),
+    ("reduction", "y needs the result of another reduction", "test.yaml:6:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = sum(x - m, dims=[1])", {"y": "float"})),
+    ("reduction", "y has other dims than this family writes", "test.yaml:6:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[1], keepdim=True)\ny = x - m", {"y": "float"})),
+    ("reduction", "the reduced dims are not neighbours", "test.yaml:5:7",
+     recipe_of(text_of({"x": "float[A, B, C, D]"}, "y = sum(x, dims=[0, 2])", {"y": "float"})).fusion.whole()),
+    ("reduction", "a reduces over other dims than the rest of the task", "test.yaml:5:7",
+     whole(RANK3, "a = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])", {"a": "float", "b": "float"})),
+    ("inner_persistent", "there is no reduction", "test.yaml:6:7", POINTWISE),
+    ("inner_persistent", "m is what only reduction computes", "test.yaml:5:13",
+     recipe_of(text_of(RANK3, "m, s, _ = welford(x, dims=[2])", {"m": "float", "s": "float"})).fusion.whole()),
+    ("inner_outer_persistent", "v_mean is what only reduction computes", "test.yaml:5:7",
+     whole(RANK3, "v = var(x, dims=[0, 1])\nt = sum(x, dims=[2])", {"v": "float", "t": "float"})),
+    ("inner_persistent", "the reduced dims are not the innermost ones", "test.yaml:5:7",
+     whole({"x": "float[M, N]"}, "m = max(x, dims=[0], keepdim=True)\ny = x - m", {"y": "float"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "text", "place", "task"), REJECTIONS, ids=[f"{r[0]}: {r[1]}" for r in REJECTIONS]
+)
+def test_rejections(scheduler: str, text: str, place: str, task: Task) -> None:
+    rejected = BY_NAME[scheduler].accepts(task, SM_90)
+    assert isinstance(rejected, Rejection)
+    assert (rejected.reason, str(rejected.location)) == (text, place)
+    assert str(rejected) == f"{scheduler}: {text} ({rejected.location.short})"
+
+
+class TestOtherDims:
+    def test_more_loops_than_the_reduction_has(self) -> None:
+        body = "t = sum(x, dims=[1], keepdim=True)\nz = y + t"
+        task = whole({"x": "float[2, 32]", "y": "float[2, 128]"}, body, {"z": "float"})
+        for scheduler in ("reduction", "inner_persistent"):
+            assert reason(scheduler, task) == "the task iterates over dims that the reduction t_sum does not have"
+
+    def test_reductions_over_different_dims(self) -> None:
+        task = whole({"x": "float[M, N]"}, OVER_BOTH, {"y": "float"})
+        assert reason("reduction", task) == "a_sum reduces over other dims than the rest of the task"
+        assert reason("inner_persistent", task) == "a_sum reduces over other dims than the rest of the task"
+
+    def test_orders_that_disagree_are_a_rejection_too(self) -> None:
+        body = (
+            "row = sum(x, dims=[0])\ncolumn = sum(x, dims=[1])\na = broadcast(row, is_broadcast_dim=[False, True])\n"
+            "b = broadcast(column, is_broadcast_dim=[True, False])\ny = a + b"
+        )
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        assert reason("inner_persistent", task) == "x holds the same dims in another order"
+
+
+class TestAlias:
+    def test_takes_views_of_intermediates_and_launches_nothing(self) -> None:
+        text = text_of({"x": "float[M, N]"}, "s = sum(x, dims=[1])\nv = segment_set(s)\ny = -v", {"y": "float"})
+        fusion = primitive(text)
+        view = Task(fusion=fusion, exprs=(1,))
+        assert fusion.exprs[1].op == "segment_set"
+        assert reason("alias", view) is None
+        (variant,) = variants("alias", view)
+        assert (variant.name, variant.guard, variant.launches) == ("view", (), ())
+
+
+SMALL: Formula = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
+
+
+class TestPointwise:
+    def test_variants_and_guards(self) -> None:
+        found = variants("pointwise", POINTWISE, M=1024, N=4096)
+        assert names(found) == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
+        assert found[0].guard == (
+            SMALL, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", 1, 16), ("aligned", 3, 16),
+        )  # fmt: skip
+        assert [variant.guard for variant in found[1:]] == [(SMALL, ("aligned", 0, 16), ("aligned", 3, 16)), ()]
+        assert [(k.vec, k.index) for v in found for k in kernels(v)] == [(8, "int32_t"), (8, "int32_t"), (1, "int64_t")]
+        assert [kernels(variant)[0].is_shifted for variant in found] == [False, True, False]
+
+    def test_the_narrowest_tensor_decides_the_vector(self) -> None:
+        def width(inputs: Mapping[str, str], output: str) -> int:
+            body = "y = " + " + ".join(inputs)
+            return kernels(variants("pointwise", whole(inputs, body, {"y": output}))[0])[0].vec
+
+        assert width({"x": "float[M]"} | {"z": "float[M]"}, "float") == 4
+        assert width({"x": "double[M]", "z": "double[M]"}, "double") == 2
+        assert width({"x": "double[M]", "z": "bfloat16[M]"}, "double") == 8
+
+    def test_a_strided_innermost_dim_has_no_vectors(self) -> None:
+        layout = '{dtype: "float[M, N]", contiguity: [true, true], stride_order: [0, 1]}'
+        task = whole({"x": layout}, "y = -x", {"y": "{dtype: float, alias: x}"})
+        assert names(variants("pointwise", task)) == ["scalar_int32", "scalar_int64"]
+
+    def test_constant_guards_are_decided(self) -> None:
+        def of(size: int) -> tuple[VariantSpec, ...]:
+            return variants("pointwise", whole({"x": f"float[{size}]"}, "y = -x", {"y": "float"}))
+
+        assert [(v.name, v.guard) for v in of(128)] == [
+            ("vec4_int32", (("aligned", 0, 16), ("aligned", 1, 16))), ("scalar_int32", ()),
+        ]  # fmt: skip
+        assert [(v.name, v.guard) for v in of(15)] == [("scalar_int32", ())]
+        assert [(v.name, v.guard) for v in of(100001)] == [
+            ("shifted_vec4_int32", (("aligned", 0, 16), ("aligned", 1, 16))), ("scalar_int64", ()),
+        ]  # fmt: skip
+        assert names(of(2**31)) == ["scalar_int64"]
+
+    def test_a_zero_dim_result_is_one_scalar_kernel(self) -> None:
+        (variant,) = variants("pointwise", whole({"x": "float[]"}, "y = -x", {"y": "float"}))
+        assert (variant.name, variant.guard) == ("scalar_int32", ())
+        assert variant.launches[0].grid == (1, 1, 1)
+
+    @pytest.mark.parametrize(
+        ("inputs", "size", "heuristics"),
+        [
+            (1, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (3, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (4, 2**26, PointwiseHeuristics(threads=128, unroll=1, min_blocks=8)),
+            (1, 132 * 128 * 4, PointwiseHeuristics(threads=128, unroll=1, min_blocks=16)),
+            (1, 132 * 128 * 4 - 1, PointwiseHeuristics(threads=64, unroll=1, min_blocks=32)),
+            (1, 4, PointwiseHeuristics(threads=64, unroll=1, min_blocks=32)),
+        ],
+    )
+    def test_heuristics(self, inputs: int, size: int, heuristics: PointwiseHeuristics) -> None:
+        tensors = {f"x{index}": "float[M]" for index in range(inputs)}
+        task = whole(tensors, "y = 1.0 + " + " + ".join(tensors), {"y": "float"})
+        (launch,) = variants("pointwise", task, M=size)[0].launches
+        assert launch.kernel.heuristics == heuristics
+        assert launch.block == (heuristics.threads, 1, 1)
+        assert launch.grid == (("ceil_div", "M", heuristics.threads * heuristics.unroll * 4), 1, 1)
+
+    def test_threads_that_hold_much_are_fewer_at_a_time(self) -> None:
+        def of(outputs: int) -> list[int]:
+            body = "\n".join(f"y{each} = x + {each}.5" for each in range(outputs))
+            task = whole({"x": "bfloat16[M, N]"}, body, {f"y{each}": "float" for each in range(outputs)})
+            chosen = [variant.launches[0].kernel.heuristics for variant in variants("pointwise", task, M=2**23, N=8)]
+            assert all(isinstance(each, PointwiseHeuristics) for each in chosen)
+            return [each.min_blocks for each in chosen if isinstance(each, PointwiseHeuristics)]
+
+        # 16 registers, a vector of 4 for x and one of 8 for each output; 32 registers for 16 blocks of 128 threads
+        assert of(1) == [16, 16, 16]
+        assert of(2) == [8, 8, 16]
+        assert of(6) == [4, 4, 16]
+        assert of(14) == [2, 2, 16]
+
+
+class TestReduction:
+    def test_inner(self) -> None:
+        found = variants("reduction", ROW_SUM, M=16384, N=4096)
+        assert names(found) == ["vec4_int32", "shifted_vec4_int32", "scalar_int64"]
+        assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16))
+        assert found[1].guard == (("lt", "N", INDEX_HEADROOM), ("aligned", 0, 16))
+        (launch,) = found[0].launches
+        threads = RowThreads(per_row=128, rows=1)
+        assert launch.kernel.heuristics == InnerHeuristics(threads=threads, splits=1)
+        assert (launch.grid, launch.block) == (("M", 1, 1), (128, 1, 1))
+
+    def test_short_rows_share_a_block(self) -> None:
+        (launch,) = variants("reduction", ROW_SUM, M=10**6, N=64)[0].launches
+        assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=8, rows=16), splits=1)
+        assert launch.grid == (("ceil_div", "M", 16), 1, 1)
+
+    def test_blocks_of_long_rows_share_a_multiprocessor(self) -> None:
+        for columns in (16384, 65536, 10**6):
+            (launch,) = variants("reduction", ROW_SUM, M=8192, N=columns)[0].launches
+            assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=1)
+
+    def test_a_full_reduction_is_split_and_finished_in_order(self) -> None:
+        variant = variants("reduction", FULL_SUM, M=16384, N=8192)[0]
+        assert variant.name == "vec4_int32_split528"
+        first, finish = variant.launches
+        assert first.kernel.template == "reduction_inner"
+        assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
+        assert first.grid == (1, 528, 1)
+        assert (first.overlaps, finish.overlaps) == (False, True)
+        assert variant.scratch == (528 * 4,)
+
+    def test_outer(self) -> None:
+        variant = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0]
+        assert variant.name == "vec8_int32_split33"
+        first, finish = variant.launches
+        assert first.kernel.heuristics == OuterHeuristics(block_x=32, block_y=8, unroll=4, splits=33)
+        assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
+        assert (finish.grid, finish.block) == ((("ceil_div", "N", 16), 1, 1), (256, 1, 1))
+        assert variant.scratch == (("mul", 132, "N"),)
+
+    def test_partial_kernels_write_no_outputs(self) -> None:
+        first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches
+        assert [p.name for p in first.kernel.parameters if p.name[0] in "TP"] == ["T0", "P1"]
+        assert [p.name for p in finish.kernel.parameters if p.name[0] in "TP"] == ["T1", "P1"]
+
+
+def kept(*names: str) -> tuple[int, ...]:
+    """Values of the softmax by name."""
+    return tuple(fid for fid, value in SOFTMAX.fusion.values.items() if value.name in names)
+
+
+def persistent(spec: KernelSpec) -> PersistentHeuristics:
+    assert isinstance(spec.heuristics, PersistentHeuristics)
+    return spec.heuristics
+
+
+WAYS = ("brief", "short", "registers", "shared", "edged1", "tiled")
+
+
+class TestInnerPersistent:
+    def test_variants_and_guards(self) -> None:
+        found = variants("inner_persistent", SOFTMAX, M=16384, N=8192)
+        assert names(found) == [*(f"{way}_vec8_int32" for way in WAYS), "reread_scalar_int64"]
+        small: Formula = ("lt", "N", INDEX_HEADROOM)
+        (y,) = SOFTMAX.outputs
+        dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
+        assert [variant.guard for variant in found[:3]] == [(*dense, ("le", "N", most)) for most in (256, 1024, 8192)]
+        assert found[3].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
+        odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
+        assert found[4].guard == (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", 16384 + 15))
+        assert [variant.guard for variant in found[5:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
+
+    @pytest.mark.parametrize(
+        ("size", "shorter"), [(8192, {"brief": (8, 16), "short": (32, 4)}), (1024, {"brief": (8, 16)}), (256, {})]
+    )
+    def test_a_warp_or_a_part_of_one_walks_a_row_that_is_shorter_than_the_rule(
+        self, size: int, shorter: dict[str, tuple[int, int]]
+    ) -> None:
+        found = {own.name.split("_")[0]: own for own in variants("inner_persistent", SOFTMAX, M=16384, N=size)}
+        threads = {
+            name: persistent(found[name].launches[0].kernel).threads for name in ("brief", "short") if name in found
+        }
+        assert threads == {name: RowThreads(per_row=lanes, rows=rows) for name, (lanes, rows) in shorter.items()}
+
+    def test_registers_hold_the_row(self) -> None:
+        (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches
+        threads = RowThreads(per_row=256, rows=1)
+        assert launch.kernel.heuristics == PersistentHeuristics(
+            threads=threads, storage="registers", chunks=4, cached=(0,), kept=kept("e")
+        )
+        assert launch.shared_bytes == 0
+
+    def test_shared_memory_is_as_long_as_the_row(self) -> None:
+        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[3].launches[0]
+        assert launch.shared_bytes == ("mul", 2, "N")
+
+    def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
+        task = whole({"x": "float[4, 100000]"}, SOFTMAX_BODY, {"y": "float"})
+        found = InnerPersistentScheduler().schedule(task, TARGETS["sm_80"], {})
+        assert names(found)[-2:] == ["reread_vec4_int32", "reread_scalar_int64"]
+        assert "shared_vec4_int32" not in names(found)
+
+    def test_rows_that_may_be_too_long_are_read_again_by_vectors_where_the_first_case_has_such(self) -> None:
+        for size, is_reread in ((128256, True), (80000, False)):
+            found = InnerPersistentScheduler().schedule(SOFTMAX, TARGETS["sm_80"], {"M": 8192, "N": size})
+            assert ("reread_vec8_int32" in names(found)) == is_reread
+
+    def test_rows_that_a_cluster_keeps_are_not_read_again_by_vectors(self) -> None:
+        assert "reread_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=8192, N=128256))
+
+    def test_only_what_several_sweeps_read_is_kept(self) -> None:
+        body = "m = mean(x, dims=[1], keepdim=True)\ny = (x - m) * w + z"
+        task = whole({"x": "float[M, N]", "w": "float[N]", "z": "float[M, N]"}, body, {"y": "float"})
+        assert cached_inputs(task, axis_domain(task)) == (0,)
+        assert {fid: sweeps for fid, sweeps in input_sweeps(task).items() if fid < 3} == {0: {0, 1}, 1: {1}, 2: {1}}
+
+    def test_costly_values_are_kept_while_registers_last(self) -> None:
+        found = {size: variants("inner_persistent", SOFTMAX, M=4096, N=size)[0]
+                 for size in (64, 16384, 65536, 262144)}  # fmt: skip
+        specs = {size: variant.launches[0].kernel for size, variant in found.items()}
+        assert {size: persistent(spec).kept for size, spec in specs.items()} == {
+            64: kept("e"), 16384: kept("e"), 65536: (), 262144: (),
+        }  # fmt: skip
+        assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
+
+    def test_values_by_the_element_take_a_register_each(self) -> None:
+        task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents="N: {multiple_of: 8}")
+        found = {variant.name: variant for variant in variants("inner_persistent", task, M=16, N=65536)}
+        heuristics = persistent(kernels(found["registers_vec1_int32"])[0])
+        assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 4)
+
+    def test_of_a_chain_the_last_costly_value_is_kept(self) -> None:
+        body = "e = tanh(exp(x))\nd = e * 2.0\ns = sum(d, dims=[1], keepdim=True)\ny = d / s"
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        named = {task.fusion.value(fid).name: sweep for fid, sweep in kept_values(task, axis_domain(task)).items()}
+        assert named == {"e": 0}
+
+    def test_what_one_sweep_alone_needs_is_not_kept(self) -> None:
+        body = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m)"
+        task = whole({"x": "float[M, N]"}, body, {"y": "float"})
+        assert kept_values(task, axis_domain(task)) == {}
+
+    def test_levels_count_reductions_on_the_longest_path(self) -> None:
+        level = levels(SOFTMAX)
+        by_name = {SOFTMAX.fusion.value(fid).name: number for fid, number in level.items()}
+        assert (by_name["e"], max(level.values())) == (1, 2)
+
+
+def clusters(task: Task, target: Target = SM_90, **sizes: int) -> dict[str, ClusterHeuristics]:
+    """The variants of ``task`` that run in clusters, by name."""
+    found = InnerPersistentScheduler().schedule(task, target, sizes)
+    specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
+    return {name: heuristics for name, heuristics in specs.items() if isinstance(heuristics, ClusterHeuristics)}
+
+
+class TestClusters:
+    @pytest.mark.parametrize(
+        ("columns", "cluster", "threads", "chunks"),
+        [
+            (49152 + 8, 2, 512, 8),  # 96 KiB and one vector
+            (65536, 2, 512, 8),
+            (65536 + 8, 4, 512, 8),  # a share of 64 KiB and more
+            (100000, 4, 512, 8),
+            (131072, 4, 512, 8),
+            (262144, 8, 512, 8),
+            (524288, 8, 1024, 8),
+        ],
+    )
+    def test_are_sized_for_the_first_case(self, columns: int, cluster: int, threads: int, chunks: int) -> None:
+        ((name, found),) = clusters(SOFTMAX, M=1024, N=columns).items()
+        assert name == f"cluster{cluster}_vec8_int32"
+        assert (found.cluster, found.threads, found.chunks) == (cluster, RowThreads(per_row=threads, rows=1), chunks)
+        assert columns <= found.capacity * 8
+        assert 2 * 8 * chunks <= REGISTER_BYTES
+        assert cluster == 8 or 2 * columns <= cluster * CLUSTER_SHARE_BYTES
+
+    @pytest.mark.parametrize("columns", [1, 4096, 32768, 49152, 524288 + 8, 2**24])
+    def test_are_for_rows_that_one_block_does_not_keep_well_and_a_cluster_does(self, columns: int) -> None:
+        assert clusters(SOFTMAX, M=1024, N=columns) == {}
+
+    @pytest.mark.parametrize("name", TARGETS)
+    def test_run_where_the_target_has_them(self, name: str) -> None:
+        assert bool(clusters(SOFTMAX, TARGETS[name], M=16, N=65536)) == (name not in ("sm_80", "sm_86", "sm_89"))
+
+    def test_go_before_the_other_variants_for_long_rows_alone(self) -> None:
+        found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
+        ways = ("cluster2", *WAYS[:-2], "edged4", "tiled")
+        assert names(found) == [*(f"{way}_vec8_int32" for way in ways), "reread_scalar_int64"]
+        assert found[0].guard[-2:] == (("lt", CLUSTER_ROW_BYTES, ("mul", 2, "N")), ("le", "N", 65536))
+        assert found[0].guard[:-2] == found[1].guard[:-1]
+        (launch,) = found[0].launches
+        assert (launch.grid, launch.block, launch.shared_bytes) == ((("mul", 2, "M"), 1, 1), (512, 1, 1), 0)
+
+    def test_leave_the_other_variants_as_they_are(self) -> None:
+        def others(target: Target) -> dict[str, object]:
+            found = InnerPersistentScheduler().schedule(SOFTMAX, target, {"M": 1024, "N": 65536})
+            specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
+            return {
+                name: own
+                for name, own in specs.items()
+                if name.split("_")[0] in ("brief", "short", "registers", "shared")
+            }
+
+        assert others(TARGETS["sm_80"]) == others(SM_90)
+
+    @pytest.mark.parametrize(
+        ("facts", "first", "expected"),
+        [
+            ("{max: 262144}", 4096, "cluster8_vec8_int32"),
+            ("{max: 262144}", 65536, "cluster2_vec8_int32"),
+            ("{values: [768, 65536]}", 768, None),  # sizes that are named have variants of their own
+            ("{max: 16384}", 4096, None),
+            ("{multiple_of: 8}", 4096, None),
+        ],
+    )
+    def test_facts_tell_of_long_rows_where_the_first_case_does_not(
+        self, facts: str, first: int, expected: str | None
+    ) -> None:
+        text = text_of({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, name="facts")
+        task = recipe_of(text.replace("inputs:", f"extents:\n  N: {facts}\ninputs:", 1)).fusion.whole()
+        assert list(clusters(task, M=16, N=first)) == ([expected] if expected else [])
+
+    def test_compute_costly_values_again_since_registers_hold_the_row(self) -> None:
+        for size in (65536, 131072, 262144):
+            assert clusters(SOFTMAX, M=16, N=size).popitem()[1].kept == ()
+
+    def test_share_what_several_inputs_take(self) -> None:
+        body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
+        task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
+        ((name, found),) = clusters(task, M=16, N=16384).items()
+        assert (name, found.threads.per_row, found.chunks) == ("cluster2_vec4_int32", 512, 4)
+
+    def test_nothing_is_spread_where_nothing_is_kept(self) -> None:
+        strided = '{dtype: "float[M, N]", contiguity: [true, false]}'
+        task = whole({"x": strided}, SOFTMAX_BODY, {"y": "float"})
+        assert clusters(task, M=16, N=100000) == {}
+
+    def test_a_whole_tensor_is_one_cluster(self) -> None:
+        task = whole({"x": "float[256, 256]"}, "y = x / max(abs(x))", {"y": "float"})
+        variant = variants("inner_persistent", task)[0]
+        assert (variant.name, variant.launches[0].grid) == ("cluster4_vec4_int32", (4, 1, 1))
+
+    @pytest.mark.parametrize(("parts", "is_taken"), [(8, True), (9, False)])
+    def test_states_of_lambdas_must_fit_where_they_meet(self, parts: int, is_taken: bool) -> None:
+        names = [f"s{part}" for part in range(parts)]
+        text = "\n".join([
+            "fusion: states", "inputs:", "  x: bfloat16[M, N]", "lambdas:", "  sums:",
+            f"    left: {{{', '.join(f'a{part}: float' for part in range(parts))}}}",
+            f"    right: {{{', '.join(f'b{part}: float' for part in range(parts))}}}",
+            "    body: |", *(f"      c{part} = a{part} + b{part}" for part in range(parts)),
+            f"    results: [{', '.join(f'c{part}' for part in range(parts))}]",
+            "body: |",
+            f"  {', '.join(names)} = reduce([{', '.join(['x'] * parts)}], init=[{', '.join(['0.0'] * parts)}], "
+            "combine=sums, dims=[1], keepdim=True)",
+            f"  y = x - {' - '.join(names)}", "outputs:", "  y: bfloat16", "",
+        ])  # fmt: skip
+        task = primitive(text).whole()
+        assert bool(clusters(task, M=16, N=262144)) == is_taken
+
+
+@pytest.mark.parametrize("target", [SM_90, HOST], ids=lambda target: target.name)
+@pytest.mark.parametrize("task", [POINTWISE, ROW_SUM, COLUMN_SUM, FULL_SUM, SOFTMAX])
+@pytest.mark.parametrize("sizes", [{}, {"M": 1, "N": 1}, {"M": 0, "N": 16}, {"M": 2**20, "N": 2**14}], ids=str)
+class TestEveryVariant:
+    def test_only_the_last_is_unguarded(self, target: object, task: Task, sizes: dict[str, int]) -> None:
+        found = self._variants(target, task, sizes)
+        assert all(variant.guard for variant in found[:-1])
+        assert found[-1].guard == ()
+        assert len(set(names(found))) == len(found)
+
+    def test_blocks_fit_the_hardware(self, target: object, task: Task, sizes: dict[str, int]) -> None:
+        for launch in (launch for variant in self._variants(target, task, sizes) for launch in variant.launches):
+            x, y, z = launch.block
+            assert 32 <= x * y * z <= 1024
+            assert isinstance(launch, LaunchSpec)
+
+    @staticmethod
+    def _variants(target: object, task: Task, sizes: dict[str, int]) -> tuple[VariantSpec, ...]:
+        scheduler = first_accepting(task, target)  # type: ignore[arg-type]
+        assert not isinstance(scheduler, tuple)
+        return scheduler.schedule(task, target, sizes)  # type: ignore[arg-type]
+
+
+class TestHelpers:
+    def test_usable_decides_constants_and_stops_at_the_first_unguarded(self) -> None:
+        def variant(name: str, *guard: Formula) -> VariantSpec:
+            return VariantSpec(name=name, guard=guard, launches=())
+
+        found = usable(
+            [
+                variant("never", ("lt", 2, 1), ("aligned", 0, 16)),
+                variant("kept", ("lt", 1, 2), ("lt", "M", 2), ("aligned", 0, 16)),
+                variant("always", ("lt", 1, 2)),
+                variant("late"),
+            ]
+        )
+        assert [(v.name, v.guard) for v in found] == [("kept", (("lt", "M", 2), ("aligned", 0, 16))), ("always", ())]
+
+    def test_hints(self) -> None:
+        assert hint(("mul", "M", "N"), {"M": 3}) == 3 * 1024
+        assert hint("M", {"M": 0}) == 1
+
+    @pytest.mark.parametrize(("number", "power"), [(0, 1), (1, 1), (2, 2), (3, 4), (1024, 1024), (1025, 2048)])
+    def test_powers_of_two(self, number: int, power: int) -> None:
+        assert next_power_of_two(number) == power
+
+    @pytest.mark.parametrize(
+        ("columns", "vec", "threads"),
+        [
+            (1, 1, RowThreads(per_row=8, rows=16)),
+            (4096, 8, RowThreads(per_row=128, rows=1)),
+            (1024, 8, RowThreads(per_row=32, rows=4)),
+            (10**6, 8, RowThreads(per_row=1024, rows=1)),
+        ],
+    )
+    def test_row_threads(self, columns: int, vec: int, threads: RowThreads) -> None:
+        assert row_threads(columns, vec, 4) == threads
+        assert threads.block >= 128
+
+
+def test_a_scheduler_that_accepts_a_segment_can_run_it() -> None:
+    for task in (POINTWISE, ROW_SUM, SOFTMAX):
+        (only,) = segment(task.fusion, SM_90).segments
+        scheduler: Scheduler = BY_NAME[only.scheduler]
+        assert scheduler.schedule(only.fusion.whole(), SM_90, {})
+
+
+class TestWholeTensorsReducedAndReadAgain:
+    """``x / max(x)``: one kernel would be one block."""
+
+    BODY = "y = x / max(abs(x))"
+
+    @pytest.mark.parametrize("shape", ["M, N", "N", "512, 512"])
+    def test_large_ones_are_left_to_a_reduction_and_what_follows(self, shape: str) -> None:
+        task = whole({"x": f"float[{shape}]"}, self.BODY, {"y": "float"})
+        rejected = InnerPersistentScheduler().accepts(task, SM_90)
+        assert rejected is not None
+        assert rejected.reason == "every dim is reduced, and one block would walk the whole tensor"
+
+    def test_small_ones_are_one_block(self) -> None:
+        task = whole({"x": "float[16, 1024]"}, self.BODY, {"y": "float"})
+        assert InnerPersistentScheduler().accepts(task, SM_90) is None
