@@ -48,9 +48,8 @@ def family_of(scheduler: str) -> Family:
 
 
 def runs_nothing(scheduler: str) -> bool:
-    """Whether the tasks that the scheduler of that name takes need no kernel, their results being views. False for the
-    empty name, which stands for no scheduler."""
-    return bool(scheduler) and family_of(scheduler).runs is Runs.NOTHING
+    """Whether the tasks that the scheduler of that name takes need no kernel, since their results are views."""
+    return any(family.scheduler.name == scheduler and family.runs is Runs.NOTHING for family in FAMILIES)
 
 
 def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, ...]:

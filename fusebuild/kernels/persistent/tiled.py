@@ -27,13 +27,12 @@ from fusebuild.kernels.common.choice import (
     require_power_of_two,
 )
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.shifted import flat_fids, shifted_guards
+from fusebuild.kernels.common.shifted import flat_fids
 from fusebuild.kernels.common.spec import (
     KernelSpec,
     LaunchSpec,
     VariantSpec,
     VectorLayout,
-    fits_int32,
     formula_parameter,
     kernel_parameters,
 )
@@ -189,9 +188,8 @@ class Tiled(TilesWay):
             shared_bytes=self._shared_bytes(tile_rows),
         )
         short = (("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
-        guard = (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec), *short)
         decided = decision(self._way, choice, self.tuned)
-        return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
+        return VariantSpec(name=self._way, guard=(*self.odd_guard, *short), launches=(launch,), decision=decided)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,
