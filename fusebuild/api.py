@@ -26,7 +26,8 @@ from fusebuild.errors import ForkError, UsageError, one_line
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import OriginalFid, SegmentFid
-from fusebuild.kernels.alias.schedule import AliasScheduler, view_sources
+from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.kernels.common.family import Runs
 from fusebuild.passes import run_passes
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target.table import Target, find_target
@@ -156,7 +157,7 @@ def _viewed(segmented: SegmentedFusion) -> dict[OriginalFid, OriginalFid]:
     return {
         each.fid_map[SegmentFid(view)]: each.fid_map[SegmentFid(source)]
         for each in segmented.segments
-        if each.scheduler == AliasScheduler().name
+        if each.family.runs is Runs.NOTHING
         for view, source in view_sources(each.fusion.whole()).items()
     }
 

@@ -45,10 +45,10 @@ from fusebuild.ir.values import ExtentFact, OriginalFid, SegmentFid
 from fusebuild.kernels.alias.schedule import view_sources
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.direction import backwards
-from fusebuild.kernels.common.overlap import Neighbours, neighbours, overlapped
+from fusebuild.kernels.common.family import Runs
+from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import specialized_variants
-from fusebuild.kernels.families import scheduler_named
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, render
 from fusebuild.ops.generalized import EXTREMES
@@ -99,7 +99,7 @@ def plan_target(
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
     freed, backward = _freed(segmented), backward_segments(segmented)
-    around = neighbours([segment.scheduler for segment in segmented.segments])
+    around = runs_beside([segment.family for segment in segmented.segments])
     written = _written_before(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     eased_ways = eased_by_key(eased, segmented)
@@ -133,7 +133,7 @@ def plan_alone(
     own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
     alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
     segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
-    variant = overlapped(replace(variant, guard=()), Neighbours(), ())
+    variant = overlapped(replace(variant, guard=()), RunsBeside(), ())
     rendered = _render(alone, variant, recipe)
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
@@ -146,8 +146,7 @@ def _scheduled(
     segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
 ) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    own_scheduler = scheduler_named(segment.scheduler)
-    scheduler = EasedScheduler(scheduler=own_scheduler, eased=eased)
+    scheduler = EasedScheduler(scheduler=segment.family.scheduler, eased=eased)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))
@@ -265,7 +264,7 @@ def _plan_value(fusion: Fusion, fid: int, layout_fid: int, output_names: Mapping
 
 
 def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[int, ...]) -> PlanSegment:
-    views = view_sources(segment.fusion.whole()) if segment.scheduler == "alias" else {}
+    views = view_sources(segment.fusion.whole()) if segment.family.runs is Runs.NOTHING else {}
     return PlanSegment(
         id=segment.id,
         scheduler=segment.scheduler,
@@ -275,10 +274,10 @@ def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[
         frees=frees,
         rematerialized=segment.rematerialized,
         views={segment.fid_map[SegmentFid(a)]: segment.fid_map[SegmentFid(b)] for a, b in views.items()},
-        hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
+        hbm_bytes=0 if segment.family.runs is Runs.NOTHING else segment.hbm_bytes,
         variants=variants,
         why=segment.why,
-        call=_original_call(segment) if segment.scheduler == "library" else msgspec.UNSET,
+        call=_original_call(segment) if segment.family.runs is Runs.LIBRARY else msgspec.UNSET,
     )
 
 
@@ -369,7 +368,7 @@ def _intermediate_slots(segmented: SegmentedFusion) -> list[Slot]:
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for segment in segmented.segments:
-        if segment.scheduler == "alias":
+        if segment.family.runs is Runs.NOTHING:
             for view, viewed in view_sources(segment.fusion.whole()).items():
                 original = segment.fid_map[SegmentFid(viewed)]
                 source[segment.fid_map[SegmentFid(view)]] = source.get(original, original)

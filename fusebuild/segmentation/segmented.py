@@ -10,6 +10,8 @@ from fusebuild.ir.fusion import Fusion, Task, used_lambdas
 from fusebuild.ir.types import tensor_type
 from fusebuild.ir.values import OriginalFid, Output, SegmentFid
 from fusebuild.ir.verify import verify
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes
 
 
@@ -29,6 +31,10 @@ class Segment:
     fid_map: Mapping[SegmentFid, OriginalFid]
     rematerialized: tuple[int, ...] = ()
     why: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.scheduler)
 
     @property
     def inputs(self) -> tuple[OriginalFid, ...]:
