@@ -18,9 +18,12 @@ from types import MappingProxyType
 
 from fusebuild import __version__
 from fusebuild.artifact.file import encode_artifact, object_member, store_artifact
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import write_checksums
+from fusebuild.build.job import KernelSource, read_headers
+from fusebuild.build.ninja import compiler_flags
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, compiler_flags, read_headers
+from fusebuild.build.objects import BuildResult, build
 from fusebuild.build.record import (
     BuiltRecipe,
     artifact_digest,
@@ -74,8 +77,8 @@ class BuiltArtifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileReport:
-    """What :func:`compile_recipes` did."""
+class CompiledRecipes:
+    """The artifacts that :func:`compile_recipes` made, in the order of the recipes, and the objects in them."""
 
     artifacts: tuple[BuiltArtifact, ...]
     build: BuildResult
@@ -94,7 +97,7 @@ def compile_recipes(
     search: Search = "heuristic",
     taken: Mapping[str, Path] = MappingProxyType({}),
     store: ObjectStore | None = None,
-) -> CompileReport:
+) -> CompiledRecipes:
     """The whole walk for every recipe below ``paths``: one artifact each in ``out``, holding code for all ``targets``.
 
     Kernels that were tuned are those of :func:`tuned_beside` each recipe. A dry run plans and counts but writes
@@ -128,7 +131,7 @@ def compile_recipes(
             artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
             extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
             write_checksums(build_dir, {each.path.name: each.sha256 for each in artifacts})
-    return CompileReport(artifacts=tuple(artifacts), build=objects)
+    return CompiledRecipes(artifacts=tuple(artifacts), build=objects)
 
 
 def read_recipes(paths: Sequence[Path], taken: Mapping[str, Path] = MappingProxyType({})) -> tuple[Recipe, ...]:

@@ -93,15 +93,15 @@ def test_seed_003_is_asked_without_tensors() -> None:
 def test_what_inspect_reports(path: Path) -> None:
     recipe = load_recipe(path)
     planned = plan_recipe(recipe, [TARGETS["sm_90"]])
-    report = Inspection(plan=planned.plan, target="sm_90", sizes=recipe.fusion.cases[0]).as_json()
+    report = Inspection(plan=planned.plan, target="sm_90", sizes=recipe.fusion.cases[0]).report
     found = boundaries_of(planned.segmented["sm_90"])
     assert [(each.fid, each.dtype, evaluate(each.bytes, recipe.fusion.cases[0])) for each in found] == [
-        (row["fid"], row["dtype"], row["bytes"]) for row in report["boundaries"]
+        (row.fid, row.dtype, row.bytes) for row in report.boundaries
     ]
     for each in found:
-        assert each.fid in report["segments"][each.producer]["outputs"]
+        assert each.fid in report.segments[each.producer].outputs
         assert each.consumers
-        assert all(each.fid in report["segments"][reader]["inputs"] for reader in each.consumers)
+        assert all(each.fid in report.segments[reader].inputs for reader in each.consumers)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import encode
 from fusebuild.errors import CompileError, RecipeError, UsageError
 from fusebuild.passes import PASSES
-from fusebuild.pipeline import CompileReport, compile_recipes, kernel_requests, plan_recipe, read_recipes
+from fusebuild.pipeline import CompiledRecipes, compile_recipes, kernel_requests, plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS
 from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of
 
@@ -48,7 +48,7 @@ def work(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "work"))
 
 
-def compile_in(folder: Path, *, dry_run: bool = False) -> CompileReport:
+def compile_in(folder: Path, *, dry_run: bool = False) -> CompiledRecipes:
     return compile_recipes([folder / "recipes"], [SM_90, HOST], folder / "build", jobs=2, dry_run=dry_run)
 
 

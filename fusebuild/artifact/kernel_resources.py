@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from fusebuild.artifact import elf
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class Resources(TypedDict):
-    """What a kernel takes of a chip: registers of a thread; all others in bytes."""
-
-    registers: int
-    shared: Annotated[int, Meta(description="static shared memory of a block")]
-    stack: Annotated[int, Meta(description="of a thread")]
-    spill_stores: Annotated[int, Meta(description="of a thread")]
-    spill_loads: Annotated[int, Meta(description="of a thread")]
+Count = Annotated[int, Meta(ge=0)]
+ThreadBytes = Annotated[int, Meta(ge=0, description="of a thread")]
 
 
 class KernelResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Registers of a thread; bytes of static shared memory of a block; bytes of local memory of a thread.
+    """What a kernel takes of a chip: registers of a thread; all others in bytes.
 
-    ``spill_stores`` and ``spill_loads`` are bytes that move because registers ran out, ``stack`` is all of the local
+    ``spill_stores`` and ``spill_loads`` are bytes that move because registers ran out. ``stack`` is all of the local
     memory: what spills, and arrays that are indexed at run time or passed by address.
     """
 
     registers: Count
-    shared: Count
-    stack: Count
-    spill_stores: Count
-    spill_loads: Count
+    shared: Annotated[int, Meta(ge=0, description="static shared memory of a block")]
+    stack: ThreadBytes
+    spill_stores: ThreadBytes
+    spill_loads: ThreadBytes
 
     @property
     def spills(self) -> int:
         """Bytes spilled, stored and loaded."""
         return self.spill_stores + self.spill_loads
-
-    def as_json(self) -> Resources:
-        """The same as JSON has it."""
-        return {
-            "registers": self.registers,
-            "shared": self.shared,
-            "stack": self.stack,
-            "spill_stores": self.spill_stores,
-            "spill_loads": self.spill_loads,
-        }
 
 
 def resources_of(log: str, cubin: bytes) -> KernelResources | None:
@@ -84,14 +65,13 @@ def parse_resources(log: str) -> KernelResources | None:
     )
 
 
-def resources_text(resources: Resources) -> str:
-    """What :meth:`KernelResources.as_json` gives, in words: ``40 registers, 4,224 bytes shared``. What is none is left
-    out."""
-    words = [f"{resources['registers']} registers"]
-    if resources["shared"]:
-        words.append(f"{resources['shared']:,} bytes shared")
-    if resources["stack"]:
-        words.append(f"{resources['stack']:,} bytes of local memory")
-    if resources["spill_stores"] or resources["spill_loads"]:
-        words.append(f"spills {resources['spill_stores']:,} bytes out and {resources['spill_loads']:,} in")
+def resources_text(resources: KernelResources) -> str:
+    """``resources`` in words: ``40 registers, 4,224 bytes shared``. What is none is left out."""
+    words = [f"{resources.registers} registers"]
+    if resources.shared:
+        words.append(f"{resources.shared:,} bytes shared")
+    if resources.stack:
+        words.append(f"{resources.stack:,} bytes of local memory")
+    if resources.spills:
+        words.append(f"spills {resources.spill_stores:,} bytes out and {resources.spill_loads:,} in")
     return ", ".join(words)

@@ -24,8 +24,8 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """Something to time. ``timed`` does one call a set of inputs on the device, behind one on the set for that;
-    ``call`` is what a user would write, and what is timed on the host where there is one."""
+    """Something to time. ``timed`` makes one call for each set of inputs on the device, behind a call on a set that is
+    kept for that. ``call`` is what a user would write; where there is one, the host time of it is measured."""
 
     name: str
     timed: Timed
@@ -34,7 +34,8 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSets:
-    """The inputs of the calls that are ``timed``, and those of the one ``before`` them, which is not."""
+    """The inputs of the calls that are ``timed``, one set a call, and the set for the call ``before`` them, which is
+    not timed."""
 
     timed: Sequence[Inputs]
     before: Inputs
@@ -42,7 +43,7 @@ class InputSets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """Torch's way to compute the same, and how exact its results are, as :func:`torch_deviations` says."""
+    """Torch's way to compute what an artifact does, and how exact its results are, as :func:`torch_deviations` says."""
 
     name: str
     function: Callable[..., Any]
@@ -51,7 +52,7 @@ class Rival:
 
 @dataclass(slots=True, kw_only=True)
 class Field:
-    """Everybody who can be measured, and why the others cannot."""
+    """The contenders and rivals that can be measured, and the reason for each that cannot, by name."""
 
     rivals: list[Rival] = field(default_factory=list)
     contenders: list[Contender] = field(default_factory=list)
@@ -154,7 +155,7 @@ def add(found: Field, name: str, make: Callable[[], Contender], device: Device) 
 
 
 def attempt(found: Field, name: str, make: Callable[[], Made], device: Device) -> Made | None:
-    """What ``make`` makes; None, and the reason in ``found``, where it raises."""
+    """The result of ``make``; None where it raises, with the reason in ``found``."""
     try:
         return make()
     except Exception as error:  # whatever torch raises: it did not run, and the report says why
@@ -164,13 +165,13 @@ def attempt(found: Field, name: str, make: Callable[[], Made], device: Device) -
 
 
 def equal_copy(least: int, count: int, device: Device) -> Contender:
-    """``count`` copies of ``least`` bytes each, behind one more."""
+    """``count`` copies that move ``least`` bytes each, behind one more that is not timed."""
     *copies, before = equal_copies(least, count + 1, device)
     return Contender(name=COPY, timed=Timed(run=device.captured(copies), before=device.captured([before])))
 
 
 def reference_module(recipe: Recipe) -> Any:
-    """What torch is measured on: the recipe's reference, else its fusion op by op."""
+    """The module that torch runs: the recipe's reference, or else its fusion op by op."""
     if recipe.bench.reference is not None:
         from fusebuild.bench.torch_expression import expression_module
 

@@ -1,4 +1,4 @@
-"""Copies: what memory alone allows."""
+"""Copies: the rate that the device's memory alone allows."""
 
 from __future__ import annotations
 

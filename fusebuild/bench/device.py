@@ -16,9 +16,9 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What is timed, ``run``, and what goes right ``before`` it each time and is not: the same on other tensors, or on
-    some that no cache holds. So ``run`` pays for writing back what its own kind left in the cache, not what another one
-    did, and does not find its own tensors there."""
+    """``run`` is timed, and ``before``, which goes right ahead of it each time, is not. ``before`` is the same call on
+    other tensors, or one on tensors that are too large for a cache. So ``run`` pays for writing back the dirty lines of
+    a call like itself, not those of another contender, and does not find its own tensors in the cache."""
 
     run: Run
     before: Run
@@ -28,17 +28,17 @@ class Device(Protocol):
     """A device to measure on; tests bring one that has no GPU."""
 
     torch_name: str
-    """What torch calls it."""
+    """Torch's name for the device: ``cuda`` or ``cpu``."""
     target: str | None
-    """The target to load; None for what fits best."""
+    """The target that is loaded from an artifact; None for the one that fits the device best."""
     cache_bytes: int
-    """The size of its last cache."""
+    """Bytes of the last-level cache."""
     roof_bytes: int
-    """What the copy that sets the roof reads and writes in all."""
+    """Bytes that the copy that sets the roof reads and writes in all."""
 
     @property
     def description(self) -> tuple[str, str]:
-        """Its name and its driver's version."""
+        """The device's name and its driver's version."""
         ...
 
     def compiled(self, module: Any) -> Callable[..., Any]:
@@ -51,10 +51,10 @@ class Device(Protocol):
         ...
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
-        """How long the device takes for what the ``run`` of each of ``contenders`` enqueues, one after the other, each
-        behind its own ``before``. ``lead`` goes before that, not timed either: it leaves nothing in the cache of what
-        the one before has read, and while the device is busy with it the host gets ahead, so that no time is spent
-        waiting for launches."""
+        """Milliseconds that the device takes for what the ``run`` of each of ``contenders`` enqueues, one after the
+        other, each behind its own ``before``. ``lead`` goes ahead of every pair and is not timed: it evicts from the
+        cache what the contender before has read, and while the device is busy with it the host enqueues the rest, so
+        that the device never waits for a launch."""
         ...
 
     def seconds(self) -> float:
@@ -62,11 +62,11 @@ class Device(Protocol):
         ...
 
     def wait(self) -> None:
-        """Until everything that was enqueued is done."""
+        """Wait until everything that was enqueued is done."""
         ...
 
     def release(self) -> None:
-        """Give memory back that nothing refers to, and forget what was compiled."""
+        """Give memory back to the device that nothing refers to, and forget what torch compiled."""
         ...
 
 

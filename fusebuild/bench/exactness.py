@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from fusebuild.errors import VerificationError, counted
 from fusebuild.oracle.bounds import bound_for, compare
 from fusebuild.oracle.reference import torch_dtype
@@ -41,8 +43,7 @@ class Deviation:
     largest: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputErrors:
+class OutputErrors(msgspec.Struct, frozen=True, kw_only=True):
     """The errors of one output by both norms: ours, eager's and those of torch.compile; None where they do not give it,
     or draw random numbers for it."""
 

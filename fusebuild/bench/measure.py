@@ -102,7 +102,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     return Report(
         device=name,
         driver=driver,
-        torch=torch.__version__,
+        torch=str(torch.__version__),  # a subclass of str, which msgspec does not write
         date=date.today().isoformat(),
         measurements=tuple(measurements),
         wrong=tuple(wrong),

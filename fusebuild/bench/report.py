@@ -1,21 +1,20 @@
-"""What was measured, as data, as JSON and as a table."""
+"""The report of ``fusebuild bench``: as JSON, and as tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from fusebuild.artifact.json_types import json_value
 from fusebuild.bench.exactness import OutputErrors
 
 ABSENT = "–"
-"""What a table shows where nothing was measured."""
+"""Shown in a table where nothing was measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One case of one artifact. Times are per call: milliseconds on the device, microseconds on the host, and spreads
     the distance between the quartiles over the median. Rates are GB/s of ``least_bytes``. What was not measured is
     None; where it should have been, ``missing`` has the reason, under ``reference``, ``eager``, ``compile``, ``copy``,
@@ -28,7 +27,7 @@ class Measurement:
     """
 
     fusion: str
-    case: Mapping[str, int]
+    case: dict[str, int]
     segments: int
     milliseconds: float
     spread: float
@@ -52,7 +51,7 @@ class Measurement:
     compile_call_microseconds: float | None = None
     dram_bytes_read: int | None = None
     dram_bytes_written: int | None = None
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = {}
 
     @property
     def ratio(self) -> float:
@@ -92,8 +91,7 @@ class Measurement:
         return " ".join(f"{name}={size}" for name, size in self.case.items()) or "constant"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of one run, with what they were measured on; ``wrong`` says which cases were not timed because
     their results are wrong."""
 
@@ -112,19 +110,12 @@ class Report:
 
 def write_report(report: Report, path: Path) -> None:
     """``report`` as JSON."""
-    path.write_text(json.dumps(asdict(report), indent=2) + "\n")
+    path.write_text(json.dumps(json_value(report), indent=2) + "\n")
 
 
 def read_report(path: Path) -> Report:
     """The report that :func:`write_report` wrote, by this version or by one that measured less."""
-    data = json.loads(path.read_text())
-    measurements = tuple(_measurement(item) for item in data.pop("measurements"))
-    return Report(measurements=measurements, wrong=tuple(data.pop("wrong", ())), **data)
-
-
-def _measurement(item: dict[str, Any]) -> Measurement:
-    outputs = tuple(OutputErrors(**output) for output in item.pop("outputs", ()))
-    return Measurement(outputs=outputs, **item)
+    return msgspec.convert(json.loads(path.read_text()), Report)
 
 
 _SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",

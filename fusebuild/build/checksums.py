@@ -1,9 +1,9 @@
 """SHA256SUMS: the digests of a folder's artifacts, as ``sha256sum --check`` reads and signing tools sign them.
 
-A line is what compile made, not what lies there: a file that was put there by somebody else gets none, and one that was
-changed since does not get a new one, so that the check fails. Lines come from the compile that writes the file, then
-from the record of earlier ones, and, where there is no record, as after a clone, from the file as it was.
-"""
+A line has the digest of what compile made, not of the file that lies there now: an artifact that somebody else put
+there gets no line, and the line of one that was changed since stays, so that ``sha256sum --check`` fails. Lines come
+from the compile that writes the file, then from the record of earlier ones, and, where there is no record, as after a
+clone, from the file as it was."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild.artifact.file import store_artifact
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import read_record
 from fusebuild.system.regular_file import file_bytes
 
@@ -32,7 +32,7 @@ class FoundChecksums:
 
 
 def find_checksums(build_dir: BuildDir) -> FoundChecksums | None:
-    """What the file says; None where there is none."""
+    """The digests in SHA256SUMS of ``build_dir``; None where there is no such file."""
     try:
         text = file_bytes(_path(build_dir)).decode("utf-8", "replace")
     except FileNotFoundError:

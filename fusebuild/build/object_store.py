@@ -81,7 +81,7 @@ class ObjectStore:
         return found
 
     def put(self, compiled: CompiledObject) -> None:
-        """Keep an object, if there is a way to."""
+        """Keep an object. A store that cannot be written to keeps none, and nothing is raised."""
         path = self.root / compiled.name
         half = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
@@ -94,7 +94,8 @@ class ObjectStore:
                 half.unlink()
 
     def prune(self, limit: int) -> Usage:
-        """Remove what was not used for longest until at most ``limit`` bytes are left; what was removed."""
+        """Remove objects, those first that were not used for longest, until at most ``limit`` bytes are left. Gives how
+        much was removed."""
         files = sorted(_files_below(self.root), key=lambda file: file.used)
         excess = sum(file.size for file in files) - limit
         removed = []
@@ -125,7 +126,7 @@ def parse_size(text: str, place: str = "") -> int:
 
 
 def usage(folder: Path) -> Usage:
-    """What ``folder`` holds."""
+    """How many files there are below ``folder``, and their bytes."""
     return _usage(list(_files_below(folder)))
 
 

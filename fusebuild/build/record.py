@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild.build.objects import BuildDir, write_if_changed
+from fusebuild.build.build_dir import BuildDir, write_if_changed
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import UsageError
 from fusebuild.recipe.files import MAX_BYTES, tuned_path
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _LIBRARIES = ("jinja2", "msgspec", "networkx", "pyyaml")
-"""Those that have a say in what a recipe becomes."""
+"""The libraries whose versions can change what a recipe becomes."""
 _NEVER_SEALED = b'{"recipes":'
-"""How records begin that were written before there were seals."""
+"""How a record begins that an early fusebuild wrote, before records were sealed."""
 _DAMAGED = "it is damaged"
 
 
@@ -68,8 +68,8 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRecord:
-    """The record of a directory, an empty one where there is none that can be read; ``problem`` is then why there is
-    one all the same."""
+    """The record of a directory; an empty one where there is none that can be read. Where there is a file that cannot
+    be read, ``problem`` says why."""
 
     path: Path
     record: BuildRecord = field(default_factory=BuildRecord)
@@ -123,7 +123,7 @@ def extend_record(build_dir: BuildDir, built: Mapping[str, BuiltRecipe]) -> None
 
 
 def way_to(recipe: Path, build_dir: BuildDir) -> str:
-    """How to get to ``recipe`` from the folder of its artifact: the same wherever both are called from."""
+    """The relative path from the folder of the artifact to ``recipe``. It does not depend on the current folder."""
     return os.path.relpath(os.path.realpath(recipe), os.path.realpath(build_dir.root))
 
 
@@ -138,27 +138,27 @@ def _tell_overwritten(before: Iterable[BuiltRecipe], built: Iterable[BuiltRecipe
 
 
 def recorded(files: Sequence[Path], record: BuildRecord) -> dict[Path, BuiltRecipe]:
-    """What was built, by ``record``, from those of ``files`` that are as they were then. Where several of them define
-    one fusion, which is an error, none of these is among them."""
+    """For each of ``files`` that is as it was when its artifact was built: what ``record`` says of that artifact.
+    Recipes that define one and the same fusion, which is an error, are left out."""
     known = {file: built for file in files if (built := record.recipes.get(_source_digest_of(file)))}
     uses = Counter(built.fusion for built in known.values())
     return {file: built for file, built in known.items() if uses[built.fusion] == 1}
 
 
 def untouched(known: Mapping[Path, BuiltRecipe], build_dir: BuildDir) -> dict[Path, BuiltRecipe]:
-    """Those of ``known`` whose artifact is, byte for byte, the one that was built."""
+    """The part of ``known`` whose artifacts are, byte for byte, those that were built."""
     with ThreadPoolExecutor() as pool:  # reading and hashing need no interpreter
         whole = pool.map(partial(_is_whole, build_dir), known.values())
         return {file: built for (file, built), is_whole in zip(known.items(), whole, strict=True) if is_whole}
 
 
 def _sealed(body: bytes) -> bytes:
-    """JSON of ``body``, which is JSON too, behind its digest."""
+    """JSON that has the digest of ``body``, and ``body``, which is JSON too."""
     return b'{"sha256":"%s","record":%s}\n' % (hashlib.sha256(body).hexdigest().encode(), body)
 
 
 def _unsealed(sealed: bytes) -> bytes | None:
-    """What was sealed; None where a byte is not as it was."""
+    """The JSON that :func:`_sealed` got; None where any byte has changed since."""
     body = sealed[_HEAD_BYTES:-_TAIL_BYTES]
     return body if _sealed(body) == sealed else None
 
@@ -175,7 +175,7 @@ def _is_whole(build_dir: BuildDir, built: BuiltRecipe) -> bool:
 
 
 def _source_digest_of(recipe: Path) -> str:
-    """Empty where the files cannot be read."""
+    """The :func:`source_digest` of the files of ``recipe`` as they are; empty where they cannot be read."""
     tuned = tuned_path(recipe)
     try:
         if not recipe.is_file() or recipe.stat().st_size > MAX_BYTES:  # what was built is none of these
@@ -196,8 +196,8 @@ def source_digest(name: str, recipe: bytes, tuned: bytes | None) -> str:
 
 
 def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild: str) -> dict[str, str]:
-    """A digest for each thing that decides what a recipe becomes for ``targets``, :func:`fusebuild_digest` among them;
-    without a toolchain, all but it."""
+    """A digest, by name, for each thing besides the recipe that decides what it becomes for ``targets``: ``fusebuild``
+    itself (:func:`fusebuild_digest`), the flags of each target and, where there is one, its toolchain."""
     flags = {f"flags of {target.name}": _digest(target.compiler_flags) for target in targets}
     compilers = {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets} if toolchain else {}
     return {"fusebuild": fusebuild, **flags, **compilers}

@@ -43,16 +43,16 @@ _HEADERS = {
     "crt/host_config.h": "nvidia-cuda-crt",
     "nv/target": "nvidia-cuda-cccl",
 }
-"""What every kernel's includes reach, and the pip package that has it."""
+"""Headers that every kernel includes, directly or not, and the pip package that has each."""
 
 _IGNORED_VARIABLES = (
     "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX",
     "LD_RUN_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES",
 )  # fmt: skip
-"""They would change objects behind the back of the digests that name them."""
+"""Environment variables that would change objects without changing the digests that name them."""
 
 _FOR_A_SHELL = re.compile(r'["$`\\\n]')
-"""What a shell does not leave alone in double quotes, into which nvcc puts names."""
+"""Characters that a shell interprets even between double quotes. nvcc puts names between those."""
 
 _DEVICE_PROBE = r"""
 #include <cuda_bf16.h>
@@ -101,7 +101,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolkit:
-    """What an nvcc says of itself and what lies where it says. Nothing here is checked yet: :func:`problems` does."""
+    """What an nvcc says of itself and what lies where it says. Whether the parts fit each other is for
+    :func:`problems` to say."""
 
     nvcc: Part
     ptxas: Part
@@ -132,7 +133,7 @@ class Toolchain:
         return {part.name: part.version for part in self.parts}
 
     def versions_for(self, targets: Iterable[Target]) -> dict[str, str]:
-        """The same of the parts that objects for ``targets`` depend on, for manifests."""
+        """Version by part, for manifests: of the parts that objects for ``targets`` depend on."""
         names = {part.name for target in targets for part in self._used(target)}
         return {part.name: part.version for part in self.parts if part.name in names}
 
@@ -180,7 +181,8 @@ def find_toolchain(
     missing or does not fit, what was found, and the command that mends it.
     """
     environ = os.environ if environ is None else environ
-    toolchain = unproven_toolchain(targets, nvcc=nvcc, environ=environ, site_packages=site_packages)
+    candidates = nvcc_candidates(nvcc, environ, site_packages)
+    toolchain = unproven_toolchain(targets, candidates, environ=environ, site_packages=site_packages)
     device_targets = [target for target in targets if not target.is_host]
     for probed in (device_targets[:1], [target for target in targets if target.is_host][:1]):
         for target in probed:
@@ -190,18 +192,18 @@ def find_toolchain(
 
 def unproven_toolchain(
     targets: Sequence[Target],
+    candidates: Sequence[Candidate],
     *,
-    nvcc: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
     site_packages: Sequence[Path] | None = None,
 ) -> Toolchain:
-    """:func:`find_toolchain` without the proof: for who wants to know versions, and compiles nothing."""
+    """:func:`find_toolchain` without the proof, for a caller who wants to know versions and compiles nothing. The nvcc
+    is one of ``candidates``, those of :func:`nvcc_candidates`."""
     environ = os.environ if environ is None else environ
     device_targets = [target for target in targets if not target.is_host]
     cxx = find_cxx(environ)
     if cxx.problem:
         raise ToolchainError(cxx.problem)
-    candidates = nvcc_candidates(nvcc, environ, site_packages)
     chosen = choose_nvcc(candidates, needed=bool(device_targets))
     cuda = _inspect_chosen(chosen, cxx, environ, needed=bool(device_targets))
     include = cuda.include if cuda else find_headers(environ, site_packages)
@@ -360,7 +362,8 @@ def header_parts(include: Path) -> tuple[Part, Part]:
 
 
 def find_headers(environ: Mapping[str, str], site_packages: Sequence[Path] | None = None) -> Path:
-    """CUDA's headers where there is no nvcc to ask; the same order. Raises :class:`ToolchainError` for none."""
+    """The folder of CUDA's headers where there is no nvcc to ask: that of the first toolkit, in the order in which nvcc
+    is looked for. Raises :class:`ToolchainError` where there is none."""
     roots = [Path(os.path.abspath(environ[name])) for name in ("CUDA_HOME", "CUDA_PATH") if environ.get(name)]
     roots += [folder / "nvidia" / "cu13" for folder in _site_packages(site_packages)]
     for root in roots:
@@ -451,7 +454,8 @@ def _compile_probe(toolchain: Toolchain, target: Target, environ: Mapping[str, s
 
 @contextmanager
 def _telling_of_room(environ: Mapping[str, str]) -> Iterator[None]:
-    """What goes wrong here may do so for want of room where compilers write. If so, say it: they mostly do not."""
+    """An error inside may come from a full disk, which compilers mostly do not say. Where the folder that they write to
+    is full, raise :class:`NoRoomError`."""
     try:
         yield
     except NoRoomError:
@@ -496,7 +500,7 @@ def _site_packages(given: Sequence[Path] | None) -> Iterator[Path]:
 
 
 def _include_dir(settings: Mapping[str, str]) -> Path:
-    """Where nvcc takes ``cuda_runtime.h`` from, else where it should have been."""
+    """The folder that nvcc takes ``cuda_runtime.h`` from; the toolkit's own where the file is nowhere."""
     words = shlex.split(settings.get("INCLUDES", ""))
     folders = [Path(os.path.normpath(word[2:])) for word in words if word.startswith("-I")]
     default = Path(os.path.normpath(settings["TOP"]), "include")
@@ -575,7 +579,7 @@ def _run(command: Sequence[str | Path], environ: Mapping[str, str], folder: str)
 
 
 def _stamp(path: Path) -> str:
-    """What changes when the file at ``path`` is swapped for another."""
+    """The path, size and time of the file at ``path``: other ones when it is swapped for another file."""
     status = path.stat()
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 

@@ -1,4 +1,5 @@
-"""The private folder that compilers run in: in the temporary folder, of a plain name, gone when the build is.
+"""The private folder that compilers run in. It lies in the temporary folder, its name means nothing to a shell, and it
+is removed when the build ends.
 
 nvcc gives the names of files and of the folder that it runs in to a shell. Here all of them are fusebuild's own, so no
 name that a user chose is among them, whatever shells make of it. What a build leaves that was killed is removed by the
@@ -37,7 +38,7 @@ class WorkFolder:
 
 @contextmanager
 def work_folder(environ: Mapping[str, str]) -> Iterator[WorkFolder]:
-    """A new one. Raises :class:`OSError` where none can be made."""
+    """A new work folder, which is removed in the end. Raises :class:`OSError` where none can be made."""
     parent = temporary_folder(environ)
     _remove_abandoned(parent)
     work = _made(parent)

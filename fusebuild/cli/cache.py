@@ -33,6 +33,6 @@ def cache(prune: str | None, as_json: bool) -> None:
 
     report = cache_report(os.environ, prune)
     if as_json:
-        print_json(report.as_json())
+        print_json(report)
     else:
         say(report.as_text())

@@ -15,7 +15,7 @@ from fusebuild.target.table import Target
 
 
 def _report() -> Any:
-    from fusebuild.freshness.check import CheckedRecipe
+    from fusebuild.freshness.verdict import CheckedRecipe
 
     return list[CheckedRecipe]
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def _report() -> Any:
-    from fusebuild.freshness.check import CheckedRecipe
     from fusebuild.freshness.incremental import CompileReport
+    from fusebuild.freshness.verdict import CheckedRecipe
 
     return CompileReport | list[CheckedRecipe]
 
@@ -89,13 +89,13 @@ def compile_command(
     for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
     if as_json:
-        print_json(done.as_json(reported(found.errors)))
+        print_json(done.report(reported(found.errors)))
         sys.exit(found.exit_code)
     verb = "would compile" if dry_run else "compiled"
     for each in done.recipes:
         kernels = {name for names in each.kernels.values() for name in names}
-        state = "" if dry_run else "written" if each.written else "unchanged"
-        say(f"{one_line(each.artifact)}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
+        state = "" if dry_run else "written" if each.artifact.written else "unchanged"
+        say(f"{one_line(each.artifact.path)}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
     say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
     if found.errors:
         sys.exit(found.exit_code)

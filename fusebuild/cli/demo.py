@@ -62,7 +62,7 @@ def summarize(built: BuiltArtifact, max_elements: int) -> Row:
 
 
 def _verdicts(path: Path, max_elements: int) -> tuple[Verdict, ...]:
-    """What running the artifact said: nothing where no case is small enough, which its row shows as a failure."""
+    """The verdicts of running the artifact. There are none where no case is small enough; its row is then a failure."""
     try:
         return tuple(verify_artifact(path, target=HOST, limits=Limits(max_elements=max_elements)))
     except NothingVerifiedError:

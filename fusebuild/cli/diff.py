@@ -28,13 +28,13 @@ def diff_command(old: Path, new: Path, as_json: bool) -> None:
     Bytes are those of the first case of NEW's recipe. Needs no GPU. The exit code is 0 for artifacts that differ, too.
     """
     from fusebuild.artifact.file import open_artifact
+    from fusebuild.recipe.inside import recipe_in
     from fusebuild.report.diff import compare
-    from fusebuild.report.inspected import fusion_in
 
     before, after = open_artifact(old), open_artifact(new)
-    fusion = fusion_in(after)
+    fusion = recipe_in(after).fusion
     diff = compare(before, after, fusion.cases[0] if fusion.cases else {})
     if as_json:
-        print_json(diff.as_json())
+        print_json(diff)
     else:
         print_text(diff.as_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from fusebuild.cli.options import JSON, NVCC
 from fusebuild.cli.output import print_json
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from fusebuild.report.doctor import DoctorFinding
 
 
 def _report() -> Any:
@@ -31,10 +28,7 @@ def doctor(nvcc: str | None, as_json: bool) -> None:
 
     findings = diagnose(nvcc=nvcc)
     if as_json:
-        found: list[DoctorFinding] = [
-            {"name": f.name, "status": f.status, "found": f.found, "advice": f.advice} for f in findings
-        ]
-        print_json(found)
+        print_json(findings)
     else:
         colors = {"ok": "green", "warn": "yellow", "error": "red"}
         for finding in findings:

@@ -1,4 +1,4 @@
-"""What ``check`` and ``compile --frozen`` have in common: they say what is stale, and exit 3 where anything is."""
+"""``check`` and ``compile --frozen`` both say what is stale, and exit 3 where anything is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusebuild.errors import StaleError, one_line
 from fusebuild.target.table import Target
 
 if TYPE_CHECKING:
-    from fusebuild.freshness.check import Freshness
+    from fusebuild.freshness.verdict import CheckedRecipe
     from fusebuild.segmentation import Search
 
 
@@ -28,7 +28,8 @@ def rebuild_and_report(
     jobs: int | None,
     as_json: bool,
 ) -> list[Path]:
-    """Compile everything into scratch and say what is not the same. The artifacts that are."""
+    """Compile everything into a scratch folder, say which artifacts differ from that, and exit 3 where any does. Gives
+    the artifacts where none does."""
     from fusebuild.freshness.rebuild import rebuild_recipes
 
     with progress("compiling") as on_progress:
@@ -39,19 +40,20 @@ def rebuild_and_report(
     return [verdict.artifact for verdict in verdicts]
 
 
-def report_freshness(verdicts: Sequence[Freshness], paths: Sequence[Path], out: Path, as_json: bool) -> None:
+def report_freshness(verdicts: Sequence[CheckedRecipe], paths: Sequence[Path], out: Path, as_json: bool) -> None:
     """Say what is stale, and exit 3 when anything is."""
-    from fusebuild.freshness.check import orphans, orphans_json, summary
+    from fusebuild.freshness.check import orphans
+    from fusebuild.freshness.verdict import Stale, orphan, summary
 
     orphaned = orphans(paths, out, verdicts)
     if as_json:
-        print_json([*(verdict.as_json() for verdict in verdicts), *orphans_json(orphaned)])
+        print_json([*verdicts, *map(orphan, orphaned)])
     for verdict in verdicts:
-        for difference in verdict.differences:
-            click.echo(printable(f"{one_line(verdict.recipe)}: stale: {difference}"), err=True)
+        for reason in verdict.why:
+            click.echo(printable(f"{one_line(verdict.recipe)}: stale: {reason}"), err=True)
     for path in orphaned:
-        click.echo(printable(f"orphaned: {one_line(path)}: no recipe of that name"), err=True)
+        click.echo(printable(f"orphaned: {one_line(path)}: {Stale.NO_RECIPE()}"), err=True)
     if not as_json:
         say(summary(verdicts))
-    if any(verdict.differences for verdict in verdicts):
+    if not all(verdict.fresh for verdict in verdicts):
         sys.exit(StaleError.exit_code)

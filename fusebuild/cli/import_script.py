@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from fusebuild.cli.options import JSON
 from fusebuild.cli.output import print_json, say
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import one_line
-
-if TYPE_CHECKING:
-    from fusebuild.definition.script import ImportedRecipe
 
 
 def _report() -> Any:
@@ -36,22 +33,18 @@ def import_command(script: Path, out: Path | None, timeout: float, force: bool, 
     SCRIPT IS RUN, with your rights: import no script that you do not trust. It runs in a process of its own, where
     nvfuser and nvfuser_direct only record, and tensors of torch have no elements. Neither torch nor a GPU is needed.
     """
-    from fusebuild.definition.script import WriteMode, import_script, written
+    from fusebuild.definition.script import ImportedRecipe, WriteMode, import_script, written
 
     definitions = import_script(script, timeout=timeout)
     mode: WriteMode = "w" if force else "x"
     paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out, mode=mode)
     if as_json:
-        imported: list[ImportedRecipe] = [
-            {
-                "fusion": each.name,
-                "line": each.location.line,
-                "path": None if path is None else str(path),
-                "recipe": each.text,
-            }
-            for each, path in zip(definitions, paths, strict=True)
-        ]
-        print_json(imported)
+        print_json(
+            [
+                ImportedRecipe(fusion=each.name, line=each.location.line, path=path, recipe=each.text)
+                for each, path in zip(definitions, paths, strict=True)
+            ]
+        )
         return
     for each, path in zip(definitions, paths, strict=True):
         if path is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _report() -> Any:
-    from fusebuild.report.inspection_report import InspectReport
+    from fusebuild.report.inspection import InspectReport
 
     return InspectReport | list[InspectReport]
 
@@ -38,7 +38,7 @@ def inspect(
 
     Needs no GPU. With --json and one target the report is one object, with several it is a list.
     """
-    from fusebuild.report.inspected import inspections_of
+    from fusebuild.report.inspection import inspections_of
 
     inspections, fusion = inspections_of(path, targets, search)
     if page is not None:
@@ -48,7 +48,7 @@ def inspect(
         if not as_json:
             return
     if as_json:
-        shown = [inspection.as_json() for inspection in inspections]
+        shown = [inspection.report for inspection in inspections]
         print_json(shown[0] if len(shown) == 1 else shown)
         return
     print_text("\n".join(inspection.as_text() for inspection in inspections))

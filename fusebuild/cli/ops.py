@@ -12,7 +12,7 @@ from fusebuild.cli.verb import Verb
 
 
 def _report() -> Any:
-    from fusebuild.report.ops import OpReference
+    from fusebuild.report.op_reference import OpReference
 
     return list[OpReference]
 
@@ -22,12 +22,10 @@ def _report() -> Any:
 @JSON
 def ops(names: tuple[str, ...], as_json: bool) -> None:
     """Say of each op NAME, or of every op, how it is called, which dtypes it takes, and what an example gives."""
-    import msgspec
-
-    from fusebuild.report.ops import op_reference, op_references, reference_text
+    from fusebuild.report.op_reference import op_reference, op_references, reference_text
 
     found = [op_reference(name) for name in names] if names else op_references()
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
     else:
         print_text(reference_text(found))

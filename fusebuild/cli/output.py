@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import click
 
+from fusebuild.artifact.json_types import json_value
 from fusebuild.cli.streams import printable
 
 
@@ -34,7 +35,8 @@ def is_quiet() -> bool:
 
 
 def print_json(report: object) -> None:
-    click.echo(json.dumps(report, indent=2, allow_nan=False))
+    """Print ``report``, a struct or several, on stdout."""
+    click.echo(json.dumps(json_value(report), indent=2, allow_nan=False))
 
 
 def print_text(text: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from fusebuild.artifact.json_types import path_schema
 from fusebuild.cli.main import cli
 from fusebuild.cli.verb import Verb
 from fusebuild.recipe.schema import DIALECT, recipe_schema
@@ -27,7 +28,13 @@ def schema_of(name: str) -> dict[str, Any]:
     verb = reporting()[name]
     assert verb.report is not None
     title = {"$schema": DIALECT, "title": f"The report of fusebuild {name} --json"}
-    if not verb.prints_json:
-        return {**title, **msgspec.json.schema(verb.report())}  # into a file, which an error leaves as it is
-    shapes, shared = msgspec.json.schema_components((verb.report(), FailureReport), ref_template="#/$defs/{name}")
-    return {**title, "anyOf": list(shapes), "$defs": shared}
+    if not verb.prints_json:  # but into a file, which an error leaves as it is
+        return {**title, **msgspec.json.schema(verb.report(), schema_hook=path_schema)}
+    types = (verb.report(), FailureReport)
+    shapes, shared = msgspec.json.schema_components(types, schema_hook=path_schema, ref_template="#/$defs/{name}")
+    return {**title, "anyOf": list(shapes), "$defs": {name: _open(each) for name, each in shared.items()}}
+
+
+def _open(schema: dict[str, Any]) -> dict[str, Any]:
+    """``schema`` with room for fields that a later version adds, also where an artifact may have no others."""
+    return {key: value for key, value in schema.items() if (key, value) != ("additionalProperties", False)}

@@ -59,7 +59,7 @@ def tune(
     with progress("tuning") as on_progress:
         report = tune_recipes(paths, targets[0] if targets else None, options, on_progress=on_progress)
     if as_json:
-        print_json(report.as_json())
+        print_json(report)
         return
     print_text(report.as_text())
     for path in report.written:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from fusebuild.cli.output import print_json
 from fusebuild.cli.streams import printable
 from fusebuild.errors import FusebuildError, UsageError, one_line
 from fusebuild.system.failure import failure_report
@@ -55,10 +55,6 @@ def loudness() -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-def _print_report(error: FusebuildError) -> None:
-    click.echo(json.dumps(failure_report(error), indent=2))
-
-
 class Verb(click.Command):
     """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well. ``report``
     gives the type of what it prints then, which its schema is made from; a verb without ``--json`` has none."""
@@ -80,7 +76,7 @@ class Verb(click.Command):
             return super().make_context(info_name, args, *more, **extra)
         except click.UsageError as error:
             if as_json:
-                _print_report(UsageError(error.format_message()))
+                print_json(failure_report(UsageError(error.format_message())))
             raise
 
     def invoke(self, ctx: click.Context) -> object:
@@ -88,7 +84,7 @@ class Verb(click.Command):
             return super().invoke(ctx)
         except FusebuildError as error:
             if ctx.params.get("as_json"):
-                _print_report(error)
+                print_json(failure_report(error))
             raise
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +45,13 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         limits = Limits(max_elements=max_elements)
         try:
             for found in verify_or_skip(artifact, target=target, limits=limits, seed=seed, runs=runs):
-                row, line = _skipped(found) if isinstance(found, Skipped) else _judged(found)
-                rows.append(row)
-                if not as_json and (not row["ok"] or not is_quiet()):
+                rows.append(found.reported())
+                if not as_json and (not rows[-1].ok or not is_quiet()):
+                    line = _skipped_line(found) if isinstance(found, Skipped) else _verdict_line(found)
                     print_text(f"{one_line(line)}\n")
         except NothingVerifiedError as error:
             unverified.append(error)
-    states = Counter(row["state"] for row in rows)
+    states = Counter(row.state for row in rows)
     if as_json:
         print_json(rows)
     else:
@@ -64,43 +63,18 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
 
 
-def _judged(verdict: Verdict) -> tuple[VerifiedCase, str]:
-    """A verdict for programs and for people."""
+def _verdict_line(verdict: Verdict) -> str:
     way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
-    state = "ok" if verdict.ok else "FAIL"
-    end = f"  {verdict.problem}" if verdict.problem else ""
-    row: VerifiedCase = {
-        "fusion": verdict.fusion,
-        "target": verdict.target,
-        "case": dict(verdict.case),
-        "variant": verdict.variant,
-        "layout": verdict.layout,
-        "error": verdict.error if math.isfinite(verdict.error) else None,
-        "bound": verdict.bound,
-        "ok": verdict.ok,
-        "problem": verdict.problem,
-        "state": "passed" if verdict.ok else "failed",
-    }
     numbers = f"error {verdict.error:8.1e} (bound {verdict.bound:.1e})"
-    return row, f"{verdict.fusion:30} {case_text(verdict.case):28} {way:12} {numbers}  {state}{end}"
+    end = f"  {verdict.problem}" if verdict.problem else ""
+    return f"{_head(verdict)} {way:12} {numbers}  {'ok' if verdict.ok else 'FAIL'}{end}"
 
 
-def _skipped(case: Skipped) -> tuple[VerifiedCase, str]:
-    """A case that was skipped, for programs and for people."""
-    row: VerifiedCase = {
-        "fusion": case.fusion,
-        "target": case.target,
-        "case": dict(case.case),
-        "variant": None,
-        "layout": "aligned",
-        "error": None,
-        "bound": 0.0,
-        "ok": True,
-        "problem": "",
-        "state": "skipped",
-    }
-    return row, f"{case.fusion:30} {case_text(case.case):28} skipped      a tensor has {case.elements:,} elements"
+def _skipped_line(case: Skipped) -> str:
+    return f"{_head(case)} skipped      a tensor has {case.elements:,} elements"
 
 
-def case_text(case: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={size}" for name, size in case.items())
+def _head(found: Verdict | Skipped) -> str:
+    """The fusion and the sizes, in columns."""
+    sizes = " ".join(f"{name}={size}" for name, size in found.case.items())
+    return f"{found.fusion:30} {sizes:28}"

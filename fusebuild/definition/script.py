@@ -17,8 +17,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from fusebuild.errors import Diagnostic, RecipeError, SourceLocation, UsageError, one_line
@@ -28,12 +29,12 @@ _CHILD = "from fusebuild.definition.script_process import main; main()"
 _log = logging.getLogger("fusebuild")
 
 
-class ImportedRecipe(TypedDict):
+class ImportedRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """``fusebuild import --json``: one definition; ``path`` is null where nothing was written"""
 
     fusion: str
     line: Annotated[int, Meta(description="of the script")]
-    path: str | None
+    path: Path | None
     recipe: Annotated[str, Meta(description="the recipe's text")]
 
 

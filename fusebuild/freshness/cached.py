@@ -1,5 +1,5 @@
-"""Artifacts in the user's cache: compiled where nobody has yet, used as they are where all that they were made from is
-the same now. Only else is a compiler looked for."""
+"""Artifacts in the user's cache. One that is fresh is used as it is, and no compiler is looked for. One that is missing
+or stale is compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import without_reasons
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ArtifactError, KnobError, one_line
 from fusebuild.freshness.differences import source_differences
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def cache_folder(kind: str, digest: str, target: Target) -> Path:
-    """Where the artifact for ``target`` lies of what is known by ``digest`` among those of its ``kind``."""
+    """The folder of the artifact for ``target`` of the recipe or definition (the ``kind``) that has this ``digest``."""
     return cache_dir(os.environ) / kind / digest[:32] / target.name
 
 
@@ -53,8 +53,8 @@ def cached_artifact(planned: PlannedRecipe, target: Target, folder: Path) -> Pat
 
 
 def _is_fresh(path: Path, planned: PlannedRecipe, target: Target) -> bool:
-    """Whether the artifact at ``path`` was made from what there is now, its compiler left out of account, and where
-    in which file the fusion stood too."""
+    """Whether the artifact at ``path`` was made from the sources that there are now. Neither the compiler counts nor
+    the file and the lines where the fusion was written."""
     if not os.path.exists(path):  # Path's own raises where it cannot look
         return False
     try:

@@ -1,9 +1,10 @@
-"""What an artifact holds that its recipe, templates, flags and toolchain would not give now, by name."""
+"""How artifacts differ from what their recipes, templates, flags and toolchain would give now, one name a
+difference."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +13,8 @@ from fusebuild.artifact.file import Artifact, open_artifact
 from fusebuild.artifact.plan import encode
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import ArtifactError, KnobError, one_line
+from fusebuild.freshness.origins import FindToolchain
+from fusebuild.freshness.verdict import Stale
 from fusebuild.pipeline import plan_recipe, source_digests, tuned_beside
 from fusebuild.planning.eased import eased_in
 from fusebuild.planning.planned import PlannedRecipe
@@ -21,28 +24,29 @@ from fusebuild.system.processes import mapped, processors
 from fusebuild.target.table import Target, find_target
 
 Toolchains: TypeAlias = Mapping[tuple[Target, ...], Toolchain | None]
-"""What compiles for targets; None where nothing was found that does."""
+"""The toolchain for each tuple of targets; None where none was found."""
 
 
 def differences_of_all(
     recipes: Sequence[tuple[Recipe, Path]],
     targets: Sequence[Target] | None,
     search: Search | None,
-    toolchain_for: Callable[[tuple[Target, ...]], Toolchain | None],
+    find_toolchain: FindToolchain,
 ) -> list[tuple[str, ...]]:
-    """For each of ``recipes``, with the path of its artifact, why that is not what the recipe would give for
-    ``targets`` and by ``search`` (None: those that it holds and was cut by); empty when it is.
+    """For each of ``recipes`` and the path of its artifact: why the artifact is not what the recipe would give for
+    ``targets`` and with cuts found by ``search``; empty when it is. None stands for the targets that the artifact
+    holds, and for the search that found its cuts.
 
     All processors share the work. Raises :class:`TunedError` for what lies beside a recipe.
     """
     held = dict.fromkeys(_held_targets(path) for _, path in recipes)
-    toolchains = {targets: toolchain_for(targets) for targets in held if targets}
+    toolchains = {targets: find_toolchain(targets) for targets in held if targets}
     compare = partial(_differences, targets=targets, search=search, toolchains=toolchains)
     return mapped(compare, recipes, processes=processors())
 
 
 def _held_targets(path: Path) -> tuple[Target, ...]:
-    """What the artifact at ``path`` was compiled for; nothing where it cannot be read."""
+    """The targets that the artifact at ``path`` was compiled for; none where it cannot be read."""
     try:
         return tuple(find_target(name) for name in open_artifact(path).targets)
     except ArtifactError:
@@ -54,13 +58,13 @@ def _differences(
 ) -> tuple[str, ...]:
     recipe, path = pair
     if not os.path.exists(path):  # Path's own raises where it cannot look
-        return (f"{one_line(path)} is missing",)
+        return (Stale.MISSING(one_line(path)),)
     try:
         artifact = open_artifact(path)
     except ArtifactError as error:
-        return (f"artifact is not whole: {error}",)
+        return (Stale.DAMAGED(error),)
     if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
-        return (f"targets differ: {', '.join(sorted(names))}",)
+        return (Stale.TARGETS(", ".join(sorted(names))),)
     held = tuple(find_target(name) for name in artifact.targets)
     own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
     toolchain = toolchains.get(held)
@@ -70,7 +74,7 @@ def _differences(
             recipe, held, search=search or own, tuned=tuned_beside(recipe), toolchain=toolchain, eased=eased
         )
     except KnobError as error:
-        return (f"a choice that was made when registers ran out is none now: {error}",)
+        return (Stale.EASED(error),)
     return (
         *source_differences(artifact, planned, held, toolchain),
         *_plan_differences(artifact, planned),
@@ -80,21 +84,22 @@ def _differences(
 def source_differences(
     artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
 ) -> tuple[str, ...]:
-    """What ``artifact`` was made from that is not the same now; without a toolchain, whatever compiled it."""
+    """Why ``artifact`` is stale by the digests of what it was made from. Without a toolchain, the digest of the one
+    that compiled it is not compared."""
     now = source_digests(planned, targets, toolchain)
     then = dict(artifact.manifest.sources)
     if toolchain is None:
         then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}
-    return tuple(f"{name} changed" for name in sorted({*now, *then}) if now.get(name) != then.get(name))
+    return tuple(Stale.CHANGED(name) for name in sorted({*now, *then}) if now.get(name) != then.get(name))
 
 
 def _plan_differences(artifact: Artifact, planned: PlannedRecipe) -> tuple[str, ...]:
     differences = []
     if artifact.member("plan.json") != encode(planned.plan):
-        differences.append("plan changed")
+        differences.append(Stale.CHANGED("plan"))
     kernels = {name: kernel for by_name in planned.kernels.values() for name, kernel in by_name.items()}
     for name, kernel in sorted(kernels.items()):
         member = f"kernels/{name}.cu"
         if member not in artifact.members or artifact.kernel_text(name) != kernel.text:
-            differences.append(f"kernel {name} changed")
+            differences.append(Stale.CHANGED(f"kernel {name}"))
     return tuple(differences)

@@ -1,30 +1,27 @@
-"""Compiling no more than has changed. Where nothing has, no recipe is parsed and nothing is planned: the modules that
-do so are not even imported."""
+"""Compiling only the recipes whose artifacts are stale. Where none is, no recipe is parsed and nothing is planned: the
+modules that do so are not even imported."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from msgspec import Meta
 
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import write_checksums
-from fusebuild.build.objects import BuildDir, Key
-from fusebuild.build.record import (
-    BuiltRecipe,
-    FoundRecord,
-    find_record,
-    fusebuild_digest,
-    made_from,
-    recorded,
-    untouched,
-)
+from fusebuild.build.job import Key
+from fusebuild.build.record import BuiltRecipe, FoundRecord, find_record, recorded, untouched
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import one_line
+from fusebuild.freshness.origins import Origins
+from fusebuild.freshness.verdict import Stale
 from fusebuild.recipe.files import recipe_files
 from fusebuild.system.failure import ReportedDiagnostic
 from fusebuild.target.table import Target
@@ -37,16 +34,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class CompiledArtifact(TypedDict):
+class CompiledArtifact(msgspec.Struct, frozen=True, kw_only=True):
     """An artifact; ``written`` says that its bytes are others than before."""
 
     fusion: str
     recipe: str
-    path: str
+    path: Path
     written: bool
 
 
-class Spill(TypedDict):
+class Spill(msgspec.Struct, frozen=True, kw_only=True):
     """A kernel whose registers did not suffice: in a recipe that allows it, or where no choice was without."""
 
     target: str
@@ -54,54 +51,48 @@ class Spill(TypedDict):
     bytes: Annotated[int, Meta(description="stored and loaded")]
 
 
-class CompileReport(TypedDict):
+class CompileReport(msgspec.Struct, frozen=True, kw_only=True):
     """``fusebuild compile --json``"""
 
-    artifacts: list[CompiledArtifact]
+    artifacts: tuple[CompiledArtifact, ...]
     compiled: Annotated[int, Meta(description="objects that a compiler made")]
     total: Annotated[int, Meta(description="objects that the artifacts have in all, equal ones counted once")]
     seconds: float
-    spills: list[Spill]
-    diagnostics: Annotated[list[ReportedDiagnostic], Meta(description="of recipes that --keep-going passed over")]
+    diagnostics: Annotated[tuple[ReportedDiagnostic, ...], Meta(description="of recipes that --keep-going passed over")]
+    spills: tuple[Spill, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledRecipe:
-    """One recipe's artifact, with all that it holds compiled. ``written`` is False where it was up to date; ``spills``
-    are bytes of registers, by target and kernel."""
+    """One recipe's artifact, with all that it holds compiled: the names of its kernels by target, and the bytes that
+    some of them spill, by target and kernel."""
 
-    recipe: str
-    fusion: str
-    artifact: Path
-    written: bool
+    artifact: CompiledArtifact
     kernels: Mapping[str, Sequence[str]]
     spills: Mapping[Key, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
-    """Every recipe of a compile, in order; how many objects were compiled, and in which time."""
+    """Every recipe of a compile, in order; how many objects were compiled, and in how many seconds."""
 
     recipes: tuple[CompiledRecipe, ...]
     compiled: int
     seconds: float
 
-    def as_json(self, passed_over: Sequence[ReportedDiagnostic] = ()) -> CompileReport:
-        """The same as JSON has it, with what is wrong with recipes that were ``passed_over``."""
-        return {
-            "artifacts": [
-                {"fusion": each.fusion, "recipe": each.recipe, "path": str(each.artifact), "written": each.written}
-                for each in self.recipes
-            ],
-            "compiled": self.compiled,
-            "total": self.total,
-            "seconds": self.seconds,
-            "diagnostics": list(passed_over),
-            "spills": [
-                {"target": target, "kernel": kernel, "bytes": spilled}
+    def report(self, passed_over: Sequence[ReportedDiagnostic]) -> CompileReport:
+        """What ``compile --json`` prints, with what is wrong with recipes that were ``passed_over``."""
+        return CompileReport(
+            artifacts=tuple(each.artifact for each in self.recipes),
+            compiled=self.compiled,
+            total=self.total,
+            seconds=self.seconds,
+            diagnostics=tuple(passed_over),
+            spills=tuple(
+                Spill(target=target, kernel=kernel, bytes=spilled)
                 for (target, kernel), spilled in sorted(self.spills.items())
-            ],
-        }
+            ),
+        )
 
     @property
     def total(self) -> int:
@@ -112,7 +103,7 @@ class Compilation:
 
     @property
     def spills(self) -> dict[Key, int]:
-        """The bytes that each object spills which does."""
+        """The bytes of registers that objects spill, for those that spill any."""
         return {key: spilled for each in self.recipes for key, spilled in each.spills.items()}
 
 
@@ -128,8 +119,8 @@ def compile_changed(
     dry_run: bool = False,
     search: Search = "heuristic",
 ) -> Compilation:
-    """:func:`fusebuild.pipeline.compile_recipes` for the recipes below ``paths`` whose artifact in ``out`` is not what
-    it would write; for all of them with ``dump``. The folder is locked before anything is read. Raises what that
+    """Compile the recipes below ``paths`` whose artifact in ``out`` is stale by the folder's record, and all of them
+    with ``dump``. The folder is locked before anything is read. Raises what :func:`fusebuild.pipeline.compile_recipes`
     raises."""
     build_dir = BuildDir(root=out)
     with nullcontext() if dry_run else build_dir.locked():
@@ -143,7 +134,7 @@ def compile_changed(
 
         from fusebuild.pipeline import compile_recipes
 
-        taken = {each.fusion: file for file, each in fresh.items()}
+        taken = {each.artifact.fusion: file for file, each in fresh.items()}
         report = compile_recipes(stale, targets, out, nvcc=nvcc, jobs=jobs, dump=dump, on_progress=on_progress,
                                  dry_run=dry_run, search=search, taken=taken)  # fmt: skip
     spills = report.build.spills
@@ -158,67 +149,54 @@ def compile_changed(
 def _fresh(
     files: Sequence[Path], targets: Sequence[Target], build_dir: BuildDir, nvcc: str | None, search: Search
 ) -> dict[Path, CompiledRecipe]:
-    """Those of ``files`` whose artifact is what a compile would write."""
+    """The recipes among ``files`` whose artifact is, by the record, what a compile would write."""
     found = find_record(build_dir)
     if found.problem:
         logger.log(logging.WARNING if found.is_damaged else logging.INFO, "everything is planned again: %s", found)
     known = recorded(files, found.record)
     whole = untouched(known, build_dir)
-    now = made_from(targets, find_toolchain(targets, nvcc=nvcc), fusebuild_digest()) if whole else {}
+    origins = Origins(lambda targets: find_toolchain(targets, nvcc=nvcc))
     fresh = {}
     for file in files:
         built = known.get(file)
         if built is None:
-            reason = _why_unknown(found, build_dir)
+            why: tuple[str, ...] = (_why_unknown(found, build_dir),)
         elif file not in whole:
-            reason = f"{one_line(build_dir.artifact(built.fusion))} is missing, or not as it was built"
+            path = build_dir.artifact(built.fusion)
+            why = (Stale.OTHER_ARTIFACT() if os.path.exists(path) else Stale.MISSING(one_line(path)),)
         else:
-            reason = _what_changed(built, targets, search, now)
-        logger.info("%s: %s", file, f"it is compiled: {reason}" if reason else "its artifact is up to date")
-        if built is not None and not reason:
+            why = origins.why_stale(file, built, targets, search)
+        logger.info("%s: %s", file, f"it is compiled: {', '.join(why)}" if why else "as it was built, by the record")
+        if built is not None and not why:
             fresh[file] = _recorded(file, built, build_dir)
     return fresh
 
 
 def _why_unknown(found: FoundRecord, build_dir: BuildDir) -> str:
     """Why a recipe is compiled that the record that was ``found`` does not tell of."""
+    folder = one_line(build_dir.root)
     if found.problem:
-        return f"it is not known what was compiled in {one_line(build_dir.root)} before"
-    if not found.record.recipes:
-        return f"nothing was compiled in {one_line(build_dir.root)} before"
-    return f"it is not what was compiled in {one_line(build_dir.root)} before"
-
-
-def _what_changed(built: BuiltRecipe, targets: Sequence[Target], search: Search, now: Mapping[str, str]) -> str:
-    """Why what was ``built`` from a recipe as it is would be made otherwise now; empty where it would not."""
-    names = tuple(target.name for target in targets)
-    if built.targets != names:
-        return f"it was for {', '.join(built.targets)}, not for {', '.join(names)}"
-    if built.search != search:
-        return f"its cuts were {built.search}, not {search}"
-    changed = [name for name in sorted({*built.made_from, *now}) if built.made_from.get(name) != now.get(name)]
-    return f"{', '.join(changed)} changed" if changed else ""
+        return Stale.RECORD_UNREADABLE(folder)
+    return Stale.NOT_BUILT(folder) if found.record.recipes else Stale.NOTHING_BUILT(folder)
 
 
 def _recorded(file: Path, built: BuiltRecipe, build_dir: BuildDir) -> CompiledRecipe:
+    path = build_dir.artifact(built.fusion)
     return CompiledRecipe(
-        recipe=file.as_posix(),
-        fusion=built.fusion,
-        artifact=build_dir.artifact(built.fusion),
-        written=False,
+        artifact=CompiledArtifact(fusion=built.fusion, recipe=file.as_posix(), path=path, written=False),
         kernels=built.kernels,
         spills={(target, name): spilled for target, own in built.spills.items() for name, spilled in own.items()},
     )
 
 
 def _compiled(built: BuiltArtifact, spills: Mapping[Key, int]) -> CompiledRecipe:
-    kernels = {target: sorted(by_name) for target, by_name in built.planned.kernels.items()}
+    planned = built.planned
+    kernels = {target: sorted(by_name) for target, by_name in planned.kernels.items()}
     own = {(target, name) for target, names in kernels.items() for name in names}
     return CompiledRecipe(
-        recipe=built.planned.recipe.path,
-        fusion=built.planned.plan.fusion,
-        artifact=built.path,
-        written=built.written,
+        artifact=CompiledArtifact(
+            fusion=planned.plan.fusion, recipe=planned.recipe.path, path=built.path, written=built.written
+        ),
         kernels=kernels,
         spills={key: spilled for key, spilled in spills.items() if key in own},
     )

@@ -13,13 +13,13 @@ from fusebuild.recipe.files import recipe_files, tuned_path
 Compile = Callable[[Sequence[Path]], Compilation]
 
 _OF_ONE = (CompileError, ArtifactWriteError, NoRoomError)
-"""What another recipe may be spared, such as a disk that has room for less."""
+"""Errors that one recipe may cause and another need not meet, such as a disk without room for the larger artifact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialCompilation:
-    """What was compiled, and what was wrong with the recipes that were not; ``left_out`` are those that no error
-    names."""
+    """What was compiled, and the errors of the recipes that were not. ``left_out`` are recipes that were not compiled
+    though no error names them."""
 
     done: Compilation
     errors: tuple[FusebuildError, ...]
@@ -27,14 +27,14 @@ class PartialCompilation:
 
     @property
     def exit_code(self) -> int:
-        """That of the worst error, the one with the greatest; 0 where there is none."""
+        """The greatest exit code of all errors; 0 where there is none."""
         return max((error.exit_code for error in self.errors), default=0)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """Recipes that are still to be compiled by ``compile_files``, and what was wrong with others; ``left_out`` are
-    those of these that no error names."""
+    """The recipes ``files`` that ``compile_files`` still has to compile, and the ``errors`` of others. ``left_out`` are
+    recipes that were not compiled though no error names them."""
 
     compile_files: Compile
     files: list[Path]
@@ -42,8 +42,8 @@ class _Attempt:
     left_out: list[Path] = field(default_factory=list)
 
     def run(self) -> Compilation:
-        """Compile all; where some recipes are wrong, those that are not named by the error; where kernels of some do
-        not compile or a disk is full, one recipe after another, which compiles none of the other kernels again."""
+        """Compile all of ``files``. After an error that names recipes, try again without these. After an error that
+        does not, such as a full disk, try one recipe after another; kernels that compiled are not compiled again."""
         while self.files:
             try:
                 return self.compile_files(self.files)

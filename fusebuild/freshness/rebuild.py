@@ -1,7 +1,8 @@
 """The whole proof of freshness: everything is compiled again, and each byte of each artifact is compared.
 
-Builds are reproducible, wherever they run, so what is compiled into scratch and what is shipped are equal or not of the
-same make. Nothing is taken from the store of objects, whose contents would be proof of themselves alone.
+Builds are reproducible, wherever they run. So an artifact that was made from the same sources by the same compilers
+equals the one that is compiled into a scratch folder here, byte for byte. Objects are not taken from the user's store:
+compared with themselves they would prove nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from fusebuild.artifact.file import decode_artifact, open_artifact
 from fusebuild.build.object_store import ObjectStore
 from fusebuild.build.toolchain import find_toolchain
-from fusebuild.freshness.check import Freshness, check_recipes
+from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.verdict import CheckedRecipe, MachineCode, Stale
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.files import recipe_files
 from fusebuild.system.disk_space import temporary_folder
@@ -35,11 +38,12 @@ def rebuild_recipes(
     nvcc: str | None = None,
     jobs: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[Freshness, ...]:
-    """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`; what is fresh as far as texts go is compiled,
-    and stale where that gives other bytes.
+) -> tuple[CheckedRecipe, ...]:
+    """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`, with every fresh artifact compiled again: it is
+    stale where that gives other bytes.
 
-    Raises what that and :func:`~fusebuild.pipeline.compile_recipes` raise, :class:`ToolchainError` among it.
+    Raises what ``check_recipes`` and :func:`~fusebuild.pipeline.compile_recipes` raise, :class:`ToolchainError` among
+    it.
     """
     if targets is not None:
         find_toolchain(targets, nvcc=nvcc)
@@ -47,7 +51,7 @@ def rebuild_recipes(
                         check_recipes(paths, out, targets=targets, search=search, nvcc=nvcc), strict=True))  # fmt: skip
     groups: dict[tuple[tuple[Target, ...], Search], list[Path]] = {}
     for file, verdict in verdicts.items():
-        if not verdict.differences:
+        if verdict.fresh:
             held, own = _made_for(verdict.artifact)
             groups.setdefault((tuple(targets or held), search or own), []).append(file)
     with tempfile.TemporaryDirectory(prefix="fusebuild-rebuild-", dir=temporary_folder(os.environ)) as folder:
@@ -67,16 +71,13 @@ def _made_for(path: Path) -> tuple[tuple[Target, ...], Search]:
     return targets, "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
 
 
-def _compared(verdict: Freshness, scratch: Path) -> Freshness:
+def _compared(verdict: CheckedRecipe, scratch: Path) -> CheckedRecipe:
     """``verdict``, once the artifact is compared with the one that was built in ``scratch``."""
+    rebuilt = replace(verdict, machine_code=MachineCode.AS_REBUILT)
     data, wanted = verdict.artifact.read_bytes(), (scratch / verdict.artifact.name).read_bytes()
     if data == wanted:
-        return replace(verdict, machine_code="as rebuilt")
+        return rebuilt
     found = decode_artifact(data, verdict.artifact).members
     made = decode_artifact(wanted, verdict.artifact).members
     differing = [name for name in sorted({*found, *made}) if found.get(name) != made.get(name)]
-    return replace(
-        verdict,
-        differences=tuple(f"{name} is not what compile makes" for name in differing),
-        machine_code="as rebuilt",
-    )
+    return rebuilt.stale(*map(Stale.OTHER_WHEN_REBUILT, differing))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels import alias, inner_outer, library, persistent, pointwise, reduction, scan, transpose
-from fusebuild.kernels.common.family import Family, View
+from fusebuild.kernels.common.family import Family, Runs, View
 from fusebuild.kernels.common.finish_view import reduction_finish
 from fusebuild.kernels.common.spec import KernelSpec, Rejection, Scheduler, too_many_parameters
 from fusebuild.kernels.common.tickets_view import ticket_counters
@@ -30,8 +30,10 @@ SCHEDULERS: tuple[Scheduler, ...] = tuple(family.scheduler for family in FAMILIE
 COMMON: dict[str, View] = {"reduction_finish": reduction_finish, "ticket_counters": ticket_counters}
 """Views of the kernels that several families launch beside their own."""
 
-TEMPLATE_FOLDERS = ("common", *(family.folder for family in FAMILIES if family.views))
-"""Where templates lie below ``templates/``. No two have one name."""
+
+def template_folders() -> tuple[str, ...]:
+    """Where templates lie below ``templates/``. No two templates have one name."""
+    return ("common", *(family.folder for family in FAMILIES if family.views))
 
 
 def view_of(spec: KernelSpec) -> KernelView:
@@ -40,9 +42,14 @@ def view_of(spec: KernelSpec) -> KernelView:
     return views[spec.template](spec)
 
 
-def scheduler_named(name: str) -> Scheduler:
-    """The scheduler of that ``name``. Raises :class:`StopIteration` where there is none."""
-    return next(scheduler for scheduler in SCHEDULERS if scheduler.name == name)
+def family_of(scheduler: str) -> Family:
+    """The family whose scheduler has that name. Raises :class:`StopIteration` where there is none."""
+    return next(family for family in FAMILIES if family.scheduler.name == scheduler)
+
+
+def runs_nothing(scheduler: str) -> bool:
+    """Whether the tasks that the scheduler of that name takes need no kernel, since their results are views."""
+    return any(family.scheduler.name == scheduler and family.runs is Runs.NOTHING for family in FAMILIES)
 
 
 def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, ...]:

@@ -21,10 +21,10 @@ from jinja2.sandbox import SandboxedEnvironment
 from fusebuild.artifact import launch_text
 from fusebuild.artifact.plan import Plan
 from fusebuild.ir.fid import OriginalFid, SegmentFid
-from fusebuild.kernels.common.spec import KernelSpec, Parameter
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
 from fusebuild.kernels.common.view import KernelView, declared, defined
 from fusebuild.kernels.common.wrapping import wrapped
-from fusebuild.kernels.families import TEMPLATE_FOLDERS, view_of
+from fusebuild.kernels.families import template_folders, view_of
 from fusebuild.system.resources import templates_dir
 
 _PLACEHOLDER = "FUSEBUILD_KERNEL_NAME"
@@ -50,7 +50,7 @@ class Kernel:
     name: str
     text: str
     source: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class _Page:
 def environment() -> jinja2.Environment:
     """The Jinja environment: sandboxed, an undefined name is an error."""
     return SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader([templates_dir() / folder for folder in TEMPLATE_FOLDERS]),
+        loader=jinja2.FileSystemLoader([templates_dir() / folder for folder in template_folders()]),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
@@ -99,8 +99,8 @@ def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
         banner=_banner(spec, origin),
         view=view,
         min_blocks=spec.min_blocks,
-        waits=spec.waits,
-        starts_next_early=spec.starts_next_early,
+        waits=spec.order.waits,
+        starts_next_early=spec.order.starts_next_early,
     )
     return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
 
@@ -116,7 +116,7 @@ def _with_paragraphs(kernel: Kernel, paragraphs: Sequence[str]) -> Kernel:
     return replace(kernel, text=launch_text.with_launches(kernel.text, comment))
 
 
-def _used_parameters(spec: KernelSpec, source: str) -> tuple[Parameter, ...]:
+def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ...]:
     """The parameters whose name stands in ``source`` outside their own declaration."""
     words = Counter(re.findall(r"\w+", source))
     return tuple(parameter for parameter in spec.parameters if words[parameter.name] > 1)
@@ -133,7 +133,7 @@ def _banner(spec: KernelSpec, origin: Origin) -> tuple[str, ...]:
     return (
         f"{origin.recipe}, segment {origin.segment}: {origin.scheduler}, variant {origin.variant}",
         f"segment fids to original fids: {{{fids}}}",
-        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.backwards else ''}",
+        f"schedule: {describe(spec.heuristics)}{', backwards' if spec.order.backwards else ''}",
     )
 
 

@@ -10,7 +10,7 @@ where the Fusion is ill-conditioned, as a quotient with a divisor near zero is, 
 So a whole number may differ only where what it was rounded from is nearly a tie, a bool only where what was compared is
 nearly equal, the place of a maximum only where another candidate is as large but for rounding; and a number may be
 infinite or undefined, and need not be, where one of the evaluations differs in that from the exact one. Near a pole,
-as of a quotient whose divisor is nothing but rounding, it may be infinite and as large as it likes.
+as of a quotient whose divisor is nothing but rounding errors, it may be infinite or of any size.
 
 The reach takes several evaluations. It is asked for only by results that are beyond the bound alone, so that nearly all
 cost nothing more.
@@ -52,7 +52,7 @@ class Comparison:
 BOUNDS = {dtype: dtype.row.bound for dtype in DType}
 """The largest error that :func:`compare` accepts for each dtype."""
 UNITS = {dtype: dtype.unit_in_last_place for dtype in DType if dtype.is_reduced_precision}
-"""A unit in the last place at most, relative, of narrow dtypes."""
+"""The largest relative unit in the last place of each narrow dtype."""
 
 
 def bound_for(fusion: Fusion, fid: int) -> float:
@@ -116,14 +116,15 @@ def compare(
 
 
 def _is_excused(got: Tensor, want: Tensor, found: Reach) -> Tensor:
-    """Where rounding decides whether there is a number, and where it may make one as large as it likes."""
+    """Elements that may have any value: those where rounding decides between a finite number and an infinite or
+    undefined one, and those near a pole that are at least as large as the least that was found there."""
     special = ~(got.isfinite() & want.isfinite())
     least = LEAST_PART * found.near_pole.to(want.device)
     return (found.is_unsettled.to(want.device) & special) | (got.double().abs() >= least)
 
 
 def _allowed(moved: Tensor, dtype: DType, limit: float) -> Tensor:
-    """The bound of each element, which rounding moves so far."""
+    """The bound of each element that rounding moves as far as ``moved``, both relative to its size."""
     import torch
 
     if dtype.is_floating:
@@ -151,14 +152,15 @@ def _shown(number: float, dtype: DType) -> str:
 
 
 CHAOTIC = 0.25
-"""How far an element moves, relative to its size, when no digit of it is right, as in the sine of a large number. Then
-it may be anywhere, and not only where a few evaluations have been: they find at least :data:`LEAST_PART` of the way."""
+"""An element that rounding moves by more than this share of its size has no digit that is certain, as the sine of a
+large number. It may then lie beyond all places that the evaluations have found, which are at least :data:`LEAST_PART`
+of the way from the exact element to the farthest one."""
 
 LEAST_PART = 0.4
-"""What the evaluations find at least of how far rounding can move an element: see :data:`rounding.SAMPLES`."""
+"""The evaluations find at least this share of how far rounding can move an element: see :data:`rounding.SAMPLES`."""
 
 _SMALLEST = 1e-200
-"""What errors are measured against at least: where only zeros are wanted, every other number is far off."""
+"""The least magnitude that errors are relative to. Where only zeros are wanted, every other number is far off."""
 
 
 def _held(want: Tensor, dtype: DType) -> Tensor:
@@ -172,7 +174,8 @@ def _held(want: Tensor, dtype: DType) -> Tensor:
 
 
 def _scale(want: Tensor) -> Tensor:
-    """What errors are measured against, for each element."""
+    """The magnitude that the error of each element is relative to: that of the element or the RMS of all, whichever is
+    greater; 1 for integers and bools."""
     import torch
 
     if not want.is_floating_point():
@@ -184,7 +187,7 @@ def _scale(want: Tensor) -> Tensor:
 
 
 def _excess(error: Tensor, allowed: Tensor) -> Tensor:
-    """How near each element is to failing, beyond 1 where it fails."""
+    """The error of each element over what is allowed: it fails above 1."""
     import torch
 
     return torch.where(error == 0, 0.0, error / allowed)

@@ -29,22 +29,24 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 SAMPLES = 16
-"""How often a Fusion is evaluated. An element moves by less than 0.4 of the largest that a rounding does to it in all
-of them once in 2,000,000 times."""
+"""How often a Fusion is evaluated. Once in 2,000,000 times, all of these evaluations move an element by less than 0.4
+of the farthest that rounding can move it."""
 
 ULPS = 4.0
 """How far a float or a double is moved, at most, in units in the last place: device functions err by one or two, and
 kernels combine partial sums in their own order."""
 
 TIES = 32.0
-"""How near to a tie, in units in the last place of a float, a narrow value falls to either side at random, as often
-to one as to the other: by more than kernels err, so that what one of them decides otherwise some evaluation does."""
+"""A value that is rounded to a narrow dtype falls to either side at random, equally often, where it is nearer to a tie
+than this, in units in the last place of a float. Kernels err by less, so where one of them rounds to the other side,
+some evaluation does, too."""
 
 POLE_SCATTER = 4.0
-"""By what factor the sizes of an element differ, at least, when rounding may move it across a pole."""
+"""Where rounding may move an element across a pole, the largest and the smallest size that the evaluations give it
+differ by more than this factor."""
 
 _PRODUCTS = frozenset({"matmul", "linear"})
-"""What a library computes. How it adds and rounds is its own."""
+"""Ops that a library computes. In which order it adds, and where it rounds, is not known."""
 
 _ACCUMULATING = _PRODUCTS | {"sum"}
 """Ops that add many terms, in an order that is the kernel's or the library's own."""
@@ -52,9 +54,13 @@ _ACCUMULATING = _PRODUCTS | {"sum"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How far rounding moves each element of an output: to finite numbers, at most ``furthest``; ``is_unsettled`` says
-    where it makes an infinite or undefined number of a finite one, or the other way round; ``near_pole`` is
-    the least size that an element near a pole has had, which may have any greater one, and NaN for every other."""
+    """How far rounding moves each element of an output.
+
+    ``furthest`` is the greatest distance between the exact element and a finite one that rounding makes of it.
+    ``is_unsettled`` says where rounding makes an infinite or undefined number of a finite one, or the other way round.
+    ``near_pole`` is, for an element near a pole, the least size that it had in any evaluation, and it may be of any
+    greater size; it is NaN for every other element.
+    """
 
     furthest: Tensor
     is_unsettled: Tensor
@@ -62,7 +68,7 @@ class Reach:
 
 
 class _Samples:
-    """What the evaluations make of one output, each of which is added; ``exact`` is the first."""
+    """One output in all evaluations so far, of which the exact one is the first."""
 
     def __init__(self, exact: Tensor) -> None:
         import torch
@@ -87,8 +93,9 @@ class _Samples:
         return Reach(furthest=self._furthest, is_unsettled=self._is_unsettled, near_pole=self._near_pole())
 
     def _near_pole(self) -> Tensor:
-        """Near a pole it is the reciprocals that scatter around zero. So sizes are far apart, and the greatest is
-        farther from their geometric mean than the least, where those of numbers around zero are the other way round."""
+        """Near a pole the reciprocals of an element scatter around zero. So its sizes are far apart, and the greatest
+        is farther from their geometric mean than the least. Where the element itself scatters around zero, the least
+        size is the one that is farther from the mean."""
         import torch
 
         is_far_apart = self._greatest - self._least > math.log(POLE_SCATTER)
@@ -97,7 +104,8 @@ class _Samples:
 
 
 def _logarithm(tensor: Tensor) -> Tensor:
-    """Of each element's size, that of the nearest finite one above zero; NaN counts as zero."""
+    """The logarithm of each element's size, which is first clamped to the finite numbers above zero; NaN counts as
+    zero."""
     import torch
 
     limits = torch.finfo(torch.float64)
@@ -118,7 +126,8 @@ def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, i
 
 
 def _ties_of(fusion: Fusion) -> float:
-    """How near to a tie is near in ``fusion``: everywhere, where a library's products decide what is rounded."""
+    """The distance from a tie that counts as near in ``fusion``. Every distance does where there are products of a
+    library, since how far those err is not known."""
     return math.inf if any(expr.op in _PRODUCTS for expr in fusion.exprs) else TIES
 
 

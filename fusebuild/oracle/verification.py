@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
@@ -32,7 +33,7 @@ from fusebuild.runtime.loader import LoadedPlan, load
 logger = logging.getLogger(__name__)
 
 
-class VerifiedCase(TypedDict):
+class VerifiedCase(msgspec.Struct, frozen=True, kw_only=True):
     """``fusebuild verify --json``: one way of one case, or a case that was skipped; ``error`` is null where it is no
     number"""
 
@@ -67,6 +68,21 @@ class Verdict:
     @property
     def ok(self) -> bool:
         return not self.problem and self.error <= self.bound
+
+    def reported(self) -> VerifiedCase:
+        """The verdict in the report of ``fusebuild verify``."""
+        return VerifiedCase(
+            fusion=self.fusion,
+            target=self.target,
+            case=dict(self.case),
+            variant=self.variant,
+            layout=self.layout,
+            error=self.error if math.isfinite(self.error) else None,
+            bound=self.bound,
+            ok=self.ok,
+            problem=self.problem,
+            state="passed" if self.ok else "failed",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +148,28 @@ class Skipped:
     case: Mapping[str, int]
     elements: int
 
+    def reported(self) -> VerifiedCase:
+        """The case in the report of ``fusebuild verify``: nothing was found to be wrong, since nothing ran."""
+        return VerifiedCase(
+            fusion=self.fusion,
+            target=self.target,
+            case=dict(self.case),
+            variant=None,
+            layout="aligned",
+            error=None,
+            bound=0.0,
+            ok=True,
+            problem="",
+            state="skipped",
+        )
+
 
 def verify_artifact(
     path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
 ) -> Iterator[Verdict]:
     """Run every case within ``limits`` of the artifact at ``path``: with the variant that the executor chooses, with
-    each other variant whose guards hold, and with misaligned inputs. Of so many ``runs`` of each way on the same inputs
-    every one has to give the same bits.
+    each other variant whose guards hold, and with misaligned inputs. Each of these is run ``runs`` times on the same
+    inputs, and every run has to give the same bits.
 
     ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits,
     :class:`OutOfMemoryError` for a case that does not fit into memory, and :class:`NothingVerifiedError` when there
@@ -184,12 +215,14 @@ def cases_of(fusion: Fusion) -> tuple[Mapping[str, int], ...]:
 
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "storage size calculation overflowed")
-"""What torch says, in lower case, when memory does not suffice: on the CPU it raises no type of its own."""
+"""Parts of torch's messages, in lower case, when memory does not suffice. On the CPU torch then raises a plain
+``RuntimeError``."""
 
 
 @contextmanager
 def memory_named(path: Path, fusion: Fusion, case: Mapping[str, int], device: str, hint: str) -> Iterator[None]:
-    """Where memory does not suffice, say for which case of the artifact at ``path``: :class:`OutOfMemoryError`."""
+    """Raise :class:`OutOfMemoryError`, which names the case of the artifact at ``path``, where memory does not
+    suffice."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -302,7 +335,7 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
 
 
 def _nearness(comparison: Comparison) -> float:
-    """How near a result is to failing, beyond 1 where it fails."""
+    """The error over the bound: how near a result is to failing. It fails above 1."""
     if not comparison.bound:
         return math.inf if comparison.error else 0.0
     return comparison.error / comparison.bound
@@ -337,9 +370,9 @@ def _poisoned(fusion: Fusion, fid: int, alias: int | None, want: Any) -> Any:
 
 @contextmanager
 def _poisoned_memory() -> Iterator[None]:
-    """Torch, whose allocator the executor takes its workspace from, fills new memory, as
-    ``torch.utils.deterministic.fill_uninitialized_memory`` says by default: with all bits of a byte, which are NaN in
-    what kernels leave there for each other."""
+    """The workspace is full of NaN where no kernel has written. The executor allocates it with torch, which fills new
+    memory with bytes of all ones in its deterministic mode
+    (``torch.utils.deterministic.fill_uninitialized_memory``)."""
     import torch
 
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
@@ -351,7 +384,8 @@ def _poisoned_memory() -> Iterator[None]:
 
 
 def _misaligned(value: Any) -> Any:
-    """The same numbers in memory that starts one element later, so that no wide access is possible."""
+    """A copy of ``value`` in memory that starts one element past an aligned address, so that no kernel may access it in
+    vectors. Numbers stay as they are."""
     import torch
 
     if not hasattr(value, "stride") or not value.numel():
@@ -369,8 +403,8 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def bits_of(tensor: Any) -> Any:
-    """The bytes of ``tensor``, where NaN equals itself and the zeros differ: those of a copy, since what is contiguous
-    may have any stride along dims of size 1."""
+    """The bytes of ``tensor``: compared as these, NaN equals NaN, and 0.0 differs from -0.0. They are those of a copy,
+    since a contiguous tensor may have any stride along dims of size 1."""
     import torch
 
     return tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)

@@ -42,10 +42,10 @@ from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import ExtentFact, Output
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.direction import backwards
-from fusebuild.kernels.common.overlap import Neighbours, neighbours, overlapped
+from fusebuild.kernels.common.family import Runs
+from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import specialized_variants
-from fusebuild.kernels.families import scheduler_named
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, render
 from fusebuild.ops.generalized import EXTREMES
@@ -96,7 +96,7 @@ def plan_target(
     segments: list[PlanSegment] = []
     slots = _intermediate_slots(segmented)
     freed, backward = _freed(segmented), backward_segments(segmented)
-    around = neighbours([segment.scheduler for segment in segmented.segments])
+    around = runs_beside([segment.family for segment in segmented.segments])
     written = _written_before(segmented)
     extents = {binding.extent: binding.fid for binding in reversed(segmented.fusion.extents)}
     eased_ways = eased_by_key(eased, segmented)
@@ -130,7 +130,7 @@ def plan_alone(
     own = {SegmentFid(fid): OriginalFid(fid) for fid in segment.fid_map}
     alone = replace(segment, id=0, task=segment.fusion.whole(), fid_map=own, rematerialized=(), why=())
     segmented = SegmentedFusion(fusion=segment.fusion, segments=(alone,))
-    variant = overlapped(replace(variant, guard=()), Neighbours(), ())
+    variant = overlapped(replace(variant, guard=()), RunsBeside(), ())
     rendered = _render(alone, variant, recipe)
     extents = {binding.extent: binding.fid for binding in reversed(segment.fusion.extents)}
     planned = _plan_segment(alone, (_plan_variant(extents, alone, variant, rendered, 0),), ())
@@ -143,8 +143,7 @@ def _scheduled(
     segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
 ) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    own_scheduler = scheduler_named(segment.scheduler)
-    scheduler = EasedScheduler(scheduler=own_scheduler, eased=eased)
+    scheduler = EasedScheduler(scheduler=segment.family.scheduler, eased=eased)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))
@@ -276,11 +275,11 @@ def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[
         frees=frees,
         rematerialized=segment.rematerialized,
         views=segment.views,
-        hbm_bytes=0 if segment.scheduler == "alias" else segment.hbm_bytes,
+        hbm_bytes=0 if segment.family.runs is Runs.NOTHING else segment.hbm_bytes,
         variants=variants,
         why=segment.why,
         call=renumber(library_call(segment.fusion.whole()), segment.fid_map)
-        if segment.scheduler == "library"
+        if segment.family.runs is Runs.LIBRARY
         else msgspec.UNSET,
     )
 

@@ -21,7 +21,6 @@ from fusebuild.errors import KnobError, SpillError
 from fusebuild.kernels.common.choice import Decision, Knobs, Tuned
 from fusebuild.kernels.common.spec import Scheduler, VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, specialized_prefix
-from fusebuild.kernels.families import scheduler_named
 from fusebuild.planning.eased import ChoiceKey, Eased, EasedScheduler, choice_key, eased_by_key, eased_in
 from fusebuild.planning.tuned import choices_for
 from fusebuild.segmentation import Segment
@@ -160,7 +159,7 @@ class _Easing:
         recipe names."""
         target, segmented = self.targets[target_name], self.planned.segmented[target_name]
         segment = segmented.segments[segment_id]
-        own = scheduler_named(segment.scheduler)
+        own = segment.family.scheduler
         eased = eased_by_key(eased_in(self.planned.plan).get(target_name, ()), segmented)
         scheduler = EasedScheduler(scheduler=own, eased=eased)
         choices = choices_for(self.planned.tuned, segmented, target, self.toolchain)

@@ -30,7 +30,6 @@ from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.common.choice import NOT_TUNED, Knobs, Tuned
 from fusebuild.kernels.common.spec import DEFAULT_EXTENT, Scheduler
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, used_symbols
-from fusebuild.kernels.families import scheduler_named
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.system.regular_file import file_bytes
@@ -296,7 +295,7 @@ def points_of(segmented: SegmentedFusion) -> tuple[Point, ...]:
         if key in known:
             continue
         known.add(key)
-        scheduler = scheduler_named(segment.scheduler)
+        scheduler = segment.family.scheduler
         named = [hinted_sizes(segment.fusion, sizes) for sizes in named_sizes(segment.fusion)]
         found += [Point(segment=segment, scheduler=scheduler, sizes=sizes) for sizes in (first, *named)]
     return tuple(found)

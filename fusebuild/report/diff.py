@@ -4,242 +4,182 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from pathlib import Path
+from typing import Annotated
 
+import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from fusebuild.artifact.file import Artifact
 from fusebuild.artifact.json_types import Bytes, FormulaText
-from fusebuild.artifact.kernel_resources import KernelResources, Resources
+from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
 from fusebuild.errors import one_line
 from fusebuild.ir.formula import Formula, evaluate, show, symbols, total
 
 
-class DifferingLaunch(TypedDict):
+class DifferingLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """The ``launch``-th kernel of a variant where it differs: the old and the new, null where there is none."""
 
     segment: int
     variant: str
     launch: int
     kernel: tuple[str | None, str | None]
-    resources: tuple[Resources | None, Resources | None]
-
-
-class DifferingTarget(TypedDict):
-    """One target, old and new; null for an artifact without code for it."""
-
-    segments: tuple[int | None, int | None]
-    hbm_bytes: tuple[Bytes, Bytes]
-    hbm_bytes_formula: tuple[FormulaText | None, FormulaText | None]
-    plan: Annotated[bool, Meta(description="which kernels are launched, or on what, differs")]
-    kernels: list[DifferingLaunch]
-
-
-class DiffReport(TypedDict):
-    """``fusebuild diff --json``: pairs are old and new"""
-
-    old: str
-    new: str
-    fusion: tuple[str, str]
-    same: Annotated[bool, Meta(description="both run the same code in the same way")]
-    sources: Annotated[list[str], Meta(description="what they were made from that differs")]
-    toolchain: Annotated[dict[str, tuple[str | None, str | None]], Meta(description="versions that differ, by tool")]
-    case: Annotated[dict[str, int], Meta(description="the sizes that bytes are counted for")]
-    targets: dict[str, DifferingTarget]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launched:
-    """A launch, by its place in a plan: the kernel, the digest of its object, and what it takes of the chip, which is
-    None where nobody said so."""
-
-    kernel: str
-    object_digest: str
-    resources: KernelResources | None
-
-    def resources_json(self) -> Resources | None:
-        """What it takes, as JSON has it."""
-        return None if self.resources is None else self.resources.as_json()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelDiff:
-    """A launch that differs: the ``launch``-th of a variant of a segment; None where an artifact has none there."""
-
-    segment: int
-    variant: str
-    launch: int
-    old: Launched | None
-    new: Launched | None
-
-    def as_json(self) -> DifferingLaunch:
-        """The same as JSON has it."""
-        old, new = self.old, self.new
-        return {
-            "segment": self.segment,
-            "variant": self.variant,
-            "launch": self.launch,
-            "kernel": (old.kernel if old else None, new.kernel if new else None),
-            "resources": (old.resources_json() if old else None, new.resources_json() if new else None),
-        }
+    resources: tuple[KernelResources | None, KernelResources | None]
 
     def as_text(self) -> str:
         """One line for people."""
-        place = f"segment {self.segment}, {self.variant}"
-        if self.old is None or self.new is None:
-            return f"{place}: + {self.new.kernel}" if self.new else f"{place}: - {self.old.kernel if self.old else ''}"
-        before, after = self.old.resources_json(), self.new.resources_json()
-        changes = _changes(before, after) if before and after else []
-        if self.old.kernel == self.new.kernel:
-            return f"{place}: {self.old.kernel} compiled to other code" + "".join(f", {each}" for each in changes)
-        return f"{place}: {self.old.kernel} -> {self.new.kernel}" + "".join(f", {each}" for each in changes)
+        place, (old, new) = f"segment {self.segment}, {self.variant}", self.kernel
+        if old is None or new is None:
+            return f"{place}: + {new}" if new is not None else f"{place}: - {old}"
+        what = f"{old} compiled to other code" if old == new else f"{old} -> {new}"
+        return ", ".join([f"{place}: {what}", *_changes(*self.resources)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetDiff:
-    """Both artifacts' code for one target: how many segments, the bytes of global memory that they read and write,
-    whether the ``plan`` differs, and the launches that do. None stands for an artifact without code for it."""
+class DifferingTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """One target, old and new; null for an artifact without code for it."""
 
-    target: str
     segments: tuple[int | None, int | None]
-    hbm_bytes: tuple[Formula | None, Formula | None]
-    plan: bool
-    kernels: tuple[KernelDiff, ...]
+    hbm_bytes_formula: tuple[FormulaText | None, FormulaText | None]
+    hbm_bytes: tuple[Bytes, Bytes]
+    plan: Annotated[bool, Meta(description="which kernels are launched, or on what, differs")]
+    kernels: tuple[DifferingLaunch, ...]
 
     @property
     def is_same(self) -> bool:
         """Whether nothing differs."""
         return not self.plan and not self.kernels
 
-    def as_json(self, sizes: Mapping[str, int]) -> DifferingTarget:
-        """The same as JSON has it."""
-        old, new = self.hbm_bytes
-        return {
-            "segments": self.segments,
-            "hbm_bytes_formula": (None if old is None else show(old), None if new is None else show(new)),
-            "hbm_bytes": (_evaluated(old, sizes), _evaluated(new, sizes)),
-            "plan": self.plan,
-            "kernels": [kernel.as_json() for kernel in self.kernels],
-        }
-
-    def as_text(self, sizes: Mapping[str, int]) -> list[str]:
-        """Lines for people."""
+    def as_text(self, name: str) -> list[str]:
+        """Lines for people; ``name`` is the target's."""
         if self.is_same:
-            return [f"{self.target}: the same"]
+            return [f"{name}: the same"]
         if None in self.segments:
-            return [f"{self.target}: {'only in the new' if self.segments[0] is None else 'only in the old'}"]
-        lines = [f"{self.target}: {_change(*self.segments)} segment{'s' * (self.segments != (1, 1))}"]
-        before, after = (_bytes_text(each, sizes) for each in self.hbm_bytes)
-        lines.append(f"  bytes  {_change(before, after)}")
+            return [f"{name}: {'only in the new' if self.segments[0] is None else 'only in the old'}"]
+        lines = [f"{name}: {_change(*self.segments)} segment{'s' * (self.segments != (1, 1))}"]
+        lines.append(f"  bytes  {_change(*map(_bytes_text, self.hbm_bytes, self.hbm_bytes_formula))}")
         if self.plan and not self.kernels:
             lines.append("  the same kernels, put together in another way: other operands, sizes, order or names")
         return lines + [f"  {kernel.as_text()}" for kernel in self.kernels]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactDiff:
-    """``sources`` are names of what both were made from that differs; ``toolchain`` maps a tool to both versions, where
-    those differ. ``sizes`` are those of the case that bytes are counted for."""
+class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
+    """``fusebuild diff --json``: pairs are old and new"""
 
-    paths: tuple[str, str]
-    fusions: tuple[str, str]
-    sources: tuple[str, ...]
-    toolchain: Mapping[str, tuple[str | None, str | None]]
-    targets: tuple[TargetDiff, ...]
-    sizes: Mapping[str, int]
-
-    @property
-    def is_same(self) -> bool:
-        """Whether both run the same code in the same way."""
-        return all(target.is_same for target in self.targets)
-
-    def as_json(self) -> DiffReport:
-        """The same as JSON has it."""
-        return {
-            "old": self.paths[0],
-            "new": self.paths[1],
-            "fusion": self.fusions,
-            "same": self.is_same,
-            "sources": list(self.sources),
-            "toolchain": dict(self.toolchain),
-            "case": dict(self.sizes),
-            "targets": {target.target: target.as_json(self.sizes) for target in self.targets},
-        }
+    old: Path
+    new: Path
+    fusion: tuple[str, str]
+    same: Annotated[bool, Meta(description="both run the same code in the same way")]
+    sources: Annotated[tuple[str, ...], Meta(description="what they were made from that differs")]
+    toolchain: Annotated[dict[str, tuple[str | None, str | None]], Meta(description="versions that differ, by tool")]
+    case: Annotated[dict[str, int], Meta(description="the sizes that bytes are counted for")]
+    targets: dict[str, DifferingTarget]
 
     def as_text(self) -> str:
-        """The same for people."""
-        case = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
-        lines = [f"{_change(*self.fusions)} ({case or 'constant sizes'})"]
+        """The report for people."""
+        case = ", ".join(f"{name}={size}" for name, size in self.case.items())
+        lines = [f"{_change(*self.fusion)} ({case or 'constant sizes'})"]
         lines += [f"changed: {', '.join(self.sources)}"] if self.sources else []
         lines += [f"{name}: {_change(*versions)}" for name, versions in self.toolchain.items()]
-        for target in self.targets:
-            lines += target.as_text(self.sizes)
+        for name, target in self.targets.items():
+            lines += target.as_text(name)
         return "\n".join(map(one_line, lines)) + "\n"
 
 
-def compare(old: Artifact, new: Artifact, sizes: Mapping[str, int]) -> ArtifactDiff:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Launched:
+    """A kernel as a plan launches it: its name, the digest of its object, and what it takes of the chip, which is None
+    where the manifest does not say so."""
+
+    kernel: str
+    object_digest: str
+    resources: KernelResources | None
+
+
+_Place = tuple[int, str, int]
+"""Where a plan launches a kernel: the id of the segment, the name of the variant, the index of the launch in it."""
+
+
+def compare(old: Artifact, new: Artifact, sizes: Mapping[str, int]) -> DiffReport:
     """What ``new`` has that ``old`` has not, and the other way around; bytes are those of a case's ``sizes``.
 
     Launches are matched by segment, variant and order. Kernels are named by their text, so that one that only moved to
     another segment shows at both places.
     """
-    names = list(dict.fromkeys((*old.targets, *new.targets)))
+    names = dict.fromkeys((*old.targets, *new.targets))
+    targets = {name: _compare_targets(old, new, name, sizes) for name in names}
     before, after = old.manifest, new.manifest
-    return ArtifactDiff(
-        paths=(str(old.path), str(new.path)),
-        fusions=(before.fusion, after.fusion),
+    return DiffReport(
+        old=old.path,
+        new=new.path,
+        fusion=(before.fusion, after.fusion),
+        same=all(target.is_same for target in targets.values()),
         sources=_differing(before.sources, after.sources),
         toolchain={
             name: (before.toolchain.get(name), after.toolchain.get(name))
             for name in _differing(before.toolchain, after.toolchain)
         },
-        targets=tuple(_compare_targets(old, new, name) for name in names),
-        sizes=sizes,
+        case=dict(sizes),
+        targets=targets,
     )
 
 
-def _compare_targets(old: Artifact, new: Artifact, name: str) -> TargetDiff:
-    plans = (old.plan.target(name), new.plan.target(name))
-    before, after = (_launches(artifact, plan) for artifact, plan in zip((old, new), plans, strict=True))
+def _compare_targets(old: Artifact, new: Artifact, name: str, sizes: Mapping[str, int]) -> DifferingTarget:
+    plans = old.plan.target(name), new.plan.target(name)
+    formulas = _hbm_bytes(plans[0]), _hbm_bytes(plans[1])
+    before, after = _launches(old, plans[0]), _launches(new, plans[1])
     places = sorted({*before, *after}) if None not in plans else []
-    return TargetDiff(
-        target=name,
+    return DifferingTarget(
         segments=(_count(plans[0]), _count(plans[1])),
-        hbm_bytes=(_hbm_bytes(plans[0]), _hbm_bytes(plans[1])),
+        hbm_bytes_formula=(_shown(formulas[0]), _shown(formulas[1])),
+        hbm_bytes=(_evaluated(formulas[0], sizes), _evaluated(formulas[1], sizes)),
         plan=_what_runs(old.plan, name) != _what_runs(new.plan, name),
         kernels=tuple(
-            KernelDiff(segment=place[0], variant=place[1], launch=place[2], old=before.get(place), new=after.get(place))
+            _differing_launch(place, before.get(place), after.get(place))
             for place in places
             if before.get(place) != after.get(place)
         ),
     )
 
 
+def _differing_launch(place: _Place, old: _Launched | None, new: _Launched | None) -> DifferingLaunch:
+    segment, variant, launch = place
+    return DifferingLaunch(
+        segment=segment,
+        variant=variant,
+        launch=launch,
+        kernel=(old.kernel if old else None, new.kernel if new else None),
+        resources=(old.resources if old else None, new.resources if new else None),
+    )
+
+
 def _what_runs(plan: Plan, target: str) -> Plan:
-    """``plan`` for ``target`` alone, without names of the whole and the words that say how it came about."""
+    """``plan`` for ``target`` alone, without the names of the whole plan and the words that say why it was cut so."""
     own = plan.target(target)
     return without_reasons(replace(plan, fusion="", digest="", targets=() if own is None else (own,)))
 
 
-def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[tuple[int, str, int], Launched]:
+def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[_Place, _Launched]:
     if plan is None:
         return {}
-    found = {}
-    for segment in plan.segments:
-        for variant in segment.variants:
-            for index, launch in enumerate(variant.launches):
-                found[segment.id, variant.name, index] = Launched(
-                    kernel=launch.kernel,
-                    object_digest=artifact.object_digest(plan.target, launch.kernel),
-                    resources=artifact.resources(plan.target, launch.kernel),
-                )
-    return found
+    return {
+        (segment.id, variant.name, index): _Launched(
+            kernel=launch.kernel,
+            object_digest=artifact.object_digest(plan.target, launch.kernel),
+            resources=artifact.resources(plan.target, launch.kernel),
+        )
+        for segment in plan.segments
+        for variant in segment.variants
+        for index, launch in enumerate(variant.launches)
+    }
 
 
-def _changes(before: Resources, after: Resources) -> list[str]:
-    pairs = ((name, old, new) for (name, old), new in zip(before.items(), after.values(), strict=True))
+def _changes(before: KernelResources | None, after: KernelResources | None) -> list[str]:
+    """What a kernel takes of the chip that differs; nothing where either is not known."""
+    if before is None or after is None:
+        return []
+    pairs = zip(KernelResources.__struct_fields__, astuple(before), astuple(after), strict=True)
     return [f"{name.replace('_', ' ')} {old} -> {new}" for name, old, new in pairs if old != new]
 
 
@@ -255,17 +195,18 @@ def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str
     return tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
 
 
+def _shown(formula: Formula | None) -> str | None:
+    return None if formula is None else show(formula)
+
+
 def _evaluated(formula: Formula | None, sizes: Mapping[str, int]) -> int | None:
     if formula is None or not {*symbols(formula)} <= {*sizes}:
         return None
     return evaluate(formula, sizes)
 
 
-def _bytes_text(formula: Formula | None, sizes: Mapping[str, int]) -> str:
-    count = _evaluated(formula, sizes)
-    if count is not None:
-        return f"{count:,}"
-    return "none" if formula is None else show(formula)
+def _bytes_text(count: int | None, formula: str | None) -> str:
+    return f"{count:,}" if count is not None else formula or "none"
 
 
 def _change(*pair: object) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
+from msgspec import UNSET
 
 from fusebuild.artifact.kernel_resources import resources_text
 from fusebuild.artifact.plan import PlanSegment, PlanValue, as_formula
@@ -21,24 +22,24 @@ from fusebuild.errors import UsageError, one_line
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import show
 from fusebuild.ir.fusion import Fusion
-from fusebuild.report.inspection import Inspection, bytes_text, call_text, eased_text, knobs_text, stored_bytes
+from fusebuild.report.inspection import Inspection, bytes_text, knobs_text, stored_bytes
 from fusebuild.report.layout import Box, Layout, Net, PlacedNet, layout
 from fusebuild.system.resources import templates_dir
 
 _CHARACTER = 6.7
 """Width of a letter of a label, in pixels; labels are set in a fixed-width font of 11 pixels."""
 _SMALL_CHARACTER = 6.1
-"""The same for 10 pixels."""
+"""Width of a letter of a small node's second line, in pixels; it is set in a fixed-width font of 10 pixels."""
 _LONGEST = 30
 """Letters of a label; what is longer is cut in the drawing and whole in the details."""
 _BOX_WIDTH = 168
 _LABEL_MARGIN = 36
-"""Beside a label: its line, and the distance to the next."""
+"""Pixels beside a label: room for the line of its edge, and the distance to the next label."""
 _NODE_HEIGHT = 30
 _NODE_STEP = 36
-"""From one small node to the next."""
+"""Pixels from the top of one small node to the top of the next."""
 _NODE_MARGIN = 20
-"""Between a box and the small nodes beside it: the length of the line that joins them."""
+"""Pixels between a box and the small nodes beside it: the length of the line that joins them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +185,7 @@ class _Pages:
         self._inspection, self._fusion = inspection, fusion
         self._plan = inspection.plan
         self._segments = inspection.segments
-        self._report = inspection.as_json()
+        self._report = inspection.report
         self._writer = {fid: each.id for each in self._segments for fid in each.outputs}
         self._readers: dict[int, list[int]] = {}
         for each in self._segments:
@@ -219,12 +220,12 @@ class _Pages:
         sizes = [self._inspection.bytes_of(stored_bytes(self._plan.value(fid))) for fid in self._boundaries
                  if fid not in self._views]  # fmt: skip
         crossing = _size_text(sum(size or 0 for size in sizes)) if None not in sizes else ""
-        kernels = {kernel for segment in self._report["segments"] for kernel in segment["kernels"]}
+        kernels = {kernel for segment in self._report.segments for kernel in segment.kernels}
         return (
             ("segments", str(len(self._segments))),
             ("kernels", str(len(kernels))),
             ("boundaries", f"{len(self._boundaries)}{f', {crossing}' if crossing and self._boundaries else ''}"),
-            ("read and written", _size_text(self._report["hbm_bytes"], self._report["hbm_bytes_formula"])),
+            ("read and written", _size_text(self._report.hbm_bytes, self._report.hbm_bytes_formula)),
         )
 
     def _text(self, fid: int) -> TensorText:
@@ -272,15 +273,15 @@ class _Pages:
     ) -> SegmentBox:
         box = self._box(segment, *sides)
         x, y = placed.boxes[segment.id]
-        report = self._report["segments"][segment.id]
-        counts = [_counted(len(report["kernels"]), "kernel"), _counted(len(segment.variants), "variant")]
+        report = self._report.segments[segment.id]
+        counts = [_counted(len(report.kernels), "kernel"), _counted(len(segment.variants), "variant")]
         notes = [", ".join(filter(None, counts))]
         if segment.rematerialized:
             notes.append(f"{len(segment.rematerialized)} recomputed")
         return SegmentBox(
             id=segment.id,
             scheduler=segment.scheduler,
-            size=_size_text(report["hbm_bytes"], report["hbm_bytes_formula"]),
+            size=_size_text(report.hbm_bytes, report.hbm_bytes_formula),
             notes=tuple(notes),
             x=x,
             y=y,
@@ -304,33 +305,33 @@ class _Pages:
         )
 
     def _segment(self, segment: PlanSegment) -> SegmentDetails:
-        report = self._report["segments"][segment.id]
+        report = self._report.segments[segment.id]
         named = {fid: value.name for fid, value in self._fusion.values.items()}
         return SegmentDetails(
             id=segment.id,
             scheduler=segment.scheduler,
-            exact=bytes_text(report["hbm_bytes"], report["hbm_bytes_formula"]),
+            exact=bytes_text(report.hbm_bytes, report.hbm_bytes_formula),
             inputs=tuple(map(self._text, segment.inputs)),
             outputs=tuple(map(self._text, segment.outputs)),
             fid_map=tuple((own, self._text(fid)) for own, fid in sorted(segment.fid_map.items())),
             rematerialized=tuple(f"%{fid} {named.get(fid, '')}".strip() for fid in segment.rematerialized),
             variants=tuple(
                 (
-                    f"{variant.name} (tuned: {knobs_text(shown['tuned'])})" if "tuned" in shown else variant.name,
-                    " and ".join(shown["guard"]) or "always",
-                    tuple((launch.kernel, self._resources(launch.kernel)) for launch in variant.launches),
+                    f"{each.name} (tuned: {knobs_text(each.tuned)})" if each.tuned is not UNSET else each.name,
+                    " and ".join(each.guard) or "always",
+                    tuple((kernel, self._resources(kernel)) for kernel in each.kernels),
                 )
-                for variant, shown in zip(segment.variants, report["variants"], strict=True)
+                for each in report.variants
             ),
-            eased=tuple(map(eased_text, report.get("eased", ()))),
+            eased=tuple(each.as_text() for each in report.eased or ()),
             reasons=tuple(_reason(why) for why in segment.why),
-            call=call_text(report["call"]) if "call" in report else "",
+            call=report.call.as_text() if report.call else "",
         )
 
     def _resources(self, kernel: str) -> str:
         """What ``kernel`` takes of the chip, in words; empty where it is not known."""
         used = self._inspection.resources.get(kernel)
-        return resources_text(used.as_json()) if used is not None else ""
+        return resources_text(used) if used is not None else ""
 
     def _tensor_details(self, fid: OriginalFid) -> TensorDetails:
         return TensorDetails(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 
@@ -26,5 +27,5 @@ def seconds(cover: Sequence[Task], acceptance: Acceptance, costs: CostModel) -> 
 
 
 def _seconds(task: Task, acceptance: Acceptance, costs: CostModel) -> float:
-    is_view = acceptance.scheduler(task.exprs, task.results) == "alias"
+    is_view = runs_nothing(acceptance.scheduler(task.exprs, task.results))
     return VIEW_SECONDS if is_view else costs.seconds(hbm_bytes(task, costs))

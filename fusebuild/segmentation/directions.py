@@ -10,8 +10,8 @@ sizes (small tensors stay in L2 anyway) nor from anything that is tuned, and no 
 
 from __future__ import annotations
 
-from fusebuild.kernels.common.direction import TURNING
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.spec import any_domain
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion
 
@@ -22,9 +22,9 @@ def backward_segments(segmented: SegmentedFusion) -> frozenset[int]:
     backward = set[int]()
     forward: Segment | None = None
     for segment in segmented.segments:
-        if segment.scheduler == "alias":
+        if segment.family.runs is Runs.NOTHING:
             continue
-        if forward is not None and segment.scheduler in TURNING and _finds(segment, forward):
+        if forward is not None and segment.family.walks_either_way and _finds(segment, forward):
             backward.add(segment.id)
             forward = None
         else:

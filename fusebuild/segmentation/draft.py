@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
 from fusebuild.segmentation.dependencies import Dependencies
@@ -85,7 +86,7 @@ class Problem:
         scheduler = self.acceptance.scheduler(exprs, writes)
         if not scheduler:
             return REJECTED * len(exprs)
-        if scheduler == "alias":
+        if runs_nothing(scheduler):
             return VIEW_SECONDS
         return self.costs.seconds(self.costs.task_bytes(exprs, reads, writes))
 

@@ -39,6 +39,7 @@ from fusebuild.errors import Diagnostic, ScheduleError, UsageError
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
+from fusebuild.kernels.families import runs_nothing
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import Acceptance, overwritten_inputs
 from fusebuild.segmentation.canonical import canonical_order, reordered
@@ -394,7 +395,7 @@ class _Search:
             return None
         if any(graph.inputs[atoms] & target and wanted & result for target, result in graph.orders):
             return None
-        is_view = not atoms & ~graph.views and self._scheduler(atoms, results) == "alias"
+        is_view = not atoms & ~graph.views and runs_nothing(self._scheduler(atoms, results))
         moved = graph.bytes_read(atoms) + graph.value_bytes(results)
         return Step(
             atoms=atoms,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fusebuild.errors import Diagnostic, ScheduleError
 from fusebuild.ir.fid import OriginalFid
+from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion, bound_symbols, extract
 
@@ -95,4 +96,4 @@ def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) 
     rejections = draft.problem.acceptance.rejections(union, writes)
     if not rejections:
         return "another segment lies between them"
-    return "; ".join(str(rejected) for rejected in rejections if rejected.scheduler != "alias")
+    return "; ".join(str(rejected) for rejected in rejections if not runs_nothing(rejected.scheduler))

@@ -11,7 +11,9 @@ from fusebuild.ir.fusion import Fusion, Task, used_lambdas
 from fusebuild.ir.types import tensor_type
 from fusebuild.ir.values import Output
 from fusebuild.ir.verify import verify
-from fusebuild.kernels.alias.schedule import AliasScheduler, view_sources
+from fusebuild.kernels.alias.schedule import view_sources
+from fusebuild.kernels.common.family import Family, Runs
+from fusebuild.kernels.families import family_of
 from fusebuild.ops.footprint import read_bytes
 
 
@@ -33,6 +35,10 @@ class Segment:
     why: tuple[str, ...] = ()
 
     @property
+    def family(self) -> Family:
+        return family_of(self.scheduler)
+
+    @property
     def inputs(self) -> tuple[OriginalFid, ...]:
         return tuple(self.fid_map[SegmentFid(fid)] for fid in self.fusion.inputs)
 
@@ -43,7 +49,7 @@ class Segment:
     @property
     def views(self) -> dict[OriginalFid, OriginalFid]:
         """For each output of a segment without kernels, the input whose memory it shares."""
-        if self.scheduler != AliasScheduler().name:
+        if self.family.runs is not Runs.NOTHING:
             return {}
         sources = view_sources(self.fusion.whole())
         return {self.fid_map[view]: self.fid_map[viewed] for view, viewed in sources.items()}

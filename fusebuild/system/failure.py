@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from fusebuild.errors import Diagnostic, FusebuildError, LocatedError
 
 
-class ReportedDiagnostic(TypedDict):
+class ReportedDiagnostic(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is wrong, and where; null for what no place in a file is known of."""
 
     file: str | None
@@ -22,22 +23,22 @@ class ReportedDiagnostic(TypedDict):
     severity: Literal["error"]
 
 
-class FailureReport(TypedDict):
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
     """What any verb prints with ``--json`` when it ends with an error, instead of its own report."""
 
     error: Annotated[str, Meta(description="the class of the error, such as RecipeError")]
     exit_code: int
-    diagnostics: list[ReportedDiagnostic]
+    diagnostics: tuple[ReportedDiagnostic, ...]
 
 
 def failure_report(error: FusebuildError) -> FailureReport:
     """The report of a verb that ``error`` ended."""
-    return {"error": type(error).__name__, "exit_code": error.exit_code, "diagnostics": reported([error])}
+    return FailureReport(error=type(error).__name__, exit_code=error.exit_code, diagnostics=reported([error]))
 
 
-def reported(errors: Sequence[FusebuildError]) -> list[ReportedDiagnostic]:
+def reported(errors: Sequence[FusebuildError]) -> tuple[ReportedDiagnostic, ...]:
     """Everything that ``errors`` say."""
-    return [each for error in errors for each in _diagnostics(error)]
+    return tuple(each for error in errors for each in _diagnostics(error))
 
 
 def _diagnostics(error: FusebuildError) -> list[ReportedDiagnostic]:
@@ -45,26 +46,26 @@ def _diagnostics(error: FusebuildError) -> list[ReportedDiagnostic]:
         return [_located(each) for each in error.diagnostics]
     message, _, hint = str(error).partition("\n  hint: ")
     return [
-        {
-            "file": getattr(error, "path", None),
-            "line": None,
-            "column": None,
-            "end_column": None,
-            "message": message,
-            "hint": hint,
-            "severity": "error",
-        }
+        ReportedDiagnostic(
+            file=getattr(error, "path", None),
+            line=None,
+            column=None,
+            end_column=None,
+            message=message,
+            hint=hint,
+            severity="error",
+        )
     ]
 
 
 def _located(diagnostic: Diagnostic) -> ReportedDiagnostic:
     place = diagnostic.location
-    return {
-        "file": place.path,
-        "line": place.line,
-        "column": place.column,
-        "end_column": place.column + max(place.width, 1) if place.text else None,
-        "message": diagnostic.message,
-        "hint": diagnostic.hint,
-        "severity": "error",
-    }
+    return ReportedDiagnostic(
+        file=place.path,
+        line=place.line,
+        column=place.column,
+        end_column=place.column + max(place.width, 1) if place.text else None,
+        message=diagnostic.message,
+        hint=diagnostic.hint,
+        severity="error",
+    )

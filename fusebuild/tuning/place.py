@@ -14,9 +14,10 @@ from fusebuild.target.device import target_of
 from fusebuild.target.table import Target
 
 EXECUTIONS = 5
-"""How often the CPU does the same thing to say how long it takes."""
+"""How often the CPU executes a contender; the fastest execution counts."""
 LONG_SECONDS = 0.1
-"""After so long it does not do it once more: what else the machine does is little beside that."""
+"""A contender is not executed again once it has taken this long in all: over so long a time, interruptions by other
+processes matter little."""
 
 
 class HostDevice:
@@ -50,8 +51,8 @@ class HostDevice:
         return run
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
-        """The fastest of some executions each: what else the machine does makes the others slower. Nothing is enqueued
-        here, so nothing has to lead."""
+        """The time of the fastest of some executions of each contender; other processes only make executions slower.
+        ``lead`` is not used: a CPU has no queue that the host would have to fill ahead."""
         return [1e3 * _fastest(contender) for contender in contenders]
 
     def seconds(self) -> float:
@@ -65,7 +66,7 @@ class HostDevice:
 
 
 def _fastest(contender: Timed) -> float:
-    """Seconds of the fastest execution of ``contender``, each behind what goes before."""
+    """Seconds of the fastest execution of ``contender``; its ``before`` runs ahead of each one and is not timed."""
     taken: list[float] = []
     while len(taken) < EXECUTIONS and sum(taken) < LONG_SECONDS:
         contender.before()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fusebuild.bench.measure import require_fitting
-from fusebuild.build.objects import write_if_changed
+from fusebuild.build.build_dir import write_if_changed
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
 from fusebuild.ir.formula import symbols
@@ -25,9 +25,9 @@ from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.segmentation import segment
 from fusebuild.target.table import Target
+from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, Track, climb
 from fusebuild.tuning.place import Place, find_place
-from fusebuild.tuning.report import Row, TuneFindings
-from fusebuild.tuning.search import MOST_NEIGHBOURS, Outcome, Track, search
+from fusebuild.tuning.report import MeasuredKernel, TuneReport
 from fusebuild.tuning.workshop import Bench, Workshop
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _Task:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no two tasks share."""
+        """What tells the task from every other one."""
         assert self.origin.decision is not None
         return (self.recipe.path, *self.point.key, self.origin.decision.way)
 
@@ -85,7 +85,7 @@ def tune_recipes(
     place: Place | None = None,
     make_track: MakeTrack = _workshop,
     on_progress: Progress | None = None,
-) -> TuneFindings:
+) -> TuneReport:
     """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.recipe.files.tuned_path` beside each
     recipe as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
     A kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
@@ -101,7 +101,7 @@ def tune_recipes(
     toolchain = find_toolchain([place.target], nvcc=options.nvcc)
     work = [_work_on(recipe, place.target, options.cases) for recipe in recipes]
     done, total = 0, sum(len(own.tasks) for own in work)
-    rows, written, skipped = list[Row](), list[Path](), list[str]()
+    kernels, written, skipped = list[MeasuredKernel](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(
             place=place, toolchain=toolchain, out=options.out, scratch=Path(scratch), jobs=options.jobs,
@@ -115,7 +115,7 @@ def tune_recipes(
                     skipped.append(f"{_place(task)}: not measured: its tensors do not fit the memory of the device")
                 else:
                     measured.append(task)
-                    rows.append(_row(task, outcome))
+                    kernels.append(_measured(task, outcome))
                     entries += _entries(task, outcome, bench)
                 done += 1
                 if on_progress:
@@ -124,8 +124,8 @@ def tune_recipes(
             if path := _write(recipe, [*kept, *entries], old):
                 written.append(path)
     name, driver = place.device.description
-    return TuneFindings(
-        target=place.target.name, device=name, driver=driver, rows=tuple(rows), written=tuple(written),
+    return TuneReport(
+        target=place.target.name, device=name, driver=driver, kernels=tuple(kernels), written=tuple(written),
         skipped=tuple(skipped),
     )  # fmt: skip
 
@@ -176,13 +176,14 @@ def _unbound(fusion: Fusion) -> list[str]:
 
 
 def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome | None:
-    """What the search for ``task`` came to; None where its tensors do not fit the memory."""
+    """The outcome of climbing from what the heuristics choose for ``task``; None where its tensors do not fit the
+    memory."""
     import torch
 
     point = task.point
     beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
     try:
-        return search(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
+        return climb(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
     except torch.OutOfMemoryError as error:
         logger.info("%s: %s", _place(task), error)
     finally:
@@ -201,12 +202,12 @@ def _case(task: _Task) -> dict[str, int]:
     return {symbol: task.case[symbol] for symbol in used_symbols(task.point.segment.fusion) if symbol in task.case}
 
 
-def _row(task: _Task, outcome: Outcome) -> Row:
+def _measured(task: _Task, outcome: Outcome) -> MeasuredKernel:
     origin, best = task.origin.decision, outcome.best.decision
     assert origin is not None
     assert best is not None
     changed = {knob: value for knob, value in best.choice.knobs.items() if value != origin.choice.knobs[knob]}
-    return Row(
+    return MeasuredKernel(
         fusion=task.recipe.fusion.name,
         segment=task.point.segment.id,
         variant=task.origin.name,
@@ -216,6 +217,7 @@ def _row(task: _Task, outcome: Outcome) -> Row:
         tried=outcome.tried,
         refused=outcome.refused,
         changed=changed,
+        win=outcome.win if changed else 0.0,
     )
 
 

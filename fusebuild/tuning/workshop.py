@@ -1,4 +1,5 @@
-"""Where variants become kernels that run: compiled, checked against their limits and the heuristics' results, timed.
+"""A workshop turns variants of one segment into kernels that run: it compiles them, refuses those that spill registers
+or exceed the chip's limits, compares their results with those of the heuristics' choice, and times them.
 
 Each variant is a plan of its own: the segment alone, with one variant. All run on the same sets of inputs, which exceed
 the device's cache together, each with outputs of its own, and are timed behind a call of their own on one more set, as
@@ -23,7 +24,9 @@ from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
-from fusebuild.build.objects import BuildDir, BuildError, BuildResult, KernelSource, build
+from fusebuild.build.build_dir import BuildDir
+from fusebuild.build.job import KernelSource
+from fusebuild.build.objects import BuildError, BuildResult, build
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import VerificationError
 from fusebuild.ir.fid import SegmentFid
@@ -38,24 +41,25 @@ from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import Segment
 from fusebuild.target.table import Target
+from fusebuild.tuning.climb import Rival, Turns
 from fusebuild.tuning.place import Place
-from fusebuild.tuning.search import Rival, Turns
 
 TURNS = 20
-"""Turns of a round."""
+"""How often a round times both rivals."""
 WARM_UP = 2
-"""Turns before a round that are not counted."""
+"""How many turns go before those that a round counts."""
 
 SAME_CODE = "the compiler makes the same code of it"
-"""Why a variant is not raced that differs in what it asks of the compiler alone."""
+"""Why a variant is refused that differs from an earlier one only in what it asks of the compiler."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all kernels that are tuned in one go share: the place, the compilers, where objects are built (``out``) and
-    artifacts for the moment lie (``scratch``), and how many compilers run at a time."""
+    """What all kernels of one ``fusebuild tune`` share: the place, the compilers, the folder where objects are built
+    (``out``), the one for artifacts that are removed right after they are loaded (``scratch``), and how many compilers
+    run at a time."""
 
     place: Place
     toolchain: Toolchain
@@ -75,7 +79,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """A :class:`~fusebuild.tuning.search.Track` for one segment of ``recipe`` at one case."""
+    """A :class:`~fusebuild.tuning.climb.Track` for one segment of ``recipe`` at one case."""
 
     bench: Bench
     recipe: Recipe
@@ -107,7 +111,7 @@ class Workshop:
             yield Rival(variant=variant, timed=timed, refused=refused)
 
     def race(self, best: Rival, challenger: Rival) -> Turns:
-        """Both in turns, each first in every other one."""
+        """The times of both rivals in each turn. Which of them goes first alternates from turn to turn."""
         assert best.timed is not None
         assert challenger.timed is not None
         device, count, turns = self.bench.device, len(self._sets.timed), []
@@ -125,8 +129,8 @@ class Workshop:
 
     @cached_property
     def _alone(self) -> Recipe:
-        """The segment as a recipe: its inputs lie in the ranges that the recipe says, and indices that another segment
-        computes are 0, which lies in any tensor."""
+        """The segment as a recipe. Its inputs lie in the ranges that the recipe states. Indices that another segment
+        computes are all 0, which is an index into any tensor."""
         fusion, own = self.segment.fusion, self.recipe.fusion
         ranges: dict[int, tuple[Formula, Formula]] = {}
         for fid in fusion.inputs:
@@ -161,7 +165,7 @@ class Workshop:
         return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
 
     def _beyond_limits(self, plan: Plan, resources: Mapping[tuple[str, str], KernelResources]) -> str:
-        """What a kernel of ``plan`` takes that it should not; empty where nothing."""
+        """The limit of the chip that a kernel of ``plan`` exceeds, in words; empty where it exceeds none."""
         target = self.bench.target
         launches = plan.targets[0].segments[0].variants[0].launches
         for launch in launches:
@@ -225,19 +229,19 @@ class Workshop:
                 raise VerificationError(f"{fusion.name} {_knobs(variant)}: {message}: error {verdict.error:.1e}")
 
     def _reach(self, index: int) -> Any:
-        """How far rounding moves each element of an output: another variant rounds elsewhere."""
+        """How far rounding can move each element of an output, since another variant rounds in other places."""
         inputs = recipe_inputs(self._alone, self.case, seed=self.bench.seed, device=self.bench.device.torch_name)
         return reaches(self.segment.fusion, inputs, given=self.case)[index]
 
 
 def _code(data: bytes, kernel: str) -> tuple[bytes, ...]:
-    """What the object of ``kernel`` does, whatever the kernel is called."""
+    """The sections of the object of ``kernel`` that are loaded, with zeros in the place of the kernel's name."""
     return loaded_sections(data.replace(kernel.encode(), bytes(len(kernel))))
 
 
 def beyond_limits(used: KernelResources, block: tuple[int, int, int], dynamic_bytes: int, target: Target) -> str:
-    """What a kernel takes that it should not: spilled registers, or more registers or shared memory (static and
-    ``dynamic_bytes``) than a block may have; empty where nothing."""
+    """Why a kernel must not be raced, in words: it spills registers, or its ``block`` takes more registers or more
+    shared memory (static and ``dynamic_bytes``) than ``target`` has for one; empty where it may."""
     x, y, z = block
     threads = x * y * z
     if used.spills:

@@ -27,7 +27,7 @@ FIDS = {SegmentFid(0): OriginalFid(7), SegmentFid(1): OriginalFid(3)}
 SNIPPET = """\
 from fusebuild.artifact.plan import Arg, Launch, LibraryCall, PlanSegment, TensorArg, renumber
 from fusebuild.ir.fid import OriginalFid, SegmentFid
-from fusebuild.kernels.common.spec import Parameter
+from fusebuild.kernels.common.spec import KernelParameter
 from fusebuild.segmentation import Segment
 
 own, original = SegmentFid(0), OriginalFid(7)
@@ -37,8 +37,8 @@ original_arg: Arg[OriginalFid] = TensorArg(fid=original)
 def launch(arg: Arg[OriginalFid]) -> Launch:
     return Launch(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), args=(arg,))
 
-def parameter(arg: Arg[SegmentFid]) -> Parameter:
-    return Parameter(declaration="float* T0", name="T0", arg=arg, comment="")
+def parameter(arg: Arg[SegmentFid]) -> KernelParameter:
+    return KernelParameter(c_type="float", name="T0", arg=arg, comment="")
 
 def planned(segment: Segment, call: LibraryCall[SegmentFid]) -> tuple[LibraryCall[OriginalFid], OriginalFid]:
     launch(original_arg)

@@ -45,9 +45,9 @@ class TestReading:
         assert found == KernelResources(registers=48, shared=8448, stack=2576, spill_stores=4840, spill_loads=5056)
 
     def test_in_words(self) -> None:
-        assert resources_text(LEAN.as_json()) == "40 registers"
-        assert resources_text(WITH_ARRAY.as_json()) == "40 registers, 64 bytes of local memory"
-        assert resources_text(SPILLED.as_json()) == (
+        assert resources_text(LEAN) == "40 registers"
+        assert resources_text(WITH_ARRAY) == "40 registers, 64 bytes of local memory"
+        assert resources_text(SPILLED) == (
             "32 registers, 4,224 bytes shared, 1,288 bytes of local memory, spills 2,420 bytes out and 2,528 in"
         )
 
@@ -131,11 +131,11 @@ class TestBuilding:
         found = resources_in(artifact, "sm_90")
         shown = CliRunner().invoke(cli, ["inspect", path, "--arch", "sm_90"], catch_exceptions=False).output
         for kernel, resources in found.items():
-            assert f"    {kernel}: {resources_text(resources.as_json())}\n" in shown
+            assert f"    {kernel}: {resources_text(resources)}\n" in shown
         report = json.loads(CliRunner().invoke(cli, ["inspect", path, "--arch", "sm_90", "--json"]).output)
         (segment,) = report["segments"]
-        assert segment["resources"] == {kernel: found[kernel].as_json() for kernel in segment["kernels"]}
+        assert segment["resources"] == {kernel: msgspec.to_builtins(found[kernel]) for kernel in segment["kernels"]}
         fusion = recipe_of(WIDE).fusion
         page = render_page(Inspection(plan=artifact.plan, target="sm_90", sizes=None, resources=found), fusion)
         for kernel, resources in found.items():
-            assert f'<div class="kernel">{kernel}: {resources_text(resources.as_json())}</div>' in page
+            assert f'<div class="kernel">{kernel}: {resources_text(resources)}</div>' in page

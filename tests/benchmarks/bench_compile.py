@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.toolchain import compiler_environment
 from fusebuild.target.table import TARGETS
 from support.places import ROOT

@@ -17,19 +17,11 @@ import pytest
 
 from benchmarks.bench_compile import bare_arguments
 from fusebuild.artifact import elf
-from fusebuild.build import objects as building
+from fusebuild.build import job, ninja
+from fusebuild.build.build_dir import BuildDir, write_if_changed
+from fusebuild.build.job import Headers, KernelSource, read_headers
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import (
-    BuildDir,
-    BuildError,
-    BuildResult,
-    Headers,
-    KernelSource,
-    build,
-    object_name,
-    read_headers,
-    write_if_changed,
-)
+from fusebuild.build.objects import BuildError, BuildResult, build, object_name
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import CompileError, ToolchainError, UsageError
 from fusebuild.system import disk_space
@@ -138,7 +130,7 @@ class TestCompiling:
         include = tmp_path / ODD_NAME / "include"
         (include / "fusebuild").mkdir(parents=True)
         (include / "fusebuild" / "one.cuh").write_text("#define ONE 1.0f\n")
-        monkeypatch.setattr(building, "include_dir", lambda: include)
+        monkeypatch.setattr(job, "include_dir", lambda: include)
         kernel = KernelSource(name="k1", text='#include "fusebuild/one.cuh"\n' + a_kernel("k1", "y[0] = ONE;").text)
         build_dir = BuildDir(root=tmp_path / ODD_NAME)
         first = build_all([kernel], [SM_90, HOST], build_dir, toolchain)
@@ -215,7 +207,7 @@ class TestFailing:
         assert build_all([a_kernel("good")], [HOST], build_dir, toolchain).compiled == 0
 
     def test_long_output_is_cut(self) -> None:
-        failure = building.Failure(kernel="k", target="host", output="\n".join(map(str, range(100))), command="cc k")
+        failure = job.Failure(kernel="k", target="host", output="\n".join(map(str, range(100))), command="cc k")
         lines = str(failure).splitlines()
         assert len(lines) == 43
         assert lines[-2:] == ["… 60 more lines", "cc k"]
@@ -421,7 +413,7 @@ class TestHeaderReadOnce:
         include = tmp_path / "include" / "fusebuild"
         include.mkdir(parents=True)
         (include / "kernel.cuh").write_text("#error no header\n")
-        monkeypatch.setattr(building, "include_dir", lambda: include.parent)
+        monkeypatch.setattr(job, "include_dir", lambda: include.parent)
         with pytest.raises(BuildError) as raised:
             build_all(kernels_of_ours(4), [HOST], build_dir, toolchain, jobs=1)
         assert [failure.kernel for failure in raised.value.failures] == ["k0", "k1", "k2", "k3"]
@@ -446,12 +438,12 @@ class TestNames:
     def test_flags_in_the_rules_are_part_of_it(self, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
         names = [object_name(a_kernel("k1"), target, toolchain) for target in (SM_90, HOST)]
         template = ninja_template()
-        monkeypatch.setattr(building, "ninja_template", lambda: "# a comment\n" + template.replace("-O3", "-O2"))
+        monkeypatch.setattr(ninja, "ninja_template", lambda: "# a comment\n" + template.replace("-O3", "-O2"))
         assert object_name(a_kernel("k1"), SM_90, toolchain) != names[0]
         assert object_name(a_kernel("k1"), HOST, toolchain) == names[1]
 
     def test_headers_are_digested_with_their_names(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(building, "include_dir", lambda: tmp_path)
+        monkeypatch.setattr(job, "include_dir", lambda: tmp_path)
         (tmp_path / "a.cuh").write_text("x")
         first = read_headers()
         (tmp_path / "a.cuh").rename(tmp_path / "b.cuh")

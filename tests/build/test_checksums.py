@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.errors import ArtifactWriteError
 from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.incremental import compile_changed
@@ -35,7 +35,7 @@ def lines_of_files(folder: Path) -> str:
 
 def reasons(folder: Path) -> dict[str, tuple[str, ...]]:
     verdicts = check_recipes([folder / "recipes"], folder / "build")
-    return {verdict.artifact.stem: verdict.differences for verdict in verdicts}
+    return {verdict.artifact.stem: verdict.why for verdict in verdicts}
 
 
 @pytest.fixture(scope="module")

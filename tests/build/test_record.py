@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import find_record
 from support.faults import Done, fusebuild
 from support.places import ROOT

@@ -229,7 +229,7 @@ class TestVerbose:
         assert re.match(r"fusebuild\.build\.objects: \d of \d objects are in /.*/objects", stored)
         assert written == "fusebuild.pipeline: build/doubled.fuse: written"
         _, fresh = self.steps(folder, *host)
-        assert fresh == "fusebuild.freshness.incremental: doubled.yaml: its artifact is up to date"
+        assert fresh == "fusebuild.freshness.incremental: doubled.yaml: as it was built, by the record"
         assert self.steps(folder, *host[:2]) == []
 
     def test_why_it_is_compiled_again(self, folder: Path) -> None:
@@ -243,12 +243,14 @@ class TestVerbose:
             (line,) = [line for line in lines if line.startswith("fusebuild.freshness.incremental: ")]
             return line.removeprefix("fusebuild.freshness.incremental: doubled.yaml: it is compiled: ")
 
-        assert why("--arch", "host-asan") == "it was for host, not for host-asan"
-        assert why("--arch", "host", "--segmentation", "exact") == "its cuts were heuristic, not exact"
+        assert why("--arch", "host-asan") == "targets differ: host, host-asan"
+        assert why("--arch", "host", "--segmentation", "exact") == "segmentation changed"
         assert why("--arch", "host", FUSEBUILD_CXX=str(other)) == "toolchain of host changed"
         assert why("--arch", "host", "-o", "elsewhere") == "nothing was compiled in elsewhere before"
         (folder / "build" / "doubled.fuse").write_bytes(b"PK")
-        assert why("--arch", "host") == "build/doubled.fuse is missing, or not as it was built"
+        assert why("--arch", "host") == "it is not the artifact that was built here"
+        (folder / "build" / "doubled.fuse").unlink()
+        assert why("--arch", "host") == "build/doubled.fuse is missing"
 
     @pytest.mark.parametrize("way", [("-vv",), ("-v", "-v")])
     def test_twice_for_commands(self, folder: Path, empty_store: Path, way: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.incremental import compile_changed
 from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import load_recipe
-from fusebuild.report.inspected import inspections_of
+from fusebuild.report.inspection import inspections_of
 from fusebuild.system import resources
 from fusebuild.system.resources import cache_dir, templates_dir
 from fusebuild.target.table import TARGETS
@@ -116,7 +116,7 @@ def test_a_pipe_among_what_was_built_is_waited_for_by_nobody(built: tuple[Path, 
     compile_changed([recipe], [HOST], out)
     assert (artifact, sums) == ((out / "tiny.fuse").read_bytes(), (out / "SHA256SUMS").read_bytes())
     (verdict,) = check_recipes([recipe], out)
-    assert not verdict.differences
+    assert not verdict.why
 
 
 def test_a_pipe_among_stored_objects_is_none(tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_dates_do_not_decide_what_is_compiled(empty_store: Path, built: tuple[Pa
         os.utime(path, (FUTURE, FUTURE))
         for _ in range(2):
             done = compile_changed([recipe], [HOST], out)
-            assert (done.compiled, done.recipes[0].written) == (0, False)
+            assert (done.compiled, done.recipes[0].artifact.written) == (0, False)
     (out / "tiny.fuse").unlink()
     done = compile_changed([recipe], [HOST], out)
-    assert (done.compiled, done.recipes[0].written) == (0, True)
+    assert (done.compiled, done.recipes[0].artifact.written) == (0, True)
     recipe.write_text(TINY.replace("2.0", "3.0"))
     os.utime(recipe, (FUTURE, FUTURE))
     assert compile_changed([recipe], [HOST], out).compiled > 0

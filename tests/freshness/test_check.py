@@ -60,7 +60,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def differences(folder: Path, targets: list[Target] | None = None) -> dict[str, tuple[str, ...]]:
     """What differs, by the artifact's name."""
     verdicts = check_recipes([folder / "recipes"], folder / "build", targets=targets)
-    return {verdict.artifact.stem: verdict.differences for verdict in verdicts}
+    return {verdict.artifact.stem: verdict.why for verdict in verdicts}
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -94,7 +94,7 @@ from fusebuild.freshness.check import check_recipes
 forks = []
 os.register_at_fork(before=lambda: forks.append(1))
 verdicts = check_recipes([Path(sys.argv[1], "recipes")], Path(sys.argv[1], "build"))
-print(len(forks), {verdict.artifact.stem: verdict.differences for verdict in verdicts})
+print(len(forks), {verdict.artifact.stem: verdict.why for verdict in verdicts})
 """
         command = [sys.executable, "-c", code, str(work)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)

@@ -17,7 +17,7 @@ import pytest
 from fusebuild import pipeline
 from fusebuild.artifact.file import open_artifact
 from fusebuild.build import record as build_record
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import read_record
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import ArtifactError, UsageError
@@ -98,7 +98,7 @@ def edit_tiny(folder: Path) -> None:
 
 
 def written(done: Compilation) -> dict[str, bool]:
-    return {each.fusion: each.written for each in done.recipes}
+    return {each.artifact.fusion: each.artifact.written for each in done.recipes}
 
 
 def artifacts(folder: Path) -> dict[str, bytes]:
@@ -140,7 +140,7 @@ for verb in ("compile", "check"):
 
     def test_check_plans_nothing(self, work: Path, planned: list[str]) -> None:
         verdicts = check_recipes([work / "recipes"], work / "build")
-        assert [(verdict.artifact.name, verdict.differences) for verdict in verdicts] == [
+        assert [(verdict.artifact.name, verdict.why) for verdict in verdicts] == [
             ("pair.fuse", ()), ("tiny.fuse", ()),
         ]  # fmt: skip
         assert planned == []
@@ -190,7 +190,7 @@ class TestStale:
     ) -> None:
         change(work)
         found = check_recipes([work / "recipes"], work / "build")
-        assert [verdict.artifact.name for verdict in found if verdict.differences] == ["tiny.fuse"]
+        assert [verdict.artifact.name for verdict in found if verdict.why] == ["tiny.fuse"]
         planned.clear()
         assert written(compile_in(work)) == {"pair": False, "tiny": True}
         assert planned == ["tiny"]

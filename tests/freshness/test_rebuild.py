@@ -125,7 +125,7 @@ class TestWithARecord:
         path.write_bytes(stored_zip.encode(members | {MANIFEST: manifest}))
         open_artifact(path)
         (_, tiny) = check_recipes([work / "recipes"], work / "build")
-        assert tiny.differences == ("it is not the artifact that was built here",)
+        assert tiny.why == ("it is not the artifact that was built here",)
 
     def test_of_another_recipe_it_says_nothing(self, work: Path) -> None:
         """The record is of what was built from another text; the artifact came with the recipe as it is now."""
@@ -135,7 +135,7 @@ class TestWithARecord:
         compile_recipes([work / "recipes"], [SM_90, HOST], elsewhere, jobs=2)
         for name in ("tiny.fuse", "SHA256SUMS"):
             shutil.copy(elsewhere / name, work / "build")
-        said = [(each.differences, each.machine_code) for each in check_recipes([work / "recipes"], work / "build")]
+        said = [(each.why, each.machine_code) for each in check_recipes([work / "recipes"], work / "build")]
         assert said == [((), "as recorded"), ((), "not compared")]
 
 
@@ -169,7 +169,7 @@ class TestRebuilding:
         compile_recipes([alone / "recipes" / "tiny.yaml"], [HOST], alone / "build")
         (alone / "build" / "SHA256SUMS").unlink()  # it lists only what was compiled just now
         verdicts = rebuild_recipes([alone / "recipes"], alone / "build")
-        assert [(each.differences, each.machine_code) for each in verdicts] == [((), "as rebuilt")] * 2
+        assert [(each.why, each.machine_code) for each in verdicts] == [((), "as rebuilt")] * 2
 
     def test_nothing_is_taken_from_the_store(self, alone: Path, empty_store: Path) -> None:
         progress: list[tuple[int, int]] = []
@@ -184,7 +184,7 @@ class TestRebuilding:
         verdicts = rebuild_recipes(
             [alone / "recipes"], alone / "build", on_progress=lambda *step: progress.append(step)
         )
-        assert [each.differences[0] for each in verdicts] == ["recipe changed"] * 2
+        assert [each.why[0] for each in verdicts] == ["recipe changed"] * 2
         assert progress == []
 
     def test_it_leaves_nothing(self, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,14 +22,11 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES
+from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
 from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, PersistentHeuristics
-from fusebuild.kernels.persistent.resident import EDGED_COLUMNS
-from fusebuild.kernels.persistent.schedule import (
-    CLUSTER_ROW_BYTES,
-    CLUSTER_SHARE_BYTES,
-    REGISTER_BYTES,
-    InnerPersistentScheduler,
-)
+from fusebuild.kernels.persistent.registers import REGISTER_BYTES
+from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment
@@ -178,7 +175,7 @@ class TestPointwise:
         )  # fmt: skip
         assert [variant.guard for variant in found[1:]] == [(SMALL, ("aligned", 0, 16), ("aligned", 3, 16)), ()]
         assert [(k.vec, k.index) for v in found for k in kernels(v)] == [(8, "int32_t"), (8, "int32_t"), (1, "int64_t")]
-        assert [kernels(variant)[0].shifted for variant in found] == [False, True, False]
+        assert [kernels(variant)[0].is_shifted for variant in found] == [False, True, False]
 
     def test_the_narrowest_tensor_decides_the_vector(self) -> None:
         def width(inputs: Mapping[str, str], output: str) -> int:

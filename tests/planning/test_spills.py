@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 from fusebuild.artifact.file import Artifact, open_artifact, write_artifact
 from fusebuild.artifact.kernel_resources import KernelResources, resources_of
+from fusebuild.build.build_dir import BuildDir
+from fusebuild.build.job import KernelSource
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import BuildDir, BuildResult, KernelSource, build, object_name
+from fusebuild.build.objects import BuildResult, build, object_name
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.cli.main import cli
 from fusebuild.errors import KnobError, SpillError
@@ -201,7 +203,7 @@ class TestCompiling:
     def test_check_knows_what_was_taken(self, work: Path) -> None:
         (work / "build" / ".fusebuild" / "record.json").unlink()
         verdicts = check_recipes([work], work / "build")
-        assert [each.differences for each in verdicts] == [(), ()]
+        assert [each.why for each in verdicts] == [(), ()]
         done = compile_recipes([work], [SM_90], work / "build")
         assert [each.written for each in done.artifacts] == [False, False]
         assert done.build.compiled == 0
@@ -222,7 +224,7 @@ class TestCompiling:
             sources=turned.manifest.sources,
         )
         (verdict,) = check_recipes([work / "turned.yaml"], tmp_path)
-        (difference,) = verdict.differences
+        (difference,) = verdict.why
         assert difference.startswith("a choice that was made when registers ran out is none now: knob tile: ")
 
     def test_inspect_shows_them(self, work: Path) -> None:
@@ -320,7 +322,7 @@ class TestNotKnown:
         recipe, out = tmp_path / "pair.yaml", tmp_path / "build"
         recipe.write_text(PAIR)
         require_known_spills([compile_recipes([recipe], [SM_90], out).artifacts[0].path])
-        monkeypatch.setattr("fusebuild.build.objects.resources_of", lambda log, cubin: None)
+        monkeypatch.setattr("fusebuild.build.job.resources_of", lambda log, cubin: None)
         built = compile_recipes([recipe], [SM_90], out).artifacts[0]
         with pytest.raises(SpillError) as caught:
             require_known_spills([built.path])

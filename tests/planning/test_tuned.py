@@ -27,8 +27,7 @@ from fusebuild.planning.tuned import Entry, bucket_of, encode_tuned, points_of, 
 from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.report.html import write_page
-from fusebuild.report.inspected import inspections_of
-from fusebuild.report.inspection import Inspection
+from fusebuild.report.inspection import Inspection, inspections_of
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.places import ROOT
@@ -274,8 +273,8 @@ class TestWhatItChanges:
     def test_inspection_shows_it(self, tmp_path: Path) -> None:
         found = planned(write(tmp_path, tuned_entry()))
         inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 512})
-        variants = inspection.as_json()["segments"][0]["variants"]
-        assert {each["name"]: each["tuned"] for each in variants if "tuned" in each} == {ENTRY.variant: KNOBS}
+        variants = inspection.report.segments[0].variants
+        assert {each.name: each.tuned for each in variants if each.tuned} == {ENTRY.variant: KNOBS}
         assert "\n    tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false\n" in inspection.as_text()
 
     def test_inspect_shows_what_the_compiler_at_hand_would_use(
@@ -283,7 +282,7 @@ class TestWhatItChanges:
     ) -> None:
         def tuned_in(path: Path) -> list[object]:
             (inspection,), _ = inspections_of(path, [HOST], None)
-            return [each["tuned"] for each in inspection.as_json()["segments"][0]["variants"] if "tuned" in each]
+            return [each.tuned for each in inspection.report.segments[0].variants if each.tuned]
 
         other = write(tmp_path, tuned_entry())
         assert tuned_in(other) == []
@@ -478,15 +477,15 @@ class TestCompiling:
     def test_it_is_fresh_until_the_file_changes(self, built: Path) -> None:
         recipe, tuned = built / "softmax.yaml", built / "softmax.tuned.json"
         (verdict,) = check_recipes([recipe], built / "build")
-        assert verdict.differences == ()
+        assert verdict.why == ()
         before = tuned.read_text()
         try:
             tuned.write_text(before.replace('"a CPU"', '"another CPU"'))
             (verdict,) = check_recipes([recipe], built / "build")
-            assert verdict.differences == ("tuned kernels changed",)
+            assert verdict.why == ("tuned kernels changed",)
             tuned.unlink()
             (verdict,) = check_recipes([recipe], built / "build")
-            assert verdict.differences[:2] == ("tuned kernels changed", "plan changed")
+            assert verdict.why[:2] == ("tuned kernels changed", "plan changed")
         finally:
             tuned.write_text(before)
 

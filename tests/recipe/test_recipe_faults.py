@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.build.objects import BuildDir
+from fusebuild.build.build_dir import BuildDir
 from fusebuild.errors import RecipeError, UsageError
 from fusebuild.recipe.files import MAX_BYTES
 from fusebuild.recipe.recipe import MAX_ELEMENTS, load_recipe, parse_recipe

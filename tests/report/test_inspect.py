@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.json_types import json_value
 from fusebuild.artifact.plan import PlanValue
 from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.recipe.recipe import Recipe, load_recipe
@@ -32,7 +33,7 @@ def inspect(recipe: Recipe, target: str = "sm_90") -> Inspection:
 
 def report(recipe: Recipe) -> dict[str, Any]:
     """The report as a program reads it."""
-    found: dict[str, Any] = json.loads(json.dumps(inspect(recipe).as_json(), allow_nan=False))
+    found: dict[str, Any] = json.loads(json.dumps(json_value(inspect(recipe).report), allow_nan=False))
     return found
 
 
@@ -156,9 +157,9 @@ class TestText:
 
     def test_without_a_case_sizes_stay_formulas(self) -> None:
         found = inspect(recipe_of(text_of({"x": "float[M, N]"}, "y = -x", {"y": "float"})))
-        assert found.as_json()["case"] is None
-        assert found.as_json()["hbm_bytes"] is None
-        assert found.as_json()["hbm_bytes_formula"] == "8*M*N"
+        assert found.report.case is None
+        assert found.report.hbm_bytes is None
+        assert found.report.hbm_bytes_formula == "8*M*N"
         assert found.as_text().endswith("\ntotal  8*M*N bytes\n")
 
     def test_a_case_without_symbols(self) -> None:
@@ -179,7 +180,7 @@ def test_an_artifact_says_what_its_recipe_says(compilers: None, tmp_path: Path) 
     artifact = open_artifact(tmp_path / "sum_then_add.fuse")
     from_recipe = inspect(load_recipe(path), "host")
     from_artifact = Inspection(plan=artifact.plan, target="host", sizes=None)
-    assert from_artifact.as_json() == from_recipe.as_json()
+    assert from_artifact.report == from_recipe.report
     assert from_artifact.as_text() == from_recipe.as_text()
 
 

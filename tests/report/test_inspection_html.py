@@ -112,23 +112,23 @@ class TestEveryRecipe:
 
     def test_everything_in_the_report_is_on_the_page(self, path: Path) -> None:
         planned = planned_file(path)
-        report = inspection_of(planned).as_json()
+        report = inspection_of(planned).report
         parsed = Parsed(page_of_planned(planned))
         text = parsed.text
-        for segment in report["segments"]:
-            assert {f"segment-{segment['id']}"} <= {*parsed.values("id")} & {*parsed.values("data-for")}
-            assert bytes_text(segment["hbm_bytes"], segment["hbm_bytes_formula"]) in text
-            for why in segment["why"]:
+        for segment in report.segments:
+            assert {f"segment-{segment.id}"} <= {*parsed.values("id")} & {*parsed.values("data-for")}
+            assert bytes_text(segment.hbm_bytes, segment.hbm_bytes_formula) in text
+            for why in segment.why:
                 cut, _, reasons = why.partition(": ")
                 assert all(part in text for part in (cut, *reasons.split("; ")))
-            assert all(kernel in text for kernel in segment["kernels"])
-            assert all(guard in text for variant in segment["variants"] for guard in variant["guard"])
-        for boundary in report["boundaries"]:
-            assert f"%{boundary['fid']} {boundary['name']}" in text
-            assert f"{boundary['dtype']}[{', '.join(boundary['shape'])}]" in text
-            assert bytes_text(boundary["bytes"], boundary["bytes_formula"]) in text
+            assert all(kernel in text for kernel in segment.kernels)
+            assert all(guard in text for variant in segment.variants for guard in variant.guard)
+        for boundary in report.boundaries:
+            assert f"%{boundary.fid} {boundary.name}" in text
+            assert f"{boundary.dtype}[{', '.join(boundary.shape)}]" in text
+            assert bytes_text(boundary.bytes, boundary.bytes_formula) in text
         drawn = [named["data-for"] for tag, named in parsed.tags if str(named.get("class", "")).startswith("edge")]
-        assert drawn == [f"tensor-{boundary['fid']}" for boundary in report["boundaries"]]
+        assert drawn == [f"tensor-{boundary.fid}" for boundary in report.boundaries]
 
 
 class TestContent:

@@ -14,7 +14,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ops.table import OPS, Kind, Rule, _unary
 from fusebuild.pipeline import plan_recipe
 from fusebuild.recipe.recipe import parse_recipe
-from fusebuild.report.ops import KINDS, example_recipe, op_lines, op_reference, op_references, reference_page
+from fusebuild.report.op_reference import KINDS, example_recipe, op_lines, op_reference, op_references, reference_page
 from fusebuild.target.table import TARGETS
 from support.faults import fusebuild
 from support.golden import Golden

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from fusebuild.artifact.file import open_artifact
+from fusebuild.artifact.json_types import json_value
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.bench.device import Run, Timed
 from fusebuild.cli.main import cli
@@ -29,9 +30,9 @@ from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.target.table import TARGETS
-from fusebuild.tuning import Place, Row, TuneFindings, TuneOptions, find_place, tune_recipes, workshop
+from fusebuild.tuning import MeasuredKernel, Place, TuneOptions, TuneReport, find_place, tune_recipes, workshop
+from fusebuild.tuning.climb import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, climb, is_win
 from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, own_target
-from fusebuild.tuning.search import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, is_win, search
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
 from support.small_recipes import text_of, whole
 
@@ -90,7 +91,7 @@ class FakeTrack:
 
 
 def found(track: FakeTrack, budget: int = MOST_NEIGHBOURS) -> Outcome:
-    return search(ORIGIN, BESIDE, track, budget=budget)
+    return climb(ORIGIN, BESIDE, track, budget=budget)
 
 
 class TestWhichWinsCount:
@@ -297,15 +298,13 @@ class SteppedDevice(HostDevice):
         self._known.clear()
 
 
-def tuned_with(folder: Path, device: HostDevice, **options: Any) -> TuneFindings:
+def tuned_with(folder: Path, device: HostDevice, **options: Any) -> TuneReport:
     chosen = TuneOptions(**{"out": folder / "build", "jobs": 2, "budget": 2, **options})
     return tune_recipes([folder / "summed.yaml"], None, chosen, place=Place(device=device, target=HOST))
 
 
 @pytest.fixture(scope="module")
-def tuned(
-    compilers: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, TuneFindings, list[tuple[int, int]]]:
+def tuned(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TuneReport, list[tuple[int, int]]]:
     """A folder with a recipe and what was tuned for it, by a clock that knows who wins."""
     folder = tmp_path_factory.mktemp("tuning")
     (folder / "summed.yaml").write_text(SUMMED)
@@ -317,7 +316,7 @@ def tuned(
     return folder, report, seen
 
 
-Tuned = tuple[Path, TuneFindings, list[tuple[int, int]]]
+Tuned = tuple[Path, TuneReport, list[tuple[int, int]]]
 
 
 class FullDevice(SteppedDevice):
@@ -334,13 +333,13 @@ def test_a_kernel_that_does_not_fit_the_memory_is_skipped_and_keeps_what_it_has(
     for name in ("summed.yaml", "summed.tuned.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     report = tuned_with(tmp_path, FullDevice())
-    first, second = whole_report.rows
+    first, second = whole_report.kernels
     assert report.skipped == (
         f"summed.0 {first.variant} M=8 N=64: not measured: its tensors do not fit the memory of the device",
     )
-    assert [row.segment for row in report.rows] == [second.segment]
+    assert [row.segment for row in report.kernels] == [second.segment]
     assert report.as_text().splitlines()[-1] == report.skipped[0]
-    assert report.as_json()["skipped"] == [*report.skipped]
+    assert json_value(report)["skipped"] == report.skipped
     assert len(read_tuned(tmp_path / "summed.tuned.json", "summed").entries) == 2
 
 
@@ -348,15 +347,15 @@ class TestARun:
     def test_every_kernel_has_its_row(self, tuned: Tuned) -> None:
         _, report, seen = tuned
         assert seen == [(1, 2), (2, 2)]
-        assert [(row.fusion, row.segment, row.tried) for row in report.rows] == [("summed", 0, 2), ("summed", 1, 2)]
-        assert [row.win for row in report.rows] == pytest.approx([0.1, 0.1])
-        assert all(dict(row.case) == {"M": 8, "N": 64} for row in report.rows)
-        assert all(len(row.changed) >= 1 for row in report.rows)
+        assert [(row.fusion, row.segment, row.tried) for row in report.kernels] == [("summed", 0, 2), ("summed", 1, 2)]
+        assert [row.win for row in report.kernels] == pytest.approx([0.1, 0.1])
+        assert all(dict(row.case) == {"M": 8, "N": 64} for row in report.kernels)
+        assert all(len(row.changed) >= 1 for row in report.kernels)
 
     def test_times_are_those_of_one_call(self, tuned: Tuned) -> None:
         _, report, _ = tuned
-        assert {row.heuristic_milliseconds for row in report.rows} == {10.0 / 2}  # two sets of inputs
-        assert {row.milliseconds for row in report.rows} == {9.0 / 2}
+        assert {row.heuristic_milliseconds for row in report.kernels} == {10.0 / 2}  # two sets of inputs
+        assert {row.milliseconds for row in report.kernels} == {9.0 / 2}
 
     def test_the_file_holds_what_won(self, tuned: Tuned) -> None:
         folder, report, _ = tuned
@@ -372,7 +371,7 @@ class TestARun:
         folder, report, _ = tuned
         compile_recipes([folder / "summed.yaml"], [HOST], folder / "build", jobs=2)
         artifact = open_artifact(folder / "build" / "summed.fuse")
-        for segment, row in zip(artifact.plan.targets[0].segments, report.rows, strict=True):
+        for segment, row in zip(artifact.plan.targets[0].segments, report.kernels, strict=True):
             first = segment.variants[0]
             assert isinstance(first.tuned, dict)
             assert {knob: first.tuned[knob] for knob in row.changed} == dict(row.changed)
@@ -382,7 +381,7 @@ class TestARun:
         folder, report, _ = tuned
         before = (folder / "summed.tuned.json").stat().st_mtime_ns
         again = tuned_with(folder, SteppedDevice())
-        assert again.rows == report.rows
+        assert again.kernels == report.kernels
         assert again.written == ()
         assert (folder / "summed.tuned.json").stat().st_mtime_ns == before
 
@@ -407,12 +406,12 @@ class TestARun:
         report = tuned_with(tmp_path, EvenDevice("host"), out=folder / "build", budget=1)
         assert report.written == (tmp_path / "summed.tuned.json",)
         assert not (tmp_path / "summed.tuned.json").exists()
-        assert [(row.win, dict(row.changed)) for row in report.rows] == [(0.0, {}), (0.0, {})]
+        assert [(row.win, dict(row.changed)) for row in report.kernels] == [(0.0, {}), (0.0, {})]
 
     def test_cases_are_measured_where_they_share_a_bucket(self, tuned: Tuned) -> None:
         folder, _, _ = tuned
         report = tuned_with(folder, SteppedDevice(), cases=({"M": 15, "N": 100},))
-        assert [dict(row.case) for row in report.rows] == [{"M": 15, "N": 100}] * 2
+        assert [dict(row.case) for row in report.kernels] == [{"M": 15, "N": 100}] * 2
 
     @pytest.mark.parametrize(
         ("case", "message"),
@@ -431,7 +430,7 @@ class TestARun:
 
     def test_without_cases_sizes_are_what_the_heuristics_assume(self, compilers: None, tmp_path: Path) -> None:
         (tmp_path / "summed.yaml").write_text(text_of({"x": "float[M]"}, "y = -x", {"y": "float"}, name="summed"))
-        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).rows
+        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).kernels
         assert dict(row.case) == {"M": 1024}
 
     def test_each_turn_begins_with_the_other(self, tuned: Tuned) -> None:
@@ -453,7 +452,7 @@ def test_outputs_that_overwrite_inputs_are_compared_from_the_same_inputs(compile
     (tmp_path / "summed.yaml").write_text(
         text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "{dtype: float, alias: x}"}, name="summed", cases="M: 64")
     )
-    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).rows
+    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=1).kernels
     assert row.tried == 1
 
 
@@ -496,7 +495,7 @@ def test_neighbours_of_every_family_compute_the_same(compilers: None, tmp_path: 
     """The run itself compares them; row lengths and heights are no multiples of blocks."""
     inputs, body, outputs = FAMILIES[family]
     (tmp_path / "summed.yaml").write_text(text_of(inputs, body, outputs, name="summed", cases="M: 72, N: 264"))
-    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=4).rows
+    (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=4).kernels
     assert row.tried >= 2
 
 
@@ -506,7 +505,7 @@ class TestWhatIsNotTried:
         (tmp_path / "summed.yaml").write_text(
             text_of({"x": "float[M]"}, "y = x * 0.5", {"y": "float"}, name="summed", cases="M: 4096")
         )
-        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=16).rows
+        (row,) = tuned_with(tmp_path, EvenDevice("host"), budget=16).kernels
         assert row.refused == (SAME_CODE,)
         assert row.tried == 3  # more and fewer threads, two vectors of each
 
@@ -525,7 +524,7 @@ class TestWhatIsNotTried:
             return real(changed, *rest, **named)
 
         monkeypatch.setattr(workshop, "build", broken)
-        first = tuned_with(tmp_path, EvenDevice("host"), budget=16).rows[0]
+        first = tuned_with(tmp_path, EvenDevice("host"), budget=16).kernels[0]
         assert any("#error no such luck" in reason for reason in first.refused)
         assert first.tried >= 2
 
@@ -563,18 +562,21 @@ class TestCommand:
 
 
 def test_the_table() -> None:
-    row = Row(
+    row = MeasuredKernel(
         fusion="softmax", segment=0, variant="registers_vec8_int32", case={"M": 64, "N": 512},
         heuristic_milliseconds=0.25, milliseconds=0.2, tried=7, refused=(),
-        changed={"threads_per_row": 8, "keeps": False},
+        changed={"threads_per_row": 8, "keeps": False}, win=0.2,
     )  # fmt: skip
-    rows = (row, replace(row, fusion="long_name", case={}, milliseconds=0.25, changed={}))
-    report = TuneFindings(target="sm_90", device="a GPU", driver="1", rows=rows, written=(Path("softmax.tuned.json"),))
+    own = msgspec.structs.replace(row, fusion="long_name", case={}, milliseconds=0.25, changed={}, win=0.0)
+    report = TuneReport(
+        target="sm_90", device="a GPU", driver="1", kernels=(row, own), written=(Path("softmax.tuned.json"),),
+        skipped=(),
+    )  # fmt: skip
     assert report.as_text() == (
         "kernel                            case        heuristic ms  best ms     win  tried  knobs\n"
         "softmax.0 registers_vec8_int32    M=64 N=512        0.2500   0.2000  20.0 %      7  "
         "threads_per_row=8 keeps=false\n"
         "long_name.0 registers_vec8_int32  constant          0.2500   0.2500       –      7  the heuristics' own\n"
     )
-    assert report.as_json()["kernels"][0]["win"] == pytest.approx(0.2)
-    assert report.as_json()["written"] == ["softmax.tuned.json"]
+    assert json_value(report)["kernels"][0]["win"] == 0.2
+    assert json_value(report)["written"] == ("softmax.tuned.json",)

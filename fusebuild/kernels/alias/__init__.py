@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from fusebuild.kernels.alias.schedule import AliasScheduler
-from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.common.family import Family, Runs
 
-FAMILY = Family(folder="alias", scheduler=AliasScheduler())
+FAMILY = Family(folder="alias", scheduler=AliasScheduler(), runs=Runs.NOTHING)

@@ -22,6 +22,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import Folding, foldings
 from fusebuild.kernels.common.rows import reduced_axes
+from fusebuild.kernels.common.spec import VectorLayout
 from fusebuild.kernels.common.statements import Body, literal_text
 from fusebuild.kernels.common.view import Lines, Sweep
 from fusebuild.ops.built_in_lambdas import BuiltIn, recognized
@@ -83,9 +84,9 @@ class Batch:
 
 
 def batch_of(
-    body: Body, index: int, axis: int, start: Coordinate, *, neighbours: str = "kVec", keeps: bool = True
+    body: Body, index: int, axis: int, start: Coordinate, *, together: str = "kVec", keeps: bool = True
 ) -> Batch | None:
-    """How the reduction number ``index`` takes several elements at a time along ``axis``, where ``neighbours`` of them
+    """How the reduction number ``index`` takes several elements at a time along ``axis``, where so many ``together``
     lie side by side from the coordinate ``start`` on; None where it combines them one by one. ``keeps`` says whether a
     thread can keep something beside its accumulator."""
     (folding,) = foldings(body, [index])
@@ -108,7 +109,7 @@ def batch_of(
     if not keeps or reduced_axes(body.domain) != (axis,) or not _counts(body, expr.inputs[1], axis):
         return None
     best = "fb::Max" if op == "argmax" else "fb::Min"
-    count, at = ("1", f"{start(axis)} + k") if is_wide and neighbours == "kVec" else (neighbours, start(axis))
+    count, at = ("1", f"{start(axis)} + k") if is_wide and together == "kVec" else (together, start(axis))
     return Batch(
         folding=folding,
         element=element,
@@ -121,7 +122,8 @@ def batch_of(
 
 
 def long_sum_of(body: Body, index: int) -> Batch | None:
-    """The same for a sum of floats that a thread takes hundreds of; None for any other reduction."""
+    """How the reduction number ``index`` takes a vector at a time and keeps what additions lose, where it is a sum of
+    floats of which a thread takes hundreds; None for any other reduction."""
     (folding,) = foldings(body, [index])
     value = folding.expr.inputs[0]
     if folding.expr.op != "sum" or folding.dtypes[0] is not DType.FLOAT or body.value(value).is_constant:
@@ -223,7 +225,7 @@ class Batches:
         """What a thread does that reads vectors along its rows, whose accumulators have ``subscript``."""
         batches = self.of.values()
         whole = [batch for batch in batches if not batch.is_single]
-        lacks = self.body.spec.shifted or self.body.spec.unaligned
+        lacks = self.body.spec.vectors is not VectorLayout.ALIGNED
         fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if lacks else "fb::Vec<{0}, kVec> {1};"
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping()),
@@ -269,7 +271,7 @@ def batches(
     axis: int,
     start: Coordinate,
     *,
-    neighbours: str = "kVec",
+    together: str = "kVec",
     keeps: bool = True,
     looks_up: bool = False,
     is_long: bool = False,
@@ -279,7 +281,7 @@ def batches(
     as :func:`long_sum_of` says."""
     elements = {index: only_element(body, index, axis) for index in indices if looks_up}
     only = {index: element for index, element in elements.items() if element is not None}
-    found = {index: batch_of(body, index, axis, start, neighbours=neighbours, keeps=keeps) for index in indices}
+    found = {index: batch_of(body, index, axis, start, together=together, keeps=keeps) for index in indices}
     if is_long:
         found |= {index: long_sum_of(body, index) for index in indices if found[index] is None and index not in only}
     of = {index: batch for index, batch in found.items() if batch is not None}

@@ -1,4 +1,5 @@
-"""Kernels that can begin at either end of their tensors; :mod:`fusebuild.segmentation.directions` says where they do.
+"""Kernels that begin at the end of their tensors: those of a family that ``walks_either_way``, where
+:mod:`fusebuild.segmentation.directions` says so.
 
 Blocks run in the order of their index, more or less, so that a kernel walks backwards whose blocks count from the last
 one. What a block does to its share stays the same, and so do the results.
@@ -8,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusebuild.kernels.common.spec import VariantSpec
-
-TURNING = frozenset({"pointwise"})
-"""Families whose kernels can walk backwards."""
+from fusebuild.kernels.common.spec import KernelSpec, VariantSpec
 
 
 def backwards(variant: VariantSpec) -> VariantSpec:
-    """``variant``, which is of one of those families, with kernels that walk backwards."""
-    launches = tuple(replace(each, kernel=replace(each.kernel, backwards=True)) for each in variant.launches)
-    return replace(variant, launches=launches)
+    """``variant`` with kernels that walk backwards."""
+
+    def turned(kernel: KernelSpec) -> KernelSpec:
+        return replace(kernel, order=replace(kernel.order, backwards=True))
+
+    return replace(variant, launches=tuple(replace(each, kernel=turned(each.kernel)) for each in variant.launches))

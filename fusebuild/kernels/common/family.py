@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import KernelSpec, Scheduler
@@ -13,18 +14,39 @@ View = Callable[[KernelSpec], KernelView]
 """What fills in a template: the lines of one kernel."""
 
 
+class Runs(Enum):
+    """What a segment of a family does when a plan runs."""
+
+    KERNELS = "kernels of this family"
+    LIBRARY = "a library call, whose kernels neither wait for others nor walk in an order that anybody knows"
+    NOTHING = "nothing: its results are views of memory that is already there"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """``folder`` holds its modules below ``fusebuild/kernels`` and its templates below ``templates``; ``views`` maps
-    the name of each template to its view.
+    """What the rest of fusebuild knows about the kernels of one folder. A family sets what differs from the default."""
 
-    A task for which ``exclusive`` is true is taken by this family or by none, and this family takes no other task.
-    ``rejects_in_its_own_words`` is False where another family takes all that this one takes, so that its reason not to
-    would only repeat that family's.
-    """
+    scheduler: Scheduler
+    """Says which tasks the family takes, and makes their kernels."""
 
     folder: str
-    scheduler: Scheduler
+    """The folder of its modules below ``fusebuild/kernels``, and of its templates below ``templates``."""
+
     views: Mapping[str, View] = field(default_factory=dict)
+    """The view of each template, by the name that ``KernelSpec.template`` has."""
+
+    runs: Runs = Runs.KERNELS
+    """What runs for a segment of this family."""
+
     exclusive: Callable[[Task], object] | None = None
+    """A task for which this is true is taken by this family or by none, and the family takes no other task."""
+
     rejects_in_its_own_words: bool = True
+    """False where another family takes all that this one takes: its reasons would only repeat that family's."""
+
+    has_short_blocks: bool = False
+    """Whether its blocks are many and each of them is done soon. Such a kernel may start while the kernel before it
+    still runs, without keeping multiprocessors from that one."""
+
+    walks_either_way: bool = False
+    """Whether its kernels can walk their tensors from the end as well as from the beginning."""

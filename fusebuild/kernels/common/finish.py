@@ -22,9 +22,9 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
+    KernelParameter,
     KernelSpec,
     LaunchSpec,
-    Parameter,
     axis_product,
     kernel_parameters,
     tensor_parameters,
@@ -164,7 +164,7 @@ class Finisher:
         """What one partial result of all of the group's reductions takes."""
         return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in self._results(group))
 
-    def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[Parameter, ...]:
+    def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[KernelParameter, ...]:
         tensors = [
             parameter
             for parameter in tensor_parameters(self.task, self.domain)
@@ -186,7 +186,7 @@ def _evenly(count: int, most: int) -> int:
     return -(-count // turns)
 
 
-def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> list[Parameter]:
+def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> list[KernelParameter]:
     """One scratch array ``[partial results, kept]`` for each of the values ``reduced``."""
     return [
         workspace_parameter(

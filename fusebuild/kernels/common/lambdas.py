@@ -168,7 +168,7 @@ class Folding:
         return f"{self._running_type} {self.running};" if self.is_running else self.declaration()
 
     def running_columns(self) -> str:
-        """The same for each column of a thread's vector."""
+        """What a thread accumulates in for each column of its vector while it reads."""
         return f"{self._running_type} {self.running}[kVec];" if self.is_running else self.column_declaration()
 
     @property
@@ -180,7 +180,7 @@ class Folding:
         return f"{self.c_type} {self.accumulator} = {self.running}.state({count});"
 
     def merged_columns(self, count: str) -> str:
-        """The same for the columns of a thread's vector."""
+        """The statement that makes the accumulators of the columns of a thread's vector, of ``count`` elements each."""
         return f"auto {self.accumulator} = fb::states({self.running}, {count});"
 
     def declaration(self) -> str:

@@ -26,44 +26,44 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fusebuild.artifact.plan import TensorArg
-from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, Parameter, VariantSpec
-
-COMING_AND_GOING = frozenset({"pointwise", "transpose"})
-"""Families whose blocks are many and short."""
+from fusebuild.kernels.common.family import Family, Runs
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, LaunchSpec, VariantSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
-    """What runs around a segment: whether it ``follows`` a kernel, and whether the kernel after it may start early."""
+class RunsBeside:
+    """What runs before and after a segment: whether a kernel does that it ``follows``, and whether the kernel after it
+    may start early."""
 
     follows: bool = False
     starts_next_early: bool = False
 
 
-def neighbours(schedulers: Sequence[str]) -> list[Neighbours]:
-    """The neighbours of each of a plan's segments, whose ``schedulers`` are given in run order. Views run nothing."""
-    running = [number for number, scheduler in enumerate(schedulers) if scheduler != "alias"]
-    found = [Neighbours() for _ in schedulers]
+def runs_beside(families: Sequence[Family]) -> list[RunsBeside]:
+    """What runs before and after each of a plan's segments, whose ``families`` are given in run order."""
+    running = [number for number, family in enumerate(families) if family.runs is not Runs.NOTHING]
+    found = [RunsBeside() for _ in families]
     for number, following in pairwise(running):
-        if "library" in (schedulers[number], schedulers[following]):
+        if Runs.LIBRARY in (families[number].runs, families[following].runs):
             continue
-        found[number] = replace(found[number], starts_next_early=schedulers[following] in COMING_AND_GOING)
+        found[number] = replace(found[number], starts_next_early=families[following].has_short_blocks)
         found[following] = replace(found[following], follows=True)
     return found
 
 
-def overlapped(variant: VariantSpec, around: Neighbours, written: Collection[int]) -> VariantSpec:
+def overlapped(variant: VariantSpec, around: RunsBeside, written: Collection[int]) -> VariantSpec:
     """``variant`` with launches that overlap those before them, also across segments. ``written`` are the values of its
     task that kernels before it write; the launches after its own first one overlap where the scheduler says so."""
     launches = list[LaunchSpec]()
     for number, launch in enumerate(variant.launches):
         following = variant.launches[number + 1 : number + 2]
         overlaps = launch.overlaps or (number == 0 and around.follows)
-        kernel = replace(
-            launch.kernel,
+        order = replace(
+            launch.kernel.order,
             waits=overlaps,
             starts_next_early=any(each.overlaps for each in following) if following else around.starts_next_early,
         )
+        kernel = replace(launch.kernel, order=order)
         launches.append(replace(launch, overlaps=overlaps, kernel=_reading(kernel, written) if overlaps else kernel))
     return replace(variant, launches=tuple(launches))
 
@@ -73,9 +73,9 @@ def _reading(kernel: KernelSpec, written: Collection[int]) -> KernelSpec:
     return replace(kernel, parameters=tuple(_changing(each, written) for each in kernel.parameters))
 
 
-def _changing(parameter: Parameter, written: Collection[int]) -> Parameter:
+def _changing(parameter: KernelParameter, written: Collection[int]) -> KernelParameter:
     """``parameter`` as a pointer to what may change while the kernel runs, if it is one to a value of ``written``."""
-    is_read = parameter.declaration.startswith("const ")
-    if not (is_read and isinstance(parameter.arg, TensorArg) and parameter.arg.fid in written):
+    pointer, arg = parameter.pointer, parameter.arg
+    if pointer is None or not pointer.const or not isinstance(arg, TensorArg) or arg.fid not in written:
         return parameter
-    return replace(parameter, declaration=parameter.declaration.replace(" __restrict__", ""))
+    return replace(parameter, pointer=replace(pointer, restrict=False))

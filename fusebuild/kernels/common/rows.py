@@ -35,8 +35,10 @@ STATE_REGISTERS = 32
 """What the states of lambdas may take of a thread's 128 registers, where it keeps one for each of its columns."""
 PARTIAL_BYTES = 8
 """Bytes of a partial result, or of one part of a lambda's, at most."""
+SYSTEM_BYTES = 1024
+"""Shared memory that the system takes of every block."""
 RESERVED_BYTES = 2048
-"""Shared memory that a block's reductions along rows take."""
+"""Shared memory that a block takes beside what is planned: the system's, and what its reductions along rows take."""
 CLUSTER_BUFFER_BYTES = 8 * 1024
 """What partial results of one reduction may take, one of each warp of a cluster: cluster.cuh's kClusterBufferBytes."""
 

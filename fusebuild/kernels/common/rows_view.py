@@ -21,7 +21,7 @@ from fusebuild.kernels.common.shifted_lines import (
     with_nearest,
 )
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.statements import Body, Group, literal_text
+from fusebuild.kernels.common.statements import Body, Coordinates, Group, literal_text
 from fusebuild.kernels.common.view import (
     Lines,
     Sweep,
@@ -107,7 +107,7 @@ def row_setup(
     lines = (
         *body.coordinates(rows.row, needed),
         *(scalar_load(body, fid, place[fid]) for fid in loads),
-        *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in still
+        *(body.statement(expr, body.within(rows.row)) for expr in still
           if not level.get(expr.outputs[0], 0)),
     )  # fmt: skip
     based = [fid for fid in touched if rows.has_columns(fid) and fid not in fetched]
@@ -148,7 +148,7 @@ def row_sweep(
         *(body.statement(expr, coordinate) for expr in inside),
     )
     return Sweep(
-        coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.shifted else ())),
+        coordinates=(*body.coordinates(rows.column, needed), *((INSIDE,) if body.spec.is_shifted else ())),
         loads=tuple(line for fid in vectors for line in loads(fid)),
         vector=(
             *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
@@ -157,7 +157,7 @@ def row_sweep(
             *(place(body, f"h{expr.outputs[0]}", position, row_start(rows)(rows.inner))
               for expr, position in placed.items()),
         ),
-        element=with_nearest(elements, "col", "columns") if body.spec.shifted else elements,
+        element=with_nearest(elements, "col", "columns") if body.spec.is_shifted else elements,
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def _is_placed(body: Body, expr: Expr) -> str:
     return f"const bool t{fid} = h{fid} == k;{body.comment(body.value(fid), expr)}"
 
 
-def row_start(rows: Rows) -> Callable[[int], str]:
+def row_start(rows: Rows) -> Coordinates:
     """Coordinates of the first element of a vector of the row, in shifted vectors before it."""
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, 1)
 
@@ -184,11 +184,11 @@ def row_batches(
 ) -> Batches:
     """How the reductions at ``indices`` take the vectors of rows. Where registers are full of a row, no vector is kept
     beside it. ``is_long`` is as for :func:`batches`."""
-    start, neighbours = row_start(rows), "kVec"
+    start, together = row_start(rows), "kVec"
     if is_full:
-        start, neighbours = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
+        start, together = element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec), "1"
     return batches(
-        rows.body, indices, rows.inner, start, neighbours=neighbours, keeps=keeps, looks_up=keeps, is_long=is_long
+        rows.body, indices, rows.inner, start, together=together, keeps=keeps, looks_up=keeps, is_long=is_long
     )
 
 
@@ -206,7 +206,7 @@ def inputs_looked_up(rows: Rows) -> set[int]:
 
 
 def looked_up_by(rows: Rows, gathered: Batches) -> set[int]:
-    """The same of the reductions ``gathered``."""
+    """The inputs of which the reductions ``gathered`` read the only element that counts."""
     return {fid for value, _ in gathered.only.values() for fid in column_reads(rows, [value], rows.of_rows)}
 
 
@@ -239,16 +239,16 @@ def _only_element(rows: Rows, folding: Folding, value: int, position: int, known
     )  # fmt: skip
 
 
-def row_coordinate(rows: Rows) -> Callable[[int], str]:
+def row_coordinate(rows: Rows) -> Coordinates:
     """Coordinates of an element of the row."""
-    if rows.body.spec.shifted:
+    if rows.body.spec.is_shifted:
         return element_coordinate(rows.body, [rows.row, nearest_column(rows.column)], rows.inner, 1)
     return element_coordinate(rows.body, [rows.row, rows.column], rows.inner, rows.body.spec.vec)
 
 
 def row_element(rows: Rows, fid: int) -> str:
     """The element of tensor ``fid``, whose elements are not neighbours in memory."""
-    if rows.body.spec.shifted:
+    if rows.body.spec.is_shifted:
         return f"r{fid}[{rows.body.offset(fid, [nearest_column(rows.column)])}]"
     return f"r{fid}[{strided_element(rows.body, fid, [rows.column], rows.inner)}]"
 
@@ -259,7 +259,7 @@ def row_element_load(rows: Rows, fid: int) -> str:
 
 def row_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
     """Stores of outputs that change along the row."""
-    body, shifted = rows.body, rows.body.spec.shifted
+    body, shifted = rows.body, rows.body.spec.is_shifted
     wide = [fid for fid in outputs if (fid in flat_fids(body.domain) if shifted else is_vector(body, fid))]
     store = "fb::store_inside({}, {}, inside);" if shifted else "fb::store({}, {});"
     address = {fid: f"r{fid} + {body.offset(fid, [rows.column])}" for fid in wide}
@@ -283,7 +283,7 @@ def row_epilogue(rows: Rows, done: Iterable[int], at: int) -> Lines:
     still, _ = rows.body.split(rows.exprs, rows.column.axes)
     finished, level = set(done), levels(rows.body.task)
     return tuple(
-        rows.body.statement(expr, lambda axis: rows.body.coordinate(rows.row, axis))
+        rows.body.statement(expr, rows.body.within(rows.row))
         for expr in still
         if level[expr.outputs[0]] == at and expr.outputs[0] not in finished
     )
@@ -298,8 +298,8 @@ def row_results(rows: Rows, outputs: Sequence[int]) -> Lines:
 
 
 def row_result_stores(rows: Rows, outputs: Sequence[int], threads: RowThreads) -> Sweep:
-    """The same where rows may share a block: what has the elements of neighbouring rows side by side is stored by the
-    block's first threads, all rows of a block at once."""
+    """Stores of outputs that hold one element a row. Where rows share a block, what has the elements of neighbouring
+    rows side by side is stored by the block's first threads, all rows of a block at once."""
     body = rows.body
     is_shared = threads.rows > 1
     joint = [fid for fid in outputs if is_shared and body.offset(fid, [rows.row]) == rows.row.name]
@@ -326,7 +326,7 @@ def reduction_in_block(threads: RowThreads, arguments: str) -> str:
 
 
 def reduction_in_cluster(arguments: str) -> str:
-    """The same over those of a cluster."""
+    """The call that combines the ``arguments`` over the threads of a row that the blocks of a cluster share."""
     return f"fb::reduce_row_in_cluster<kThreadsPerRow, kCluster>(phase, {arguments});"
 
 

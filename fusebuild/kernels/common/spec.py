@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol
 
 from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
@@ -49,45 +50,123 @@ class TooManyParameters(Rejection):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One kernel parameter: its C declaration, and where the executor takes its value from (fids of the segment). One
-    with a ``value`` is that number whenever the kernel runs, which then knows it and is not given it."""
+class Pointer:
+    """How a kernel reaches what a parameter points to."""
 
-    declaration: str
+    const: bool
+    """Whether it only reads."""
+
+    restrict: bool
+    """Whether nobody else writes it while the kernel runs: a compiler may take it for constant, and load it early."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelParameter:
+    """One parameter of a kernel."""
+
+    c_type: str
+    """The C type of its value, or of what it points to."""
+
     name: str
+    """Its name in the kernel."""
+
     arg: Arg[SegmentFid]
+    """Where the executor takes its value from."""
+
     comment: str
+    """What stands beside it in the kernel."""
+
+    pointer: Pointer | None = None
+    """None where it is a value and points to nothing."""
+
     value: int | None = None
+    """The number that it is whenever the kernel runs, which then knows it and is not given it."""
+
+    @property
+    def declaration(self) -> str:
+        if self.pointer is None:
+            return f"{self.c_type} {self.name}"
+        const, restrict = "const " if self.pointer.const else "", " __restrict__" if self.pointer.restrict else ""
+        return f"{const}{self.c_type}*{restrict} {self.name}"
+
+
+class VectorLayout(Enum):
+    """Where the vectors of a kernel begin in memory."""
+
+    ALIGNED = "where memory is aligned, and a row is whole vectors"
+    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.shifted`"
+    ANYWHERE = "at any element of a row, and the last one may lack elements"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSizes:
+    """What a kernel makes of sizes that the recipe names (:mod:`fusebuild.kernels.common.specialization`)."""
+
+    help: bool = True
+    """Whether it gains from knowing them."""
+
+    heuristics: object | None = None
+    """Its heuristics when it knows them, None where they are the same."""
+
+    branchless: bool = False
+    """Whether its threads divide by them so often that the branch which a division has would cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How a kernel runs beside the others of its plan."""
+
+    backwards: bool = False
+    """Whether its blocks count from the end of its tensors (:mod:`fusebuild.kernels.common.direction`)."""
+
+    waits: bool = False
+    """Whether it may begin while the kernel before it runs, and waits for the end of that one."""
+
+    starts_next_early: bool = False
+    """Whether the next kernel may begin as soon as all blocks of this one have
+    (:mod:`fusebuild.kernels.common.overlap`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """One kernel, decided. ``heuristics`` is the family's own dataclass; ``index`` the C type of column indices;
-    ``shifted`` says that vectors lie as in :mod:`fusebuild.kernels.common.shifted`, ``unaligned`` that they begin at
-    any element and may lack their last ones; ``min_blocks`` are the blocks that a multiprocessor shall have registers
-    for, where the heuristics do not say it; ``backwards`` says that the first block has what else the last one has. One
-    that ``waits`` does so for the kernel before it, and ``starts_next_early`` says that the next one may begin as soon
-    as all blocks of this one have (:mod:`fusebuild.kernels.common.overlap`). ``sizes_help`` says whether it gains from
-    sizes that it knows (:mod:`fusebuild.kernels.common.specialization`), and ``when_known`` are its heuristics then,
-    None where they are the same; ``branchless`` that its threads divide by sizes so often that the branch which a
-    division has would cost."""
+    """One kernel, decided."""
 
     template: str
+    """The name of its template, which has a view in the family."""
+
     task: Task
+    """What it computes."""
+
     domain: AxisDomain
-    parameters: tuple[Parameter, ...]
+    """The axes over which it does, and where tensors lie along them."""
+
+    parameters: tuple[KernelParameter, ...]
+    """What it may be given; rendering leaves out what its text does not use."""
+
     index: str
+    """The C type of its indices: 32 bits where the variant's guard says that they are enough."""
+
     vec: int
+    """Elements of a vector, which is one access to memory."""
+
     heuristics: object
-    shifted: bool = False
-    unaligned: bool = False
+    """The family's own dataclass: what its template and its view read."""
+
+    vectors: VectorLayout = VectorLayout.ALIGNED
+    """Where vectors begin."""
+
     min_blocks: int = 2
-    backwards: bool = False
-    waits: bool = False
-    starts_next_early: bool = False
-    sizes_help: bool = True
-    when_known: object | None = None
-    branchless: bool = False
+    """Blocks for which a multiprocessor shall have registers; a template may take it from the heuristics instead."""
+
+    sizes: KnownSizes = KnownSizes()
+    """What the kernel makes of sizes that the recipe names."""
+
+    order: Order = Order()
+    """How it runs beside other kernels of its plan, which planning says and not the family."""
+
+    @property
+    def is_shifted(self) -> bool:
+        return self.vectors is VectorLayout.SHIFTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,77 +283,71 @@ def extent_names(domain: AxisDomain) -> tuple[str, ...]:
     )
 
 
-def tensor_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first."""
-    fusion, restrict = task.fusion, _restrict(task)
-    outputs = set(task.outputs)
-    names = {output.fid: output.name for output in fusion.outputs}
-    parameters = []
-    for fid in domain.accesses:
-        value = fusion.value(fid)
-        const = "" if fid in outputs else "const "
-        parameters.append(
-            Parameter(
-                declaration=f"{const}{value.dtype.row.c_type}*{restrict} T{fid}",
-                name=f"T{fid}",
-                arg=TensorArg(fid=SegmentFid(fid)),
-                comment=f"{names.get(fid, value.name)}: {value.type}",
-            )
+    names = {output.fid: output.name for output in task.fusion.outputs}
+    values = {fid: task.fusion.value(fid) for fid in domain.accesses}
+    return [
+        KernelParameter(
+            c_type=value.dtype.row.c_type,
+            name=f"T{fid}",
+            arg=TensorArg(fid=SegmentFid(fid)),
+            comment=f"{names.get(fid, value.name)}: {value.type}",
+            pointer=Pointer(const=fid not in task.outputs, restrict=not _overwrites(task)),
         )
-    return parameters
+        for fid, value in values.items()
+    ]
 
 
-def _restrict(task: Task) -> str:
-    """``__restrict__``, unless an output overwrites an input."""
-    return "" if any(output.alias is not None for output in task.fusion.outputs) else " __restrict__"
+def _overwrites(task: Task) -> bool:
+    """Whether an output overwrites an input."""
+    return any(output.alias is not None for output in task.fusion.outputs)
 
 
-def source_parameters(task: Task, domain: AxisDomain) -> list[Parameter]:
+def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
-    parameters = []
-    for fid, access in domain.sources.items():
-        value = task.fusion.value(access.tensor)
-        comment = f"{value.name}: {value.type}, for {task.fusion.value(fid).name}"
-        declaration = f"const {value.dtype.row.c_type}*{_restrict(task)} {access.pointer}"
-        arg = TensorArg(fid=SegmentFid(access.tensor))
-        parameters.append(Parameter(declaration=declaration, name=access.pointer, arg=arg, comment=comment))
-    return parameters
-
-
-def scalar_parameters(task: Task) -> list[Parameter]:
-    """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
-    fusion = task.fusion
-    parameters = []
-    for fid in task.inputs:
-        value = fusion.value(fid)
-        if value.is_tensor and not value.tensor.cpu:
-            continue
-        declaration = f"{value.dtype.row.c_type} s{fid}"
-        parameters.append(
-            Parameter(declaration=declaration, name=f"s{fid}", arg=ScalarArg(fid=SegmentFid(fid)), comment=value.name)
+    values = {fid: task.fusion.value(access.tensor) for fid, access in domain.sources.items()}
+    return [
+        KernelParameter(
+            c_type=value.dtype.row.c_type,
+            name=domain.sources[fid].pointer,
+            arg=TensorArg(fid=SegmentFid(value.fid)),
+            comment=f"{value.name}: {value.type}, for {task.fusion.value(fid).name}",
+            pointer=Pointer(const=True, restrict=not _overwrites(task)),
         )
-    for index in task.exprs:
-        expr = fusion.exprs[index]
-        if expr.op == "size":
-            formula: Formula = expr.attribute("extent")  # type: ignore[assignment]
-            name = f"s{expr.outputs[0]}"
-            parameters.append(
-                Parameter(
-                    declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula)
-                )
+        for fid, value in values.items()
+    ]
+
+
+def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelParameter:
+    """An integer that the executor computes; ``comment`` is the formula if none is given."""
+    return KernelParameter(
+        c_type="int64_t", name=name, arg=FormulaArg(formula=formula), comment=comment or show(formula)
+    )
+
+
+def scalar_parameters(task: Task) -> list[KernelParameter]:
+    """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
+    values = [value for value in map(task.fusion.value, task.inputs) if not value.is_tensor or value.tensor.cpu]
+    sizes = [expr for expr in (task.fusion.exprs[index] for index in task.exprs) if expr.op == "size"]
+    return [
+        *(
+            KernelParameter(
+                c_type=value.dtype.row.c_type,
+                name=f"s{value.fid}",
+                arg=ScalarArg(fid=SegmentFid(value.fid)),
+                comment=value.name,
             )
-    return parameters
+            for value in values
+        ),
+        *(formula_parameter(f"s{expr.outputs[0]}", expr.attribute("extent")) for expr in sizes),  # type: ignore[arg-type]
+    ]
 
 
-def extent_parameters(domain: AxisDomain) -> list[Parameter]:
+def extent_parameters(domain: AxisDomain) -> list[KernelParameter]:
     """One size per axis that is not a constant, then every stride that cannot be computed from them."""
     parameters = [
-        Parameter(
-            declaration=f"int64_t n{index}",
-            name=f"n{index}",
-            arg=FormulaArg(formula=axis.extent),
-            comment=show(axis.extent),
-        )
+        formula_parameter(f"n{index}", axis.extent)
         for index, axis in enumerate(domain.axes)
         if not isinstance(axis.extent, int)
     ]
@@ -284,21 +357,21 @@ def extent_parameters(domain: AxisDomain) -> list[Parameter]:
             stride, dim = access.strides[axis], access.dims[axis]
             if isinstance(stride, int) or dim is None:
                 continue
-            name = f"{access.pointer}_stride{axis}"
+            name, comment = f"{access.pointer}_stride{axis}", f"stride of dim {dim}, in elements"
             arg = StrideArg(fid=SegmentFid(access.fid), dim=dim) if stride is None else FormulaArg(formula=stride)
-            comment = f"stride of dim {dim}, in elements"
-            parameters.append(Parameter(declaration=f"int64_t {name}", name=name, arg=arg, comment=comment))
+            parameters.append(KernelParameter(c_type="int64_t", name=name, arg=arg, comment=comment))
         parameters += [
-            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=show(formula))
-            for name, formula in access.formulas
-            if not isinstance(formula, int)
+            formula_parameter(name, formula) for name, formula in access.formulas if not isinstance(formula, int)
         ]
     return parameters
 
 
 def kernel_parameters(
-    task: Task, domain: AxisDomain, partials: Sequence[Parameter] = (), tensors: Sequence[Parameter] | None = None
-) -> tuple[Parameter, ...]:
+    task: Task,
+    domain: AxisDomain,
+    partials: Sequence[KernelParameter] = (),
+    tensors: Sequence[KernelParameter] | None = None,
+) -> tuple[KernelParameter, ...]:
     """All that a kernel of ``task`` may read or write, with ``partials`` after its ``tensors``, which are all those of
     the task if none are given; rendering leaves out what the kernel does not use."""
     own = tensor_parameters(task, domain) if tensors is None else tensors
@@ -326,10 +399,10 @@ def too_many_parameters(scheduler: str, task: Task, target: Target) -> TooManyPa
     return TooManyParameters(scheduler=scheduler, reason=reason, location=task.fusion.exprs[task.exprs[0]].location)
 
 
-def known_parameters(parameters: Iterable[Parameter], sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
+def known_parameters(parameters: Iterable[KernelParameter], sizes: Mapping[str, int]) -> tuple[KernelParameter, ...]:
     """``parameters``, those with their value that follow from ``sizes``."""
 
-    def known(parameter: Parameter) -> Parameter:
+    def known(parameter: KernelParameter) -> KernelParameter:
         formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
         if formula is None or not {*symbols(formula)} <= {*sizes}:
             return parameter
@@ -338,15 +411,15 @@ def known_parameters(parameters: Iterable[Parameter], sizes: Mapping[str, int]) 
     return tuple(map(known, parameters))
 
 
-def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> Parameter:
-    """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one begins:
-    with ``__restrict__`` the compiler would take it for constant, and read it before the kernel waits."""
-    pointer = "const {}*" if const else "{}* __restrict__"
-    return Parameter(
-        declaration=f"{pointer.format(dtype.row.c_type)} {name}",
+def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comment: str) -> KernelParameter:
+    """A pointer into scratch memory. What is ``const`` another kernel wrote, which may still run when this one
+    begins."""
+    return KernelParameter(
+        c_type=dtype.row.c_type,
         name=name,
         arg=WorkspaceArg(slot=slot),
         comment=comment,
+        pointer=Pointer(const=const, restrict=not const),
     )
 
 

@@ -1,7 +1,7 @@
 """Kernels for the very sizes that a recipe names (``extents: N: {values: [768, 4096]}``).
 
 Such a kernel is what the family's scheduler makes of the same segment when its heuristics see that size and not the
-first case's. Where that helps (``KernelSpec.sizes_help``) the size is no parameter but a constant: branches go, and
+first case's. Where that helps (``KernelSpec.sizes``) the size is no parameter but a constant: branches go, and
 loads move ahead of what they waited behind (H200: layernorm of 16384 columns 270 -> 261 us, rope 158 -> 151). Only the
 first choice is kept: tensors that it does not fit, such as misaligned ones, take the variants for any size.
 """
@@ -50,10 +50,10 @@ def _knowing(variant: VariantSpec, sizes: Mapping[str, int]) -> VariantSpec:
     """``variant``, whose kernels know what follows from ``sizes`` where that helps."""
 
     def knowing(kernel: KernelSpec) -> KernelSpec:
-        if not kernel.sizes_help:
+        if not kernel.sizes.help:
             return kernel
         parameters = known_parameters(kernel.parameters, sizes)
-        return replace(kernel, parameters=parameters, heuristics=kernel.when_known or kernel.heuristics)
+        return replace(kernel, parameters=parameters, heuristics=kernel.sizes.heuristics or kernel.heuristics)
 
     launches = tuple(replace(launch, kernel=knowing(launch.kernel)) for launch in variant.launches)
     return replace(variant, launches=launches)

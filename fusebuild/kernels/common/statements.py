@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fusebuild.errors import NOWHERE
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.common.domain import Access
-from fusebuild.kernels.common.spec import KernelSpec, extent_names
+from fusebuild.kernels.common.known_ranges import KnownRanges, definition
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, extent_names
 from fusebuild.kernels.common.storage import operands
-from fusebuild.ops.built_in_lambdas import recognized
 from fusebuild.ops.table import Kind, op_of
 
 _RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
 COORDINATE = "i{}"
-WITHIN_VECTOR = " + k"
-"""What follows the coordinate of a vector's first element where lines are about its element ``k``."""
 _MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
 
 
@@ -39,15 +38,31 @@ class Group:
     index: str = "Index"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinates:
+    """How statements write the coordinates of the element that they compute. ``of`` gives that on an axis; where an
+    axis is the one ``along`` which a vector lies, it is that of the vector's first element, and the statements are
+    about its element ``k``."""
+
+    of: Callable[[int], str] = COORDINATE.format
+    along: int | None = None
+
+    def __call__(self, axis: int) -> str:
+        return f"{self.of(axis)} + k" if axis == self.along else self.of(axis)
+
+
 class Statements:
     """Statements for ``exprs`` of ``fusion``."""
 
     def __init__(self, fusion: Fusion, exprs: Iterable[Expr]) -> None:
         self.fusion = fusion
         self._roots: dict[int, int] = {}
+        ranges, self._functions = KnownRanges(fusion, self.root), dict[int, str]()
         for expr in exprs:
             if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
                 self._roots[expr.outputs[0]] = self.root(expr.inputs[0])
+            elif function := ranges.function(expr):
+                self._functions[expr.outputs[0]] = function
 
     def root(self, fid: int) -> int:
         """The value that ``fid`` is another name of; itself when it is no view."""
@@ -78,7 +93,7 @@ class Statements:
         text = self.variable(fid)
         return text if value.dtype is dtype else f"fb::cast<{dtype.row.c_type}>({text})"
 
-    def statement(self, expr: Expr, coordinate: Callable[[int], str] = COORDINATE.format) -> str:
+    def statement(self, expr: Expr, coordinate: Coordinates = Coordinates()) -> str:
         """``const float t7 = t5 * t6;  // scale, layernorm.yaml:14``."""
         fid = expr.outputs[0]
         value = self.value(fid)
@@ -94,15 +109,12 @@ class Statements:
         words = ", ".join(filter(None, (name, place)))
         return f"  // {words}" if words else ""
 
-    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
-        op, result = op_of(expr), self.value(expr.outputs[0])
-        if expr.op == "exp" and self._largest_above(expr.inputs[0]) is not None:
-            return f"fb::exp_of_negative({self.operand(expr.inputs[0], result.dtype)})"
-        if expr.op == "reciprocal" and self._counts_the_largest(expr.inputs[0]):
-            return f"fb::reciprocal_of_at_least_one({self.operand(expr.inputs[0], result.dtype)})"
+    def _expression(self, expr: Expr, coordinate: Coordinates) -> str:
         taken = self.taken(expr)
         operands = [self.operand(fid, dtype) for fid, dtype in taken]
-        return operands[0] if expr.op in ("cast", "full") else op.text(operands, taken[-1][1])
+        if function := self._functions.get(expr.outputs[0]):
+            return f"{function}({', '.join(operands)})"
+        return operands[0] if expr.op in ("cast", "full") else op_of(expr).text(operands, taken[-1][1])
 
     def taken(self, expr: Expr) -> tuple[tuple[int, DType], ...]:
         """The operands of the pointwise ``expr``, and as which dtypes its statement takes them."""
@@ -110,61 +122,6 @@ class Statements:
             return ((expr.inputs[0], self.value(expr.outputs[0]).dtype),)
         dtypes = op_of(expr).operand_dtypes([self.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         return tuple(zip(expr.inputs, dtypes, strict=True))
-
-    def _largest_above(self, fid: int) -> Expr | None:
-        """The reduction that finds the largest value of a kind, or the logarithm of the sum of their exponentials,
-        where ``fid`` is what one of them is above that; None where it is not. Such a ``fid`` is 0 at most, and so its
-        exponential is small beside 1 where an approximation is far off."""
-        difference = self._definition(fid)
-        if difference is None or difference.op != "sub":
-            return None
-        value, largest = (self._before_widening(operand) for operand in difference.inputs)
-        found = self._definition(largest)
-        if found is None or found.op not in ("max", "add"):
-            return None
-        reduction = found if found.op == "max" else self._exponentials_of(found)
-        is_of_its_kind = reduction is not None and self._before_widening(reduction.inputs[0]) == value
-        return reduction if is_of_its_kind else None
-
-    def _counts_the_largest(self, fid: int) -> bool:
-        """Whether ``fid`` is a sum of exponentials below the largest value, that one's among them: 1 at least."""
-        added = self._definition(self._before_widening(fid))
-        if added is None or added.op != "sum":
-            return False
-        exponential = self._definition(self._before_widening(added.inputs[0]))
-        if exponential is None or exponential.op != "exp":
-            return False
-        largest = self._largest_above(exponential.inputs[0])
-        return largest is not None and largest.op == "max" and largest.dims == added.dims
-
-    def _exponentials_of(self, added: Expr) -> Expr | None:
-        """The reduction of which ``added`` is the logarithm of a sum of exponentials, as logsumexp decomposes into it;
-        None where it is not."""
-        logarithm, shift = map(self._definition, added.inputs)
-        if logarithm is None or shift is None or (logarithm.op, shift.op) != ("log", "where"):
-            return None
-        reduction = self._definition(logarithm.inputs[0])
-        if reduction is None or not reduction.combine or reduction is not self._definition(shift.inputs[2]):
-            return None
-        known = recognized(self.fusion.lambdas[reduction.combine])
-        counts_once = self.value(reduction.inputs[1]).literal == 1
-        return reduction if known is not None and known[0] == "logsumexp" and counts_once else None
-
-    def _before_widening(self, fid: int) -> int:
-        """What ``fid`` is a cast of, to a type that has all values of the first."""
-        cast = self._definition(fid)
-        while cast is not None and cast.op == "cast" and self._widens(cast):
-            fid = cast.inputs[0]
-            cast = self._definition(fid)
-        return self.root(fid)
-
-    def _widens(self, cast: Expr) -> bool:
-        narrow, wide = self.value(cast.inputs[0]).dtype, self.value(cast.outputs[0]).dtype
-        return narrow.is_floating and wide.is_floating and (narrow.bytes < wide.bytes or narrow is wide)
-
-    def _definition(self, fid: int) -> Expr | None:
-        index = self.fusion.definition(self.root(fid))
-        return None if index is None else self.fusion.exprs[index]
 
 
 class Body(Statements):
@@ -179,7 +136,10 @@ class Body(Statements):
         self.domain = spec.domain
         self.extents = extent_names(spec.domain)
         self._interleaved = interleaved
-        self._flat = flat if spec.shifted else ""
+        self._flat = flat if spec.is_shifted else ""
+        for index in spec.task.exprs if spec.sizes.branchless else ():
+            if self._is_by_known_size(expr := spec.task.fusion.exprs[index]):
+                self._functions[expr.outputs[0]] = "fb::divide_by_known"
 
     def axes_of(self, fid: int) -> frozenset[int]:
         """The axes along which (the root of) ``fid`` changes."""
@@ -220,44 +180,44 @@ class Body(Statements):
         taken = {self.root(fid) for fid in available}
         return tuple(fid for fid in self.memory_inputs() if fid in roots and fid not in taken)
 
-    def _expression(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+    def _expression(self, expr: Expr, coordinate: Coordinates) -> str:
         if op_of(expr).kind is Kind.INDEX:
             (fid,) = expr.outputs
             return self.bounded(fid, coordinate, f"*({self.elsewhere(fid, coordinate)})", self.fill(fid))
         if expr.op == "linear_index":
             return self._linear_index(expr, coordinate)
-        if expr.op in ("div", "truediv") and self._is_by_known_size(expr):
-            dividend, divisor = (self.operand(fid, dtype) for fid, dtype in self.taken(expr))
-            return f"fb::divide_by_known({dividend}, {divisor})"
         if expr.op != "iota":
             return super()._expression(expr, coordinate)
         result = self.value(expr.outputs[0])
         start, step = (self.operand(fid, result.dtype) for fid in expr.inputs)
         axes = self.domain.axes_of(result.fid, result.tensor)
         position = f"{result.dtype.row.c_type}({coordinate(min(axes)) if axes else '0'})"
-        zero, one = (literal_text(number, result.dtype) for number in (0, 1))
-        scaled = position if step == one else f"{step} * {position}"
-        return scaled if start == zero else f"{start} + {scaled}"
+        scaled = position if self._is_number(expr.inputs[1], 1) else f"{step} * {position}"
+        return scaled if self._is_number(expr.inputs[0], 0) else f"{start} + {scaled}"
+
+    def _is_number(self, fid: int, number: int) -> bool:
+        value = self.value(self.root(fid))
+        return value.is_constant and value.literal == number
 
     def _is_by_known_size(self, expr: Expr) -> bool:
-        """Whether ``expr`` divides floats by a size that a branchless kernel knows, as a mean does."""
+        """Whether ``expr`` divides floats by a size that the kernel knows, as a mean does."""
+        if expr.op not in ("div", "truediv"):
+            return False
         divisor = expr.inputs[1]
-        cast = self._definition(divisor)
+        cast = definition(self.fusion, self.root(divisor))
         name = f"s{self.root(cast.inputs[0] if cast is not None and cast.op == 'cast' else divisor)}"
         is_known = any(parameter.name == name and parameter.value for parameter in self.spec.parameters)
-        return self.spec.branchless and is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
+        return is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT
 
-    def _linear_index(self, expr: Expr, coordinate: Callable[[int], str]) -> str:
+    def _linear_index(self, expr: Expr, coordinate: Coordinates) -> str:
         """The place of an element in row-major order. That of a vector's first element is a multiple of the vector's
         length, and where compilers see that, they find the work that neighbours have in common."""
         order = self._linear_axes(expr)
         if self._is_flat(expr):
             return f"fb::vector_element<kVec>({self._flat}, k)"
-        places = [coordinate(axis) for axis in order]
-        is_within_vector = bool(places) and places[-1].endswith(WITHIN_VECTOR) and not self.spec.unaligned
-        if is_within_vector:
-            places[-1] = places[-1].removesuffix(WITHIN_VECTOR)
-        terms = [self.step(place, order[at + 1 :]) for at, place in enumerate(places)]
+        is_within_vector = order[-1:] == [coordinate.along] and self.spec.vectors is not VectorLayout.ANYWHERE
+        place = coordinate.of if is_within_vector else coordinate
+        terms = [self.step(place(axis), order[at + 1 :]) for at, axis in enumerate(order)]
         first = " + ".join(terms) or "0"
         return f"fb::vector_element<kVec>({first}, k)" if is_within_vector else first
 
@@ -281,8 +241,9 @@ class Body(Statements):
         seen = {expr.outputs[0]: expr for expr in exprs if self.is_scalar(expr.outputs[0]) and expr.op != "size"}
         return tuple(self.statement(expr) for expr in seen.values())
 
-    def coordinates(self, group: Group, needed: Iterable[int]) -> tuple[str, ...]:
-        """Lines that take a linear index apart, as far as the coordinates on the axes ``needed`` ask for."""
+    def coordinates(self, group: Group, needed: Iterable[int], counted: Collection[int] = ()) -> tuple[str, ...]:
+        """Lines that take a linear index apart, as far as the coordinates on the axes ``needed`` ask for. Those on axes
+        ``counted`` are variables, which later lines count on."""
         wanted = [axis for axis in group.axes if axis in set(needed)]
         if len(group.axes) < 2 or not wanted:
             return ()
@@ -290,13 +251,19 @@ class Body(Statements):
         for position, axis in reversed(list(enumerate(group.axes))[1:]):
             size = f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
             if axis in wanted:
-                lines.append(f"const {group.index} {COORDINATE.format(axis)} = {rest} % {size};")
+                const = "" if axis in counted else "const "
+                lines.append(f"{const}{group.index} {COORDINATE.format(axis)} = {rest} % {size};")
             if min(wanted) == axis:
                 return tuple(lines)
             quotient = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
-            lines.append(f"const {group.index} {quotient} = {rest} / {size};")
+            const = "" if position == 1 and group.axes[0] in counted else "const "
+            lines.append(f"{const}{group.index} {quotient} = {rest} / {size};")
             rest = quotient
         return tuple(lines)
+
+    def within(self, group: Group) -> Coordinates:
+        """The coordinates at the linear index of ``group``."""
+        return Coordinates(of=partial(self.coordinate, group))
 
     def coordinate(self, group: Group, axis: int) -> str:
         """The coordinate on ``axis``: the linear index itself when the group has no other axis."""
@@ -363,18 +330,23 @@ class Body(Statements):
 
     def size(self, axes: Iterable[int]) -> str:
         """The number of points of ``axes`` as a C expression, constants already multiplied: nothing can overflow."""
-        extents = [self.domain.axes[axis].extent for axis in axes]
-        constant = math.prod(extent for extent in extents if isinstance(extent, int))
-        names = [self.extents[axis] for axis in axes if not isinstance(self.domain.axes[axis].extent, int)]
-        number = [_integer_text(constant)] if constant != 1 or not names else []
-        return " * ".join([*number, *names])
+        return self._size(axes, _integer_text) or "1"
+
+    def _size(self, axes: Iterable[int], number_text: Callable[[int], str]) -> str:
+        """The factors of :meth:`size`, none where there is one point; names are those of 64-bit integers."""
+        names, constant = [], 1
+        for axis in axes:
+            extent = self.domain.axes[axis].extent
+            if isinstance(extent, int):
+                constant *= extent
+            else:
+                names.append(self.extents[axis])
+        return " * ".join([*([number_text(constant)] if constant != 1 else []), *names])
 
     def step(self, index: str, axes: Iterable[int]) -> str:
         """``index`` times the number of points of ``axes``, in 64 bits."""
-        size = self.size(axes)
-        if size == "1":
-            return index
-        return f"{_factor(index)} * {_wide(size)}"
+        size = self._size(axes, _wide_text)
+        return f"{_factor(index)} * {size}" if size else index
 
     def _horner(self, group: Group, axes: Sequence[int]) -> str:
         text = self.coordinate(group, axes[0])
@@ -389,12 +361,12 @@ class Body(Statements):
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         """``coordinate`` times the stride, in 64 bits: a tensor may be far longer than the part that is indexed."""
         stride = access.strides[axis]
-        name = f"{access.pointer}_stride{axis}"
         if isinstance(stride, int):
-            name = str(stride)
-        elif self.domain.is_contiguous(access):
-            name = self.size([inner for inner in access.axes if inner > axis])
-        return coordinate if name == "1" else f"{_factor(coordinate)} * {_wide(name)}"
+            wide = f"int64_t({stride})" if stride >= 0 else str(stride)
+            return coordinate if stride == 1 else f"{_factor(coordinate)} * {wide}"
+        if self.domain.is_contiguous(access):
+            return self.step(coordinate, [inner for inner in access.axes if inner > axis])
+        return f"{_factor(coordinate)} * {access.pointer}_stride{axis}"
 
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
@@ -448,11 +420,6 @@ def _names(access: Access) -> dict[str, str]:
     return {name: str(formula) if isinstance(formula, int) else name for name, formula in access.formulas}
 
 
-def _wide(size: str) -> str:
-    """``size`` as 64 bits: names of sizes and strides are so already, a number is not."""
-    return re.sub(r"^\d+\b", lambda number: f"int64_t({number[0]})", size)
-
-
 def _factor(text: str) -> str:
     return f"({text})" if " " in text else text
 
@@ -472,6 +439,11 @@ def literal_text(literal: bool | int | float, dtype: DType) -> str:
     if math.isinf(number):
         return f"{dtype.row.c_type}({'-' if number < 0 else ''}INFINITY)"
     return f"{number!r}{suffix}"
+
+
+def _wide_text(number: int) -> str:
+    """A number of points in 64 bits."""
+    return f"int64_t({number})" if number <= 2**31 - 1 else _integer_text(number)
 
 
 def _integer_text(number: int) -> str:

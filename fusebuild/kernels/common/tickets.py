@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
-from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, VariantSpec, workspace_parameter
+from fusebuild.kernels.common.spec import KernelSpec, KnownSizes, LaunchSpec, VariantSpec, workspace_parameter
 
 COUNTERS = 32
 """A warp sets as many to zero: at least one for each place of a vector that rows may begin at."""
@@ -42,7 +42,7 @@ class TicketCounters:
             vec=1,
             heuristics=self,
             min_blocks=1,
-            sizes_help=False,
+            sizes=KnownSizes(help=False),
         )
         drawing = replace(launch.kernel, parameters=(*launch.kernel.parameters, counters))
         launches = (

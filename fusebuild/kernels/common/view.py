@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
-from fusebuild.kernels.common.spec import KernelSpec, Parameter
-from fusebuild.kernels.common.statements import WITHIN_VECTOR, Body, Group
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
+from fusebuild.kernels.common.statements import Body, Coordinates, Group
 
 Lines = tuple[str, ...]
 
@@ -40,15 +40,15 @@ class Sweep:
     def reads_row(self) -> bool:
         """Whether what is done before a row's columns are walked, at each of its elements, or with its ``results``,
         names the row's number."""
-        return _is_named("row", (*self.row, *self.vector, *self.element, *self.results))
+        return is_named("row", (*self.row, *self.vector, *self.element, *self.results))
 
     def without_idle_coordinates(self) -> Sweep:
-        """The same without the coordinates that it does not name, as those of what an earlier sweep has loaded."""
+        """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
         kept: list[str] = []
         others = [*_statements(replace(self, coordinates=()))]
         for line in reversed(self.coordinates):
             name = line.partition(" = ")[0].rpartition(" ")[2]
-            if _is_named(name, (*others, *kept)):
+            if is_named(name, (*others, *kept)):
                 kept.insert(0, line)
         return replace(self, coordinates=tuple(kept))
 
@@ -104,7 +104,7 @@ class KernelView:
         """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""
         statements = (self.scalars, self.setup, self.bases, self.sweeps, self.epilogue, self.lifetimes, self.next_rows,
                       self.ahead, self.edges)  # fmt: skip
-        return _is_named(variable, _statements(statements))
+        return is_named(variable, _statements(statements))
 
 
 def _statements(part: object) -> Iterator[str]:
@@ -119,22 +119,22 @@ def _statements(part: object) -> Iterator[str]:
             yield from _statements(each)
 
 
-def _is_named(name: str, statements: Iterable[str]) -> bool:
+def is_named(name: str, statements: Iterable[str]) -> bool:
     """Whether ``name`` stands in one of ``statements`` outside of its comment."""
     return any(re.search(rf"\b{name}\b", line.split("//")[0]) for line in statements)
 
 
 def walking_block(spec: KernelSpec) -> str:
     """The number of the block along x, counted from the last one where the kernel walks backwards."""
-    return "fb::grid_x() - 1 - fb::block_x()" if spec.backwards else "fb::block_x()"
+    return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 
-def declared(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+def declared(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
     """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
     return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
 
 
-def defined(parameters: Sequence[Parameter]) -> tuple[tuple[str, str], ...]:
+def defined(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
     """The definitions of those of ``parameters`` whose value is known, each with its comment."""
     return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
 
@@ -151,7 +151,7 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
-        shifted=spec.shifted,
+        shifted=spec.is_shifted,
         block=walking_block(spec),
         **(defaults | parts),  # type: ignore[arg-type]
     )
@@ -167,15 +167,13 @@ def scalar_load(body: Body, fid: int, address: str) -> str:
     return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
 
 
-def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Callable[[int], str]:
+def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Coordinates:
     """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
 
-    def coordinate(axis: int) -> str:
-        group = next(group for group in groups if axis in group.axes)
-        text = body.coordinate(group, axis)
-        return f"{text}{WITHIN_VECTOR}" if axis == inner and vec > 1 else text
+    def first(axis: int) -> str:
+        return body.coordinate(next(group for group in groups if axis in group.axes), axis)
 
-    return coordinate
+    return Coordinates(of=first, along=inner if vec > 1 else None)
 
 
 def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
@@ -238,8 +236,8 @@ def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
 
 
 def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
-    """The same for a thread that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in turn
-    with those of ``kSplits`` blocks."""
+    """What a thread accumulates in that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in
+    turn with those of ``kSplits`` blocks; and how running sums become accumulators of the elements that it read."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]

@@ -40,8 +40,8 @@ class Scaled:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterParts:
     """The parts of such a task. ``along`` and ``down`` are indices of reductions; ``kept`` gives for each of ``down``
-    the axes of the rows that it keeps, ``finished`` the same for every value that follows from one. ``scaled`` are
-    those of ``down`` that others' partial results give."""
+    the axes of the rows that it keeps, ``finished`` gives those axes for every value that follows from one. ``scaled``
+    are those of ``down`` that others' partial results give."""
 
     rows: Axes
     columns: Axes

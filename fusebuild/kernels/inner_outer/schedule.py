@@ -35,6 +35,7 @@ from fusebuild.kernels.common.choice import (
 )
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
+from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     FEWEST_THREADS,
     MAX_THREADS,
@@ -68,13 +69,13 @@ from fusebuild.target.table import Target
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
-THREAD_REGISTERS = 224
-"""Registers that a thread may be planned to fill: of its 255 nvcc needs some to move values about."""
-OTHER_REGISTERS = 48
-"""What a thread takes beside what it keeps for its columns: addresses, numbers of the row, arithmetic."""
-LIGHT_CLUSTER_REGISTERS, CLUSTER_REGISTERS = 32, 56
-"""The same in clusters, where rows are reduced along a turn before they are stored: where what they do is simple, and
-else. (With 48 and what adds up to 168 registers ptxas 13.0 spills.)"""
+IN_BLOCK = Registers(most=224, base=48)
+"""Registers beside what a thread keeps for its columns; nvcc needs some of its 255 to move values about."""
+IN_CLUSTER = Registers(most=224, base=56)
+"""Registers where rows are reduced along a turn before they are stored. (With a base of 48 and what adds up to 168
+registers ptxas 13.0 spills.)"""
+LIGHT_IN_CLUSTER = Registers(most=224, base=32)
+"""Registers there if what rows do is simple: :meth:`_Planner._is_light`."""
 EXCHANGE_BUFFERS = 4
 """Partial results of so many rows have room then: exchange.cuh's kExchangeBuffers."""
 BLOCK_THREADS = (128, 256, 512)
@@ -86,7 +87,8 @@ ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
 STAGES = 3
 """Groups of rows on their way to shared memory, at least: with one less, loads pause between rows."""
 MOST_STAGES = 6
-"""The same at most: a cluster's partial results are longer on their way."""
+"""Groups of rows on their way to shared memory, at most: so many where a cluster's partial results are long on their
+way."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
@@ -228,7 +230,7 @@ class _Planner:
         shape = self._shape_of(choice, vec)
         registers = self._registers(shape, vec)
         message = f"a thread would keep {shape.chunks} vectors of {shape.at_once} rows in {registers} registers"
-        require(registers <= THREAD_REGISTERS, "threads_per_row", message)
+        require(registers <= IN_BLOCK.most, "threads_per_row", message)
         require(shape.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
         require(shape.cluster == 1 or self._can_share(shape), "cluster", message)
@@ -292,7 +294,7 @@ class _Planner:
     def _room(self, shape: Shape, vec: int) -> int:
         """The blocks that a multiprocessor has registers and shared memory for; 0 where a thread has too few."""
         registers = self._registers(shape, vec)
-        if registers > THREAD_REGISTERS:
+        if registers > IN_BLOCK.most:
             return 0
         blocks = self.target.registers // (-(-registers // 8) * 8 * shape.threads.block)
         shared_bytes = self._staged_bytes(shape, vec) + self._reserved_bytes(shape)
@@ -320,8 +322,8 @@ class _Planner:
         fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if shape.stages == 1 else 0
         kept = -(-shape.chunks * (vec * steady + 2 * shape.at_once * fetched) // 4)
         if not in_cluster:
-            return OTHER_REGISTERS + kept
-        return (LIGHT_CLUSTER_REGISTERS if self._is_light else CLUSTER_REGISTERS) + kept
+            return IN_BLOCK.base + kept
+        return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
 
     def _steady_bytes(self, in_cluster: bool) -> int:
         """What a thread keeps of steady inputs for each column: most often their product, but where registers are
@@ -340,7 +342,7 @@ class _Planner:
     def memory(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
         next row still waits in registers if it can. None where the vectors that an update takes are too many."""
-        most = self.target.registers // MEMORY_THREADS - OTHER_REGISTERS
+        most = self.target.registers // MEMORY_THREADS - IN_BLOCK.base
         updates = vec * sum(max(4, self._bytes(fid)) for fid in self.reduced) // 4
         if updates > most:
             return ()

@@ -206,7 +206,7 @@ class _Walk:
                 *body.coordinates(rows.row, coordinates),
                 *(self._row_load(fid, held) for fid in loads),
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
-                *(body.statement(expr, lambda axis: body.coordinate(rows.row, axis)) for expr in exprs),
+                *(body.statement(expr, body.within(rows.row)) for expr in exprs),
                 *(row_base(rows, fid, self.outputs) for fid in dict.fromkeys(based)),
             )
         )

@@ -4,7 +4,7 @@ Rows of an odd length begin at any place of an aligned vector, but those whose n
 vector's elements begin at the same one. A block has **groups** of threads, as many as a vector has elements or a
 multiple of it, and each group takes one row of the tile after another, so many rows apart: its threads have the same
 columns of all of them. They take whole vectors of the row from shared memory, and each has one of the few elements
-beside those, the row's **edges** (as in :mod:`fusebuild.kernels.persistent.resident`). What changes along columns
+beside those, the row's **edges** (as in :mod:`fusebuild.kernels.persistent.long_rows`). What changes along columns
 alone, such as a weight, a thread cuts out of unaligned words while the tile is on its way: once, where it has registers
 for it, else for each row.
 
@@ -19,21 +19,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
-from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.kernels.common.choice import decide, decision, fewer_blocks, require
-from fusebuild.kernels.common.rows import FEWEST_THREADS, WARP, RowChoice, RowThreads, check_rows
+from fusebuild.kernels.common.rows import FEWEST_THREADS, SYSTEM_BYTES, WARP, RowChoice, RowThreads, check_rows
 from fusebuild.kernels.common.shifted import aligned_guards, flat_fids, shifted_guards
 from fusebuild.kernels.common.spec import (
     KernelSpec,
+    KnownSizes,
     LaunchSpec,
-    Parameter,
     VariantSpec,
+    formula_parameter,
     kernel_parameters,
     known_parameters,
     vector_fids,
 )
-from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesPlanner
+from fusebuild.kernels.persistent.budgets import EDGED_TILES
+from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
 
 FEWEST_VECTORS = 8
 """Vectors of the shortest row: of a shorter one, too much is edges."""
@@ -42,34 +43,13 @@ HELD, FEWER_HELD = 32, 16
 """Elements of a row that a thread has at most, and where a part of a warp is enough for that."""
 
 MOST_HELD = 64
-"""The same where it is chosen otherwise."""
+"""Elements of a row that a thread has at most where a choice is given: more fill its registers."""
 
 LEAST_BLOCK = 128
 """Threads of a block, at least."""
 
 TURNS = 4
 """Rows that a group takes of a tile, one after another."""
-
-OTHER_REGISTERS = 28
-"""What a thread takes beside what it holds, at least."""
-
-AT_HAND = 12
-"""The same beside a vector of each tensor."""
-
-BESIDE_REGISTERS = 4
-"""What it takes to cut a vector out of unaligned words, beside the vector."""
-
-LAMBDA_REGISTERS = 16
-"""What the state and the temporaries of a lambda take."""
-
-ELSEWHERE_REGISTERS = 8
-"""What ptxas takes besides, but for sm_90."""
-
-MOST_REGISTERS = 128
-"""Registers that a thread may be planned to fill."""
-
-RESERVED_BYTES = 1024
-"""Shared memory of a block that is the system's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +87,10 @@ class EdgedTilesChoice(RowChoice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgedTilesPlanner(TilesPlanner):
+class EdgedTiles(TilesWay):
     """Tiles that threads read by aligned vectors, of rows whose size is known."""
+
+    TEMPLATE: ClassVar[str] = "inner_edged_tiles"
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of the size that is known, or none where threads do not take such rows well. Raises
@@ -150,12 +132,12 @@ class EdgedTilesPlanner(TilesPlanner):
         if threads is None:
             return None
         chunks, turns, turn_bytes = self._chunks(size, threads.per_row), TURNS, threads.rows * self._row_bytes(size)
-        most = self.target.shared_bytes // 2 - RESERVED_BYTES
+        most = self.target.shared_bytes // 2 - SYSTEM_BYTES
         while turns > 1 and turns * turn_bytes > most:
             turns //= 2
         if turns * turn_bytes > most:
             return None
-        holds = bool(self.resident) and self._registers(chunks, self.resident) <= MOST_REGISTERS
+        holds = bool(self.resident) and self._registers(chunks, self.resident) <= EDGED_TILES.most
         blocks = self._blocks(size, threads, turns, self._registers(chunks, self.resident if holds else ()))
         return EdgedTilesChoice(
             threads_per_row=threads.per_row,
@@ -169,7 +151,7 @@ class EdgedTilesPlanner(TilesPlanner):
         """The blocks that a multiprocessor has room for."""
         by_registers = self.target.registers // (threads.block * (-(-registers // 8) * 8))
         by_threads = self.target.threads_per_multiprocessor // threads.block
-        shared = threads.rows * turns * self._row_bytes(size) + RESERVED_BYTES
+        shared = threads.rows * turns * self._row_bytes(size) + SYSTEM_BYTES
         return max(1, min(by_registers, by_threads, self.target.shared_bytes // shared))
 
     def _row_bytes(self, size: int) -> int:
@@ -180,18 +162,18 @@ class EdgedTilesPlanner(TilesPlanner):
     def _registers(self, chunks: int, held: Sequence[int]) -> int:
         """What a thread takes that holds so many vectors of a row, and of inputs ``held``."""
         cached, kept = self._in_registers(chunks)
-        at_hand = vector_fids(self.domain, len(self.domain.axes) - 1)
+        at_hand = vector_fids(self.domain, self.inner)
         beside = [fid for fid in at_hand if fid not in (*flat_fids(self.domain), *self.task.outputs, *held)]
         lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
-        others = max(OTHER_REGISTERS, AT_HAND + self.vec * self.bytes_of(at_hand) // 4)
-        others += sum(self.vec * self.bytes_of([fid]) // 4 + BESIDE_REGISTERS for fid in beside)
-        others += LAMBDA_REGISTERS * lambdas + (0 if self.target.compute_capability == 90 else ELSEWHERE_REGISTERS)
+        others = EDGED_TILES.on(self.target, at_hand=self.vec * self.bytes_of(at_hand) // 4)
+        others += sum(self.vec * self.bytes_of([fid]) // 4 + EDGED_TILES.per_cut for fid in beside)
+        others += EDGED_TILES.per_lambda * lambdas
         return others + self._words(chunks, (*cached, *held)) + self._words(chunks, kept)
 
     def _in_registers(self, chunks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that registers last for: costly values before inputs, which shared memory has, and
         all of each or none."""
-        left = MOST_REGISTERS - OTHER_REGISTERS
+        left = EDGED_TILES.most - EDGED_TILES.least
         kept = self.kept if self._words(chunks, self.kept) <= left else ()
         left -= self._words(chunks, kept)
         return self.cached if self._words(chunks, self.cached) <= left else (), kept
@@ -209,7 +191,7 @@ class EdgedTilesPlanner(TilesPlanner):
         require(held <= MOST_HELD, "threads_per_row", f"a thread would have {held} elements, at most {MOST_HELD}")
         message = f"it is {rows}, but rows {self.vec} apart begin at the same place of a vector"
         require(rows % self.vec == 0, "rows_per_block", message)
-        needed = rows * choice.turns * self._row_bytes(size) + RESERVED_BYTES
+        needed = rows * choice.turns * self._row_bytes(size) + SYSTEM_BYTES
         message = f"{needed} bytes of shared memory are more than {self.target.shared_bytes}"
         require(needed <= self.target.shared_bytes, "turns", message)
         require(bool(self.resident) or not choice.holds_columns, "holds_columns", "nothing changes along columns alone")
@@ -233,14 +215,9 @@ class EdgedTilesPlanner(TilesPlanner):
             held=self.resident if choice.holds_columns else (),
             in_place=tuple(self.in_place.items()),
         )
-        own = Parameter(
-            declaration="int64_t tile_rows",
-            name="tile_rows",
-            arg=FormulaArg(formula=tile_rows),
-            comment="rows of a tile",
-        )
+        own = formula_parameter("tile_rows", tile_rows, "rows of a tile")
         kernel = KernelSpec(
-            template="inner_edged_tiles",
+            template=self.TEMPLATE,
             task=self.task,
             domain=self.domain,
             parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named),
@@ -248,7 +225,7 @@ class EdgedTilesPlanner(TilesPlanner):
             vec=self.vec,
             heuristics=heuristics,
             min_blocks=choice.min_blocks,
-            sizes_help=False,
+            sizes=KnownSizes(help=False),
         )
         launch = LaunchSpec(
             kernel=kernel,

@@ -18,8 +18,8 @@ ELEMENT = "e{}"
 
 
 class Edge:
-    """The same ``rows`` for one element. Inputs that are ``there`` have been loaded before; values ``kept`` are left
-    by the first sweep to need them."""
+    """Statements of ``rows`` for one element. Inputs that are ``there`` have been loaded before; values ``kept`` are
+    left in registers by the first sweep that needs them."""
 
     def __init__(self, spec: KernelSpec, rows: Rows, there: Container[int], kept: Sequence[int] = ()) -> None:
         column = Group(name="edge", axes=rows.column.axes)

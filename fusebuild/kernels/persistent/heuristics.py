@@ -65,7 +65,7 @@ class RegisterChoice(RowChoice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice(RegisterChoice):
-    """The same in those of ``cluster`` blocks."""
+    """How a row lies in the registers of ``cluster`` neighbouring blocks."""
 
     MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
 

@@ -1,6 +1,6 @@
 """The view of rows in blocks that stay, where what all rows share stays with them.
 
-:mod:`fusebuild.kernels.persistent.resident` says why. A thread owns the same columns in every row, so what stays of
+:mod:`fusebuild.kernels.persistent.long_rows` says why. A thread owns the same columns in every row, so what stays of
 them is its own: no barrier is needed before it reads from shared memory what it has put there itself.
 
 Where rows have any length, a thread's vectors begin at the first column that lies aligned, and hold whole rows but for
@@ -41,7 +41,7 @@ from fusebuild.kernels.common.view import (
     make_view,
 )
 from fusebuild.kernels.persistent.edges import Edge
-from fusebuild.kernels.persistent.resident import ResidentHeuristics
+from fusebuild.kernels.persistent.long_rows import ResidentHeuristics
 
 VECTOR = "start + c * kStep"
 """The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""

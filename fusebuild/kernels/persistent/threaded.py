@@ -14,13 +14,23 @@ each of which reads it from global memory once: the caches have it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fusebuild.ir.formula import Formula, ceil_div
 from fusebuild.kernels.common.choice import Choice, decide, decision, require, require_blocks, require_power_of_two
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP, kept_axes, next_power_of_two
 from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, VariantSpec, kernel_parameters, known_parameters
-from fusebuild.kernels.persistent.tiles import TilesPlanner
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    KnownSizes,
+    LaunchSpec,
+    VariantSpec,
+    VectorLayout,
+    kernel_parameters,
+    known_parameters,
+)
+from fusebuild.kernels.persistent.budgets import THREADED
+from fusebuild.kernels.persistent.tiles import TilesWay
 
 BLOCK = 64
 """Threads of a block, at least: they meet twice, and what waits there is little."""
@@ -31,12 +41,6 @@ with 1 KiB, 137 with 2, 143 with 4.)"""
 
 LONGEST = 16
 """Elements of a row, at most."""
-
-MOST_REGISTERS = 168
-"""Registers of a thread beyond which too few threads hide each other's waits."""
-
-OTHER_REGISTERS = 32
-"""What a thread takes beside its rows."""
 
 ACCESS_BYTES = 16
 """Bytes of the widest access."""
@@ -74,8 +78,10 @@ class ThreadedChoice(Choice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadedPlanner(TilesPlanner):
+class Threaded(TilesWay):
     """Rows of a few elements in the registers of one thread each."""
+
+    TEMPLATE: ClassVar[str] = "inner_threaded"
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One where the recipe names the size at hand, and threads have registers for such rows; else none. Raises
@@ -97,23 +103,24 @@ class ThreadedPlanner(TilesPlanner):
             fid for fid, access in self.domain.accesses.items()
             if kept and access.axes == kept and self.domain.is_contiguous(access)
         ]  # fmt: skip
-        return tuple(fid for fid in side_by_side if fid in outputs or self._vector_bytes(fid) >= LEAST_COPY_BYTES)
+        return tuple(fid for fid in side_by_side if fid in outputs or self._bytes_of_rows(fid) >= LEAST_COPY_BYTES)
 
-    def _vector_bytes(self, fid: int) -> int:
+    def _bytes_of_rows(self, fid: int) -> int:
+        """The bytes that one element of each of a thread's rows takes."""
         return self.vec * self.bytes_of([fid])
 
     def _fits(self, columns: int) -> bool:
         """Whether all that is written lies in tiles, and a thread has registers for its rows."""
         in_tiles = {*flat_fids(self.domain), *self._of_rows}
-        return {*self.task.outputs} <= in_tiles and self._registers(columns) <= MOST_REGISTERS
+        return {*self.task.outputs} <= in_tiles and self._registers(columns) <= THREADED.most
 
     def _registers(self, columns: int) -> int:
         """The registers of a thread that has its rows of all inputs, and one row of whatever else changes along it."""
-        inputs = columns * sum(map(self._vector_bytes, self.flat_inputs))
-        of_rows = sum(map(self._vector_bytes, self._of_rows))
+        inputs = columns * sum(map(self._bytes_of_rows, self.flat_inputs))
+        of_rows = sum(map(self._bytes_of_rows, self._of_rows))
         outputs = [fid for fid in flat_fids(self.domain) if fid in self.task.outputs]
         words = [max(1, self.bytes_of([fid]) // 4) for fid in (*self.resident, *self.kept, *outputs)]
-        return OTHER_REGISTERS + (inputs + of_rows) // 4 + columns * sum(words)
+        return THREADED.base + (inputs + of_rows) // 4 + columns * sum(words)
 
     def _propose(self, columns: int) -> ThreadedChoice:
         threads = max(BLOCK, next_power_of_two(-(-LEAST_TILE_BYTES // self._copied_bytes(columns))))
@@ -140,7 +147,7 @@ class ThreadedPlanner(TilesPlanner):
     def _variant(self, columns: int) -> VariantSpec:
         choice = decide(self._way, self._propose(columns), self.tuned, self._check)
         in_tiles = (*flat_fids(self.domain), *self._of_rows)
-        access_bytes = {fid: min(ACCESS_BYTES, self._vector_bytes(fid)) for fid in in_tiles}
+        access_bytes = {fid: min(ACCESS_BYTES, self._bytes_of_rows(fid)) for fid in in_tiles}
         heuristics = ThreadedHeuristics(
             threads=choice.threads,
             rows=self.vec,
@@ -153,17 +160,16 @@ class ThreadedPlanner(TilesPlanner):
             copied=tuple((fid, size // self.bytes_of([fid])) for fid, size in access_bytes.items()),
         )
         kernel = KernelSpec(
-            template="inner_threaded",
+            template=self.TEMPLATE,
             task=self.task,
             domain=self.domain,
             parameters=known_parameters(kernel_parameters(self.task, self.domain), self.named),
             index="int32_t",
             vec=1,
             heuristics=heuristics,
-            unaligned=True,
+            vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
-            sizes_help=False,
-            branchless=True,
+            sizes=KnownSizes(help=False, branchless=True),
         )
         launch = LaunchSpec(
             kernel=kernel,

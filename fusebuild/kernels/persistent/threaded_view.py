@@ -6,7 +6,6 @@ lacks its last elements where their number is no power of two.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from fusebuild.kernels.common.rows_view import Rows, inputs_looked_up, row_setup
 from fusebuild.kernels.common.shifted import flat_fids
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
 from fusebuild.kernels.persistent.threaded import ThreadedHeuristics
 from fusebuild.kernels.persistent.tiled_view import widened
 from fusebuild.kernels.persistent.view import Kept, row_levels
@@ -47,8 +46,8 @@ def inner_threaded(spec: KernelSpec) -> KernelView:
 
 def _row(lines: Lines, sweeps: Sequence[Sweep]) -> Lines:
     """The row's number, where something asks for it."""
-    asked = any(re.search(r"\brow\b", line.split("//")[0]) for line in lines)
-    return ("const int64_t row = top + first + r;",) if asked or any(sweep.reads_row for sweep in sweeps) else ()
+    asked = is_named("row", lines) or any(sweep.reads_row for sweep in sweeps)
+    return ("const int64_t row = top + first + r;",) if asked else ()
 
 
 def _sweeps(rows: Rows, tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:

@@ -13,8 +13,8 @@ What changes along columns alone, such as a weight, is in shared memory from the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import (
@@ -27,9 +27,17 @@ from fusebuild.kernels.common.choice import (
     require_power_of_two,
 )
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.shifted import flat_fids, shifted_guards
-from fusebuild.kernels.common.spec import KernelSpec, LaunchSpec, Parameter, VariantSpec, fits_int32, kernel_parameters
-from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesPlanner
+from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    LaunchSpec,
+    VariantSpec,
+    VectorLayout,
+    formula_parameter,
+    kernel_parameters,
+)
+from fusebuild.kernels.persistent.budgets import TILED
+from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
 
 BLOCK = 128
 """Threads of a block."""
@@ -42,9 +50,6 @@ TOGETHER = 4
 
 HELD_WORDS = 2
 """Registers that each element may take that a thread holds."""
-
-OTHER_REGISTERS, AT_HAND = 17, 5
-"""What a thread takes beside what it holds of its row, in all and for each tensor."""
 
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 6
 """Blocks that share a multiprocessor's registers: more are not waited for less."""
@@ -92,13 +97,10 @@ class TiledChoice(Choice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TiledPlanner(TilesPlanner):
+class Tiled(TilesWay):
     """Tiles whose elements threads take one by one."""
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether it is known now that rows are short enough."""
-        return isinstance(self.columns, int) and self.columns <= self._longest(self._choice())
+    TEMPLATE: ClassVar[str] = "inner_tiled"
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of up to ``held`` elements for each thread of a warp, and an odd one; none where rows are surely
@@ -117,7 +119,8 @@ class TiledPlanner(TilesPlanner):
 
     @property
     def _per_word(self) -> int:
-        """The elements of the narrowest tensor that share a word of shared memory; two of those of a byte, too."""
+        """Elements of the narrowest tensor that a thread takes of a word of shared memory: two where an element has one
+        or two bytes, else one."""
         return 2 if min(self.bytes_of([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
 
     def _most(self, held: int) -> int:
@@ -164,21 +167,18 @@ class TiledPlanner(TilesPlanner):
         )
         tile_rows = self._tile_rows(choice)
         own = [
-            Parameter(declaration=f"int64_t {name}", name=name, arg=FormulaArg(formula=formula), comment=comment)
-            for name, formula, comment in (
-                ("row_shift", self._row_shift(choice), "2 to it threads share a row"),
-                ("tile_rows", tile_rows, "rows of a tile"),
-            )
+            formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
+            formula_parameter("tile_rows", tile_rows, "rows of a tile"),
         ]
         kernel = KernelSpec(
-            template="inner_tiled",
+            template=self.TEMPLATE,
             task=self.task,
             domain=self.domain,
             parameters=(*kernel_parameters(self.task, self.domain), *own),
             index="int32_t",
             vec=TOGETHER,
             heuristics=heuristics,
-            unaligned=True,
+            vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
         )
         launch = LaunchSpec(
@@ -188,9 +188,8 @@ class TiledPlanner(TilesPlanner):
             shared_bytes=self._shared_bytes(tile_rows),
         )
         short = (("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
-        guard = (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec), *short)
         decided = decision(self._way, choice, self.tuned)
-        return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
+        return VariantSpec(name=self._way, guard=(*self.odd_guard, *short), launches=(launch,), decision=decided)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,
@@ -219,7 +218,8 @@ class TiledPlanner(TilesPlanner):
         has at hand of each tensor, and the states and temporaries of lambdas."""
         words = sum(self._words(fid) for fids in self._in_registers() for fid in fids)
         lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
-        registers = OTHER_REGISTERS + words * (held + TOGETHER) + (len(self.domain.accesses) + 2 * lambdas) * AT_HAND
+        others = TILED.base + TILED.per_tensor * len(self.domain.accesses) + TILED.per_lambda * lambdas
+        registers = others + words * (held + TOGETHER)
         return max(FEWEST_BLOCKS, min(MOST_BLOCKS, self.target.registers // (BLOCK * registers)))
 
     def _least_tile(self, threads: int, held: int) -> int:

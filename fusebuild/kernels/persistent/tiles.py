@@ -6,40 +6,25 @@ vectors, whatever row an element is of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from fusebuild.ir.formula import Formula, evaluate, symbols
-from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Tuned
-from fusebuild.kernels.common.domain import AxisDomain
-from fusebuild.kernels.common.rows import kept_axes, reduced_axes
+from fusebuild.ir.formula import evaluate, symbols
+from fusebuild.kernels.common.rows import reduced_axes
 from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import axis_product, vector_fids
-from fusebuild.target.table import Target
+from fusebuild.kernels.common.spec import vector_fids
+from fusebuild.kernels.persistent.way import Way
 
 BLOCKS_WANTED = 1024
 """Blocks that keep a device busy; tiles have fewer rows where there would be fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TilesPlanner:
-    """One task on one target. ``columns`` are the elements of a row, ``sizes`` what symbols are assumed to be, ``vec``
-    the elements of an access to global memory, ``cached`` and ``kept`` what is worth registers."""
+class TilesWay(Way):
+    """A way to keep several short rows in the shared memory of a block."""
 
-    task: Task
-    target: Target
-    domain: AxisDomain
-    columns: Formula
-    sizes: Mapping[str, int]
-    vec: int
-    cached: tuple[int, ...]
-    kept: tuple[int, ...]
-    tuned: Tuned
-
-    @property
-    def rows(self) -> Formula:
-        return axis_product(self.domain, kept_axes(self.domain))
+    FOR_ODD_ROWS: ClassVar[bool] = True
 
     @property
     def flat_inputs(self) -> tuple[int, ...]:
@@ -48,7 +33,7 @@ class TilesPlanner:
     @property
     def resident(self) -> tuple[int, ...]:
         """Inputs that change along columns alone, side by side in memory."""
-        vectors, inner = vector_fids(self.domain, len(self.domain.axes) - 1), reduced_axes(self.domain)
+        vectors, inner = vector_fids(self.domain, self.inner), reduced_axes(self.domain)
         inputs = [fid for fid in vectors if fid not in (*flat_fids(self.domain), *self.task.outputs)]
         return tuple(fid for fid in inputs if self.domain.accesses[fid].axes == inner)
 
@@ -79,7 +64,3 @@ class TilesPlanner:
     def known_columns(self) -> int | None:
         """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
         return evaluate(self.columns, self.named) if {*symbols(self.columns)} <= {*self.named} else None
-
-    def bytes_of(self, fids: Sequence[int]) -> int:
-        """The bytes of one element of each of ``fids``."""
-        return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)

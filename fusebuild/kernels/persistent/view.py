@@ -195,7 +195,7 @@ class _Loader:
         return (rows.vector(fid, self.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
 
     def last(self, fid: int) -> Lines:
-        """The same in the last sweep, for which some are loaded ahead."""
+        """The lines that do so in the last sweep, for which the vectors of some inputs were loaded ahead."""
         return (self.rows_of.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self.lines(fid)
 
     def loads_ahead(self) -> Sweep:

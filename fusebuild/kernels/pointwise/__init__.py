@@ -8,5 +8,9 @@ from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
 from fusebuild.kernels.pointwise.view import pointwise
 
 FAMILY = Family(
-    folder="pointwise", scheduler=PointwiseScheduler(), views={"pointwise": pointwise, "pointwise_rows": pointwise_rows}
+    folder="pointwise",
+    scheduler=PointwiseScheduler(),
+    views={"pointwise": pointwise, "pointwise_rows": pointwise_rows},
+    has_short_blocks=True,
+    walks_either_way=True,
 )

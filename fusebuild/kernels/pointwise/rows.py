@@ -27,6 +27,7 @@ from fusebuild.kernels.common.choice import (
     require_power_of_two,
 )
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS
 from fusebuild.kernels.common.spec import (
     KernelSpec,
@@ -51,10 +52,8 @@ NEAR_BYTES = 4 * 1024
 """What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one row."""
-OWN_REGISTERS = 30
-SOURCE_REGISTERS = 8
-"""What a thread needs beside the vectors that it holds: the element that it computes, and addresses, which take more
-where index ops read from."""
+COLUMNS = Registers(base=30, per_source=8)
+"""Registers of a thread beside the vectors that it holds: the element that it computes, and addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +185,7 @@ def _registers(task: Task, domain: AxisDomain, steady: Sequence[int], moving: Se
     kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
     loaded = sum(vec * size[fid] // 4 for fid in (*moving, *domain.sources))
     stored = sum(vec * size[fid] // 4 for fid in task.outputs)
-    return kept + loaded + stored + OWN_REGISTERS + SOURCE_REGISTERS * len(domain.sources)
+    return kept + loaded + stored + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
 
 
 def _check(choice: RowsChoice, target: Target) -> None:

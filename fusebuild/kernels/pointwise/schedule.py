@@ -27,6 +27,7 @@ from fusebuild.kernels.common.choice import (
     require_power_of_two,
 )
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.shifted import flat_fids, has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import (
@@ -34,6 +35,7 @@ from fusebuild.kernels.common.spec import (
     LaunchSpec,
     Rejection,
     VariantSpec,
+    VectorLayout,
     Width,
     any_domain,
     axis_product,
@@ -47,18 +49,15 @@ from fusebuild.kernels.common.spec import (
     vector_width,
     widths,
 )
-from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, SOURCE_REGISTERS, THREADS, rows_variant, walked_axis
+from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
 MULTIPROCESSOR_THREADS = 2048
 """Threads that a multiprocessor should hold: with one vector each they hide memory latency, and what one computes hides
 behind the loads of others (H200: gelu_backward 460 -> 441 us, silu_mul 327 -> 323 against half of them with two)."""
-OTHER_REGISTERS = 16
-AXIS_REGISTERS = 4
-"""What a thread takes beside the elements that it holds, and for each axis but one."""
-DRAW_REGISTERS = 10
-"""What four random numbers take while they are drawn: a counter, a key, and the products of a round."""
+ELEMENTS = Registers(base=16, per_axis=4, per_source=8, per_draw=10)
+"""Registers of a thread beside the elements that it holds."""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 
@@ -120,7 +119,7 @@ class PointwiseScheduler:
             name, guard, width, index = way
             proposal = choose(task, target, domain, width, hint(total, sizes))
             choice = decide(name, proposal, tuned, lambda given: _check(given, target))
-            launch = _launch(task, domain, total, width, index, choice, shifted=way is odd)
+            launch = _launch(task, domain, total, width, index, choice, is_shifted=way is odd)
             decided = decision(name, choice, tuned)
             variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
         return usable(variants)
@@ -143,7 +142,7 @@ def _launch(
     index: str,
     heuristics: PointwiseHeuristics,
     *,
-    shifted: bool,
+    is_shifted: bool,
 ) -> LaunchSpec:
     kernel = KernelSpec(
         template="pointwise",
@@ -153,7 +152,7 @@ def _launch(
         index=index,
         vec=vec,
         heuristics=heuristics,
-        shifted=shifted,
+        vectors=VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED,
     )
     per_block = heuristics.threads * heuristics.unroll * vec
     return LaunchSpec(kernel=kernel, grid=(ceil_div(total, per_block), 1, 1), block=(heuristics.threads, 1, 1))
@@ -166,7 +165,7 @@ def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int)
     while threads > FEWEST_THREADS and total < target.multiprocessors * threads * vec:
         threads //= 2
     blocks = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor) // threads
-    registers = OTHER_REGISTERS + _held(task, domain, vec)
+    registers = ELEMENTS.base + _held(task, domain, vec)
     while blocks > 1 and registers > target.registers // (threads * blocks):
         blocks //= 2
     return PointwiseHeuristics(threads=threads, unroll=1, min_blocks=blocks)
@@ -176,9 +175,9 @@ def _held(task: Task, domain: AxisDomain, vec: int) -> int:
     """Registers that a thread takes for a vector of each input and output, for coordinates, and for random numbers,
     which nvcc draws for the whole vector at once."""
     held = sum(-(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses)
-    held += AXIS_REGISTERS * max(0, len(domain.axes) - 1) + SOURCE_REGISTERS * len(domain.sources)
+    held += ELEMENTS.per_axis * max(0, len(domain.axes) - 1) + ELEMENTS.per_source * len(domain.sources)
     draws = sum(op_of(task.fusion.exprs[index]).is_random for index in task.exprs)
-    return held + draws * DRAW_REGISTERS * -(-vec // 4)
+    return held + draws * ELEMENTS.per_draw * -(-vec // 4)
 
 
 def _check(choice: PointwiseHeuristics, target: Target) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.shifted import flat_fids
 from fusebuild.kernels.common.shifted_lines import with_nearest
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.statements import Body, Coordinates, Group
 from fusebuild.kernels.common.view import (
     KernelView,
     Sweep,
@@ -26,7 +26,7 @@ from fusebuild.ops.table import Kind, op_of
 def pointwise(spec: KernelSpec) -> KernelView:
     body = Body(spec, flat="i")
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
-    sweep = shifted_elements(body, group) if spec.shifted else elements(body, [group])
+    sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
     return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
@@ -106,21 +106,20 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     read = body.coordinate_axes(exprs)
     counted = body.needs_coordinates([*single, *strided], element) | read
     walked = {axis for axis in every if axis >= min(counted)} if counted and inner > 0 else set()
-    coordinates = body.coordinates(group, walked | ({inner} if rings else set()))
     hoisted, moving = body.split(exprs, every)
     value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
     around = f"i{inner}, Index({body.extents[inner]})"
     own = (
         *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in (*flat, *rings)),
         *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
-        *(body.statement(expr, lambda axis: body.coordinate(element, axis)) for expr in moving),
+        *(body.statement(expr, body.within(element)) for expr in moving),
         *(f"v{fid}[k] = {value[fid]};" for fid in wide),
         *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
     )
     return Sweep(
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
         loads=tuple(f"p{fid}[u] = fb::load_packed_up_to<kVec>(T{fid} + i, total - i);" for fid in flat),
-        coordinates=tuple(_mutable(line, walked) for line in coordinates),
+        coordinates=body.coordinates(group, walked | ({inner} if rings else set()), walked),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_around<kVec>(T{fid}, {around});"
@@ -134,18 +133,13 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     )  # fmt: skip
 
 
-def _mutable(line: str, walked: Collection[int]) -> str:
-    """The declaration of a coordinate that counts on, if it is one of those ``walked``."""
-    counts = any(line.startswith(f"const Index i{axis} =") for axis in walked)
-    return line.removeprefix("const ") if counts else line
-
-
 def _count_on(body: Body, walked: Collection[int]) -> tuple[str, ...]:
     """The line that takes the coordinates ``walked`` to the next element; those of the last one stay."""
     text = ""
     for axis in sorted(walked):
-        wrapped = f"if (++i{axis} == Index({body.extents[axis]})) {{ i{axis} = 0; {text} }}"
-        text = f"++i{axis};" if axis == 0 else wrapped.replace("  }", " }")
+        outer = f" {text}" if text else ""
+        wrapped = f"if (++i{axis} == Index({body.extents[axis]})) {{ i{axis} = 0;{outer} }}"
+        text = f"++i{axis};" if axis == 0 else wrapped
     return (f"if (i + k + 1 < total) {{ {text} }}",) if text else ()
 
 
@@ -201,7 +195,7 @@ class _Sources:
         load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
-    def _coordinate(self) -> Callable[[int], str]:
+    def _coordinate(self) -> Coordinates:
         return element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
 
 

@@ -52,7 +52,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     targets = gathered.targets()
     sweep = (
         _loaded_ahead(rows, targets, known)
-        if spec.shifted
+        if spec.is_shifted
         else row_sweep(rows, targets, known, global_loads(rows), ELEMENT)
     )
     running = read_rows_once(body, gathered.plain, "(kSplits * kThreadsPerRow)" if is_split else "kThreadsPerRow")

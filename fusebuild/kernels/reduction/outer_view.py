@@ -47,7 +47,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     outer, reduced, inner = groups
     last = len(spec.domain.axes) - 1
     indices = reductions(spec.task)
-    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", neighbours="1")
+    gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", together="1")
     results, operands = folded(spec.task, indices), gathered.targets()
     exprs, reads = body.closure(operands), body.reads(operands)
     vectors = [fid for fid in reads if is_vector(body, fid)]

@@ -33,6 +33,7 @@ from fusebuild.kernels.common.choice import (
 )
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     RowChoice,
@@ -53,11 +54,12 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
+    KernelParameter,
     KernelSpec,
     LaunchSpec,
-    Parameter,
     Rejection,
     VariantSpec,
+    VectorLayout,
     axis_product,
     fits_int32,
     hint,
@@ -85,8 +87,8 @@ MOST_UNROLL = 16
 """Rows that a thread may load before it uses the first."""
 RUNNING_SUMS = 3
 """Numbers that a thread keeps of each column while it reads moments."""
-OTHER_REGISTERS = 32
-"""What it takes beside them and the rows that it loads."""
+COLUMNS = Registers(base=32)
+"""Registers of such a thread beside its running sums and the rows that it loads."""
 LEAST_BLOCKS = 2
 """Blocks of a multiprocessor at least: while one combines its threads' results, the other reads."""
 BYTES_IN_FLIGHT = 64 * 1024
@@ -182,7 +184,7 @@ class ReductionScheduler:
         is_plain = check_running(self.name, task) is None and len(reduced_axes(domain)) == 1
         if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
             name, guard = f"shifted_vec{vec}_int32", (fits_int32(columns), *shifted_guards(task, domain, vec))
-            variants[1] = planner.inner(name, guard, vec, "int32_t", shifted=True)
+            variants[1] = planner.inner(name, guard, vec, "int32_t", VectorLayout.SHIFTED)
         return usable(variants)
 
 
@@ -197,7 +199,7 @@ class _Planner:
     tuned: Tuned
 
     def inner(
-        self, way: str, guard: tuple[Formula, ...], vec: int, index: str, *, shifted: bool = False
+        self, way: str, guard: tuple[Formula, ...], vec: int, index: str, vectors: VectorLayout = VectorLayout.ALIGNED
     ) -> VariantSpec:
         rows = axis_product(self.domain, kept_axes(self.domain))
         columns = hint(axis_product(self.domain, reduced_axes(self.domain)), self.sizes)
@@ -206,9 +208,9 @@ class _Planner:
         threads, splits = choice.threads, choice.splits
         heuristics = InnerHeuristics(threads=threads, splits=splits)
         kernel = _kernel("reduction_inner", self.task, self.domain, vec, index, heuristics, splits)
-        kernel = replace(kernel, shifted=shifted, min_blocks=choice.min_blocks)
+        kernel = replace(kernel, vectors=vectors, min_blocks=choice.min_blocks)
         launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
-        turn = threads.per_row * vec * (SHIFTED_UNROLL if shifted else 1)
+        turn = threads.per_row * vec * (SHIFTED_UNROLL if kernel.is_shifted else 1)
         guard = _with_turns(guard, axis_product(self.domain, reduced_axes(self.domain)), index, splits * turn)
         variant = self._with_finish(launch, way, guard, rows, splits)
         return replace(variant, decision=decision(way, choice, self.tuned))
@@ -305,7 +307,7 @@ class _Planner:
         fusion = self.task.fusion
         outputs = [fusion.exprs[index].outputs[0] for index in self._running]
         kept = sum(RUNNING_SUMS * vec * fusion.value(fid).dtype.bytes for fid in outputs)
-        registers = OTHER_REGISTERS + (self._loaded(vec, unroll) + kept) // 4
+        registers = COLUMNS.base + (self._loaded(vec, unroll) + kept) // 4
         return min(BLOCKS_PER_MULTIPROCESSOR, self.target.registers // (threads * registers))
 
     def _loaded(self, vec: int, unroll: int) -> int:
@@ -352,7 +354,7 @@ def _kernel(
     template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: object, splits: int
 ) -> KernelSpec:
     """A reducing kernel. With splits it writes partials and not outputs."""
-    tensors, partials = tensor_parameters(task, domain), list[Parameter]()
+    tensors, partials = tensor_parameters(task, domain), list[KernelParameter]()
     if splits > 1:
         outputs = {f"T{fid}" for fid in task.outputs}
         tensors = [parameter for parameter in tensors if parameter.name not in outputs]

@@ -10,5 +10,9 @@ from fusebuild.kernels.transpose.schedule import TransposeScheduler
 from fusebuild.kernels.transpose.view import transpose
 
 FAMILY = Family(
-    folder="transpose", scheduler=TransposeScheduler(), views={"transpose": transpose}, rejects_in_its_own_words=False
+    folder="transpose",
+    scheduler=TransposeScheduler(),
+    views={"transpose": transpose},
+    rejects_in_its_own_words=False,
+    has_short_blocks=True,
 )

@@ -51,7 +51,7 @@ THREADS = 256
 BLOCK_THREADS = 1536
 """Threads that a multiprocessor should hold: on an H200, 1024 wait for memory and 2048 have too few registers."""
 WIDE_BLOCK_THREADS = 1024
-"""The same where indices take two registers each, which spilled."""
+"""Threads that a multiprocessor should hold where indices take two registers each: with more of them, they spilled."""
 TILE_BYTES = 48 * 1024
 """Static shared memory that the tiles of a block may take together."""
 

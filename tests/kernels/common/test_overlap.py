@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from fusebuild.artifact.plan import ExtentArg, Launch, PlanOutput, PlanSegment, TargetPlan, TensorArg
 from fusebuild.artifact.plan_check import validate_plan
-from fusebuild.kernels.common.overlap import Neighbours, neighbours
+from fusebuild.kernels.common.overlap import RunsBeside, runs_beside
+from fusebuild.kernels.families import family_of
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
 from support import runtime_plans as plans
@@ -17,10 +18,10 @@ from support.places import FUSIONS, RECIPES, ROOT
 from support.small_recipes import planned_file, recipe_of, text_of
 
 SM_90 = TARGETS["sm_90"]
-FOLLOWS = Neighbours(follows=True)
-STARTS_NEXT = Neighbours(starts_next_early=True)
-BOTH = Neighbours(follows=True, starts_next_early=True)
-NEITHER = Neighbours()
+FOLLOWS = RunsBeside(follows=True)
+STARTS_NEXT = RunsBeside(starts_next_early=True)
+BOTH = RunsBeside(follows=True, starts_next_early=True)
+NEITHER = RunsBeside()
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,8 @@ NEITHER = Neighbours()
         (("reduction", "alias", "library", "alias", "pointwise"), [NEITHER] * 5),
     ],
 )
-def test_what_runs_around_a_segment(schedulers: tuple[str, ...], expected: list[Neighbours]) -> None:
-    assert neighbours(schedulers) == expected
+def test_what_runs_around_a_segment(schedulers: tuple[str, ...], expected: list[RunsBeside]) -> None:
+    assert runs_beside([family_of(name) for name in schedulers]) == expected
 
 
 def launches(segment: PlanSegment) -> list[Launch]:

@@ -11,7 +11,7 @@ from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
 from fusebuild.kernels.common.spec import Rejection, VariantSpec, axis_domain
 from fusebuild.kernels.families import first_accepting
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
-from fusebuild.kernels.inner_outer.schedule import OTHER_REGISTERS, InnerOuterPersistentScheduler
+from fusebuild.kernels.inner_outer.schedule import IN_BLOCK, InnerOuterPersistentScheduler
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS, Target
@@ -180,7 +180,7 @@ class TestLaunches:
             chosen, vec = heuristics(variant), variant.launches[0].kernel.vec
             words = chosen.chunks * (vec * steady + 2 * chosen.at_once * max(4, vec * fetched)) // 4
             assert chosen.chunks * vec * chosen.threads.per_row >= columns
-            assert (OTHER_REGISTERS + words) * chosen.threads.block * chosen.min_blocks <= SM_90.registers
+            assert (IN_BLOCK.base + words) * chosen.threads.block * chosen.min_blocks <= SM_90.registers
 
     def test_two_rows_at_once_where_registers_last(self) -> None:
         short, long = (heuristics(variants(NORM, M=4096, N=columns)[0]) for columns in (1024, 4096))

@@ -260,9 +260,9 @@ def test_inspect_shows_calls() -> None:
     inputs = {"x": "M, K", "weight": "N, K", "bias": "N"}
     linear = Inspection(plan=plan_of(recipe_text(inputs, "linear(x, weight, bias)")), target="sm_90", sizes=None)
     assert "  calls   linear in float: %0[M, K] %1[K, N] transposed + %2\n" in linear.as_text()
-    assert linear.as_json()["segments"][0]["call"] == {
+    assert msgspec.to_builtins(linear.report.segments[0].call) == {
         "op": "linear", "dtype": "float", "a": 0, "b": 1, "bias": 2, "out": 3, "transpose_b": True,
-        "m": "M", "n": "N", "k": "K", "batch": [],
+        "m": "M", "n": "N", "k": "K", "batch": (),
     }  # fmt: skip
 
 

@@ -1,10 +1,10 @@
-"""Finding a better choice by measuring, from the heuristics' own one step at a time.
+"""Hill climbing: finding a better choice of knobs by measuring, from the heuristics' own one step at a time.
 
 The heuristics' choice runs first. Whatever is one step beside the best choice so far is raced against it; a winner is
 the best from then on, and its neighbours are next. A win counts only when it repeats: in each of several rounds, the
-challenger is faster by more than ``LEAST_WIN`` in the median of the turns, and faster at all in most of them. Turns
-pair the two, so that what drifts, drifts for both; of clocks that only scatter, half the turns go to either, and to win
-three quarters of them round after round is less likely than one in a million.
+challenger is faster by more than ``LEAST_WIN`` in the median of the turns, and faster at all in most of them. A
+turn times both, so that a clock that drifts, drifts for both. Where clocks only scatter, either is faster in half of
+the turns; to be faster in three quarters of them, round after round, is then less likely than one in a million.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fusebuild.kernels.common.spec import VariantSpec
 MOST_NEIGHBOURS = 16
 """Neighbours that are tried for one kernel, at most."""
 LEAST_WIN = 0.02
-"""The share of the time that a win saves, at least: less is within what two runs of one kernel differ by."""
+"""The least share of the time that a win saves. Two runs of one kernel differ by up to this share."""
 ROUNDS = 4
-"""Rounds that a challenger has to win; the first that it loses is its last."""
+"""How many rounds a challenger has to win. It is out after the first round that it loses."""
 MOST_TURNS = 0.75
-"""The share of the turns of a round in which a winner is faster."""
+"""A winner is faster in at least this share of the turns of a round."""
 
 Turns = Sequence[tuple[float, float]]
 """Milliseconds of the best choice and of its challenger, turn by turn."""
@@ -32,7 +32,7 @@ Turns = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """A variant, ready to be ``timed``, or refused for a reason."""
+    """A variant that is ready to be ``timed``, or else the reason why it was ``refused``."""
 
     variant: VariantSpec
     timed: Timed | None = None
@@ -40,21 +40,23 @@ class Rival:
 
 
 class Track(Protocol):
-    """Where variants are compiled and timed; tests bring one with a clock of its own."""
+    """What compiles and times variants. Tests have one with a clock of their own."""
 
     def rivals(self, variants: Sequence[VariantSpec]) -> Iterable[Rival]:
-        """``variants`` in their order, each compiled and ready to run or refused; memory is taken as they come up."""
+        """``variants`` in their order, each compiled and ready to run, or refused. The memory that one needs to run is
+        allocated when the iteration reaches it."""
         ...
 
     def race(self, best: Rival, challenger: Rival) -> Turns:
-        """One round between two that run."""
+        """One round between two rivals that are ready to run."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The ``best`` variant, which is the heuristics' own where nothing beat it. Times are medians in milliseconds, of
-    the last race between the two; ``tried`` counts neighbours that were raced, ``refused`` says why others were not."""
+    """The ``best`` variant, which is the heuristics' own where nothing beat it. Times are medians in milliseconds of
+    one last round between that variant and the heuristics' own. ``tried`` counts the neighbours that were raced,
+    ``refused`` says why others were not."""
 
     best: VariantSpec
     milliseconds: float
@@ -76,7 +78,7 @@ class _State:
     refused: list[str] = field(default_factory=list)
 
 
-def search(
+def climb(
     origin: VariantSpec,
     neighbours: Callable[[VariantSpec], Sequence[VariantSpec]],
     track: Track,

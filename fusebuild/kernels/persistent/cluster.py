@@ -1,0 +1,130 @@
+"""The row in the registers of a cluster of blocks: for rows too long for one block to keep well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from fusebuild.ir.formula import Formula, product
+from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.rows import (
+    MAX_THREADS,
+    WARP,
+    blocks_wanted,
+    check_rows,
+    fits_exchange,
+    kept_axes,
+    next_power_of_two,
+    row_threads,
+)
+from fusebuild.kernels.common.spec import VariantSpec, reductions
+from fusebuild.kernels.common.sweeps import last_sweep
+from fusebuild.kernels.persistent.budgets import LAST_SWEEP
+from fusebuild.kernels.persistent.heuristics import ClusterChoice, ClusterHeuristics
+from fusebuild.kernels.persistent.registers import InRegisters
+from fusebuild.kernels.persistent.way import chunks_of, row_choice
+from fusebuild.ops.table import op_of
+
+CLUSTER_ROW_BYTES = 96 * 1024
+"""Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
+
+CLUSTER_SHARE_BYTES = 64 * 1024
+"""Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
+share a multiprocessor, and one row's reductions do not idle it."""
+
+CLUSTER_THREAD_BYTES = 128
+"""Bytes of a row that one thread of a cluster keeps, at most."""
+
+FEWER_THREADS_BYTES = 256
+"""The most bytes that one thread keeps where the last sweep reads something else ahead: what threads take besides is
+taken by half as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster(InRegisters):
+    """One variant, for the longest row that the recipe tells of; shorter ones down to ``CLUSTER_ROW_BYTES`` take it
+    too: no thread then has more vectors, and all blocks have the same share but for one vector a thread."""
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        """None where the recipe tells of no such rows, since to compile it is not for free; where no cluster keeps the
+        longest row that it tells of; and where partial results are too large to exchange."""
+        vec, vector_bytes = self.vec, self.vector_bytes(self.cached)
+        size = self.long_row(CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
+        if self.target.cluster == 1 or not vector_bytes or size is None:
+            return ()
+        way = f"cluster_vec{vec}_int32"
+        proposal = self._propose(size, vector_bytes)
+        if not self._holds(proposal, size):
+            return ()
+        choice = decide(way, proposal, self.tuned, partial(self._check, row=size))
+        chunks = self._chunks(choice, size)
+        heuristics = ClusterHeuristics(
+            threads=choice.threads,
+            storage="cluster",
+            chunks=chunks,
+            cached=self.cached,
+            kept=self.kept if choice.keeps else (),
+            cluster=choice.cluster,
+            ahead=self._ahead(choice, chunks),
+        )
+        above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
+        fits: Formula = ("le", self.columns, heuristics.capacity * vec)
+        guard, name = (*self.vector_guard, above, fits), f"cluster{choice.cluster}_vec{vec}_int32"
+        return (self.variant(way, guard, heuristics, choice, name=name),)
+
+    def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:
+        row_bytes, most = -(-row // self.vec) * vector_bytes, self._thread_bytes
+        cluster = min(self.target.cluster, max(2, next_power_of_two(-(-row_bytes // CLUSTER_SHARE_BYTES))))
+        threads = row_threads(-(-row // cluster), self.vec, max(1, most // vector_bytes))
+        blocks = max(1, min(blocks_wanted(threads), 2 * self.target.registers // (threads.block * most)))
+        knobs = {**row_choice(threads).knobs, "min_blocks": blocks}
+        choice = ClusterChoice(**knobs, keeps=False, cluster=cluster)
+        keeps = bool(self.kept) and self.lasts(threads, self._chunks(choice, row) * self.vec)
+        return replace(choice, keeps=keeps)
+
+    @property
+    def _thread_bytes(self) -> int:
+        reads_more = bool(last_sweep(self.task, self.domain, self.cached, ()).inputs)
+        return FEWER_THREADS_BYTES if reads_more else CLUSTER_THREAD_BYTES
+
+    def _chunks(self, choice: ClusterChoice, row: int) -> int:
+        """Vectors of a row of so many elements that each thread has: half of its registers at most."""
+        registers = self.target.registers // (choice.threads_per_row * choice.min_blocks)
+        most = min(self._thread_bytes, 2 * registers) // self.vector_bytes(self.cached)
+        return chunks_of(-(-row // choice.cluster), self.vec, choice.threads, most=max(1, most))
+
+    def _ahead(self, choice: ClusterChoice, chunks: int) -> int:
+        """Vectors of what the last sweep alone takes from memory that registers hold beside ``chunks`` of the row."""
+        task, kept = self.task, self.kept if choice.keeps else ()
+        sweep = last_sweep(task, self.domain, self.cached, kept)
+        words = self.vector_bytes(sweep.inputs) // 4
+        if not words or any(op_of(task.fusion.exprs[index]).is_random for index in task.exprs):
+            return 0
+        of_rows = sum(max(4, self.bytes_of([fid])) for fid in sweep.of_rows)
+        held = chunks * (self.vector_bytes(self.cached) // 4 + self.vec * len(kept))
+        held += (self.vector_bytes(sweep.outputs) + of_rows) // 4
+        axes = (self.domain.accesses[fid].axes for fid in sweep.inputs + sweep.outputs)
+        held += sum(2 for own in axes if {*own} & {*kept_axes(self.domain)})  # addresses
+        registers = min(LAST_SWEEP.most, self.target.registers // (choice.threads.block * choice.min_blocks))
+        return max(0, min(chunks, (registers - LAST_SWEEP.base - held) // words))
+
+    def _holds(self, choice: ClusterChoice, row: int) -> bool:
+        """Whether a cluster keeps a row of so many elements and exchanges its partial results."""
+        warps = choice.cluster * choice.threads_per_row // WARP
+        held = choice.cluster * choice.threads_per_row * self._chunks(choice, row) * self.vec
+        return held >= row and fits_exchange(warps, self._most_parts)
+
+    @property
+    def _most_parts(self) -> int:
+        """The most parts that a partial result has: as many as a lambda's state."""
+        exprs = [self.task.fusion.exprs[index] for index in reductions(self.task)]
+        return max(len(expr.outputs) if expr.combine else 1 for expr in exprs)
+
+    def _check(self, choice: ClusterChoice, *, row: int) -> None:
+        check_rows(choice, self.target, most_rows=1)
+        require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+        require_power_of_two(choice, "cluster", 2, self.target.cluster)
+        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
+        message = f"{blocks} do not hold a row of {row} elements, or their partial results do not fit"
+        require(self._holds(choice, row), "cluster", message)

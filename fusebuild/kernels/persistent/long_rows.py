@@ -1,0 +1,368 @@
+"""Rows by whole aligned vectors, whatever their length, and rows in blocks that stay with what all rows share.
+
+A row of any length begins anywhere in an aligned vector. Whole vectors hold all of it but a few elements at both ends,
+its **edges**, and each of those is a thread's own: no vector is shared with the rows beside, and nothing is tested but
+where a row ends. There are more edges than there need be, so that weights, which begin aligned where rows do not, have
+the two aligned vectors that hold a row's: what a thread needs of them is cut out of both without a test.
+
+Weights that every row reads again come from L2 as often as there are rows: with a bias, twice the bytes of the row
+itself. A block that **walks** many rows reads them once, into shared memory, each thread the columns that it owns in
+every row; rows whose numbers differ by a multiple of a vector's elements begin at the same place of one. Walking has
+its price: a multiprocessor that is slower than others has as many rows as they. Measured on an H200, it is worth that
+where rows are so long that a cluster has to share them: all of those with edges, and without where most blocks there
+can be do. (Rows with edges in one block, of 1001 to 12289 elements: 0.93 to 0.94 of a copy's bandwidth, 0.83 to 0.88
+where blocks walk.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product as combinations
+from typing import ClassVar, Self
+
+from fusebuild.ir.formula import Formula, product
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.rows import (
+    MAX_THREADS,
+    PARTIAL_BYTES,
+    RESERVED_BYTES,
+    WARP,
+    RowChoice,
+    RowThreads,
+    check_rows,
+    fits_exchange,
+    has_lambdas,
+    kept_axes,
+    next_power_of_two,
+    reduced_axes,
+)
+from fusebuild.kernels.common.shifted import aligned_guards, flat_fids
+from fusebuild.kernels.common.spec import VariantSpec, reductions, vector_fids
+from fusebuild.kernels.common.sweeps import costly_values
+from fusebuild.kernels.common.tickets import TicketCounters
+from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
+from fusebuild.kernels.persistent.way import Way
+from fusebuild.target.table import Target
+
+RESIDENT_ROW_BYTES = 256 * 1024
+"""Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
+
+BLOCK_THREADS = (32, 64, 128, 256, 512)
+"""Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
+
+THREAD_BYTES = 128
+"""Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
+
+LEAST_THREAD_BYTES = 48
+"""Bytes that a thread has of a row without edges, at least: with less of them exchanges are too much of its work."""
+
+BYTES_IN_FLIGHT = 48 * 1024
+"""Bytes of rows that a multiprocessor shall have at a time."""
+
+MOST_BLOCKS = 24
+"""Blocks on a multiprocessor beyond which more do not hide more waits, and some devices do not have them."""
+
+FEW_BLOCKS = 2
+"""Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentHeuristics:
+    """A row is in the registers of a block of ``threads``, or of a ``cluster`` of several neighbouring ones: ``chunks``
+    vectors of inputs ``cached`` to a thread and, where rows have edges, an element beside them. So many ``walkers``
+    share the rows, or each row has blocks of its own where there are none. Inputs ``resident`` are the same for all
+    rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
+    that is stored."""
+
+    threads: RowThreads
+    cluster: int
+    chunks: int
+    walkers: int
+    cached: tuple[int, ...]
+    resident: tuple[int, ...]
+    ahead: bool
+    has_edges: bool
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each row has a block of its own, which waits for no others."""
+        return not self.walkers and self.cluster == 1
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        walking = rows
+        if self.walkers:
+            walking = min(rows, self.walkers) if isinstance(rows, int) else ("min", rows, self.walkers)
+        return product([self.cluster, walking])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgedChoice(RowChoice):
+    """How a row lies over its ``cluster`` of blocks, or over its only one."""
+
+    MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
+
+    cluster: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentChoice(EdgedChoice):
+    """How a row lies over the blocks of one of the ``walkers``, which share the rows; the next row of each is loaded
+    ``ahead``, that is before the row at hand is reduced, or while that row is stored."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("ahead", "threads_per_row")
+
+    walkers: int
+    ahead: bool
+
+    def stepped(self, knob: str, value: int) -> Self:
+        """There stay as many walkers for each one that runs at a time, and as many as vectors ask for."""
+        changed = super(ResidentChoice, self).stepped(knob, value)
+        if knob == "walkers":
+            return changed
+        blocks = self.walkers * self.cluster * changed.min_blocks // self.min_blocks
+        multiple = self.walkers & -self.walkers
+        return replace(changed, walkers=max(1, blocks // changed.cluster // multiple) * multiple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What each of ``cluster`` blocks of ``per_row`` threads has of a row, in ``bytes`` of what is kept of it.
+    ``blocks`` of them have room on a multiprocessor. There are ``walkers`` where they stay and walk many rows, the next
+    one loaded ``ahead`` or not, else 0."""
+
+    cluster: int
+    per_row: int
+    bytes: int
+    blocks: int
+    walkers: int
+    ahead: bool
+
+    def preference(self) -> tuple[int, ...]:
+        """Less for shares that are better: several blocks on a multiprocessor, enough bytes for it, none that stay and
+        wait for the next row, then few blocks to wait for and few threads."""
+        has_too_few = self.blocks * self.bytes < BYTES_IN_FLIGHT
+        waits = self.walkers > 0 and not self.ahead
+        return self.blocks < FEW_BLOCKS, has_too_few, waits, self.cluster, self.per_row
+
+    @property
+    def threads(self) -> int:
+        """Those of all walkers."""
+        return self.walkers * self.cluster * self.per_row
+
+
+def best_share(shares: Sequence[Share]) -> Share | None:
+    """The best of ``shares``, if there are any. Pairs of blocks run on all multiprocessors, each of which may have one:
+    they are better where that makes more threads. (H200, layernorm of 50257 columns: 56 walkers of 4 blocks of 256
+    threads take 149 us, 64 of 2 of 512 take 140; of 33001 columns 88 of the first take 142, 64 of the others 155.)"""
+    best = min(shares, key=Share.preference, default=None)
+    pairs = [share for share in shares if share.cluster == 2 and share.ahead]
+    pair = min(pairs, key=Share.preference, default=None)
+    return pair if best and pair and best.threads < pair.threads and best.ahead else best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongRows:
+    """Rows of ``size`` elements on ``target``, with edges or without. Of the inputs ``cached``, which are kept of each
+    row, a vector of ``vec`` elements takes ``vector_bytes``, of those ``resident``, which stay, ``resident_bytes``, of
+    all tensors ``tensor_bytes``. So many ``reductions`` exchange partial results. Whether ops are ``costly``."""
+
+    target: Target
+    size: int
+    has_edges: bool
+    vec: int
+    cached: tuple[int, ...]
+    resident: tuple[int, ...]
+    vector_bytes: int
+    resident_bytes: int
+    tensor_bytes: int
+    reductions: int
+    costly: bool
+
+    def stays(self, cluster: int) -> bool:
+        """Whether blocks walk rows, and what all rows share stays with them."""
+        return bool(self.resident) and cluster > 1
+
+    def chunks(self, per_row: int, cluster: int) -> int:
+        """Vectors of a row that each thread has."""
+        vectors = self.size // self.vec - 1 if self.has_edges else -(-self.size // self.vec)
+        return max(1, -(-vectors // (cluster * per_row)))
+
+    def held(self, per_row: int, cluster: int) -> int:
+        """Elements of the longest row that all threads hold together."""
+        beside = 2 * self.vec - 1 if self.has_edges else 0
+        return cluster * per_row * self.chunks(per_row, cluster) * self.vec + beside
+
+    def shared_bytes(self, per_row: int, cluster: int) -> int:
+        """What stays in shared memory."""
+        return per_row * self.chunks(per_row, cluster) * self.resident_bytes
+
+    def reserved_bytes(self, per_row: int, cluster: int) -> int:
+        """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
+        slots = cluster * -(-per_row // WARP)
+        exchanged = self.reductions + self.stays(cluster)  # a ticket, too
+        return RESERVED_BYTES + 2 * exchanged * next_power_of_two(PARTIAL_BYTES * slots)
+
+    def registers(self, per_row: int, cluster: int, *, ahead: bool) -> int:
+        """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
+        words = self.chunks(per_row, cluster) * self.vector_bytes // 4
+        words = 2 * words if ahead else words
+        if self.stays(cluster):
+            moving = 2 * (self.tensor_bytes - self.resident_bytes) // 4
+            return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0)
+        cuts = LONG_ROWS.per_cut * len(self.resident)
+        return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + cuts
+
+    def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
+        """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
+        if self.chunks(per_row, cluster) * self.vector_bytes > THREAD_BYTES:
+            return 0
+        registers = -(-self.registers(per_row, cluster, ahead=ahead) // 8) * 8
+        shared = self.reserved_bytes(per_row, cluster)
+        shared += self.shared_bytes(per_row, cluster) if self.stays(cluster) else 0
+        by_threads = min(MOST_BLOCKS, self.target.threads_per_multiprocessor // per_row)
+        return min(self.target.registers // (registers * per_row), by_threads, self.target.shared_bytes // shared)
+
+    def exchanges(self, per_row: int, cluster: int) -> bool:
+        """Whether the warps of a cluster, if there is one, can exchange the partial results of each reduction."""
+        return cluster == 1 or fits_exchange(cluster * per_row // WARP)
+
+    def shares(self) -> Iterator[Share]:
+        """What blocks may have: of rows without edges, which are very long, two or one of the largest on a
+        multiprocessor."""
+        clusters = [1 << power for power in range(self.target.cluster.bit_length())]
+        threads = BLOCK_THREADS if self.has_edges else BLOCK_THREADS[-1:]
+        for cluster, per_row, ahead in combinations(clusters, threads, (False, True)):
+            blocks = self.blocks(per_row, cluster, ahead=ahead) if self.stays(cluster) or not ahead else 0
+            if blocks and self.exchanges(per_row, cluster):
+                blocks = blocks if self.has_edges else min(blocks, FEW_BLOCKS)
+                share = Share(
+                    cluster=cluster,
+                    per_row=per_row,
+                    bytes=per_row * self.chunks(per_row, cluster) * self.vector_bytes,
+                    blocks=blocks,
+                    walkers=self.walkers(cluster, blocks),
+                    ahead=ahead,
+                )
+                if self._is_worth(share):
+                    yield share
+
+    def _is_worth(self, share: Share) -> bool:
+        """Whether other kernels are slower: most often, but for rows that are not so long without edges."""
+        if self.has_edges or self.size * self.vector_bytes >= RESIDENT_ROW_BYTES * self.vec:
+            return True
+        return share.ahead and share.blocks >= FEW_BLOCKS and share.bytes >= LEAST_THREAD_BYTES * share.per_row
+
+    def walkers(self, cluster: int, blocks: int) -> int:
+        """How many clusters share the rows where a multiprocessor has so many ``blocks``: as many as run at a time, an
+        equal number for each place that rows may begin at; 0 where nothing stays."""
+        if not self.stays(cluster):
+            return 0
+        fitting = self.target.clusters(cluster, blocks)
+        places = self.vec if self.has_edges else 1
+        return max(1, fitting // places) * places
+
+
+def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
+    """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
+    inner, kept = len(domain.axes) - 1, {*kept_axes(domain)}
+    outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
+    if reduced_axes(domain) != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
+        return None
+    vectors = [fid for fid in vector_fids(domain, inner) if inner in domain.accesses[fid].axes]
+    shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
+    is_aligned = {*vectors} == {*shared, *flat_fids(domain)}
+    return shared if is_aligned or not has_edges else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongRowsWay(Way):
+    """What both ways for long rows have in common: one variant, or none where rows share nothing, where the recipe
+    tells of no such rows, or where a multiprocessor has no room for their blocks. Costly values are not kept."""
+
+    TEMPLATE: ClassVar[str] = "inner_resident"
+
+    def long_rows(self, shared: tuple[int, ...], beyond: int, *, has_edges: bool) -> LongRows | None:
+        """Rows of more elements than so many ``beyond`` which the recipe tells of, that read the inputs ``shared``;
+        None where it tells of none, or where nothing of them is worth keeping by vectors."""
+        size, vector_bytes = self.long_row(beyond), self.vector_bytes(self.cached)
+        if not vector_bytes or self.vec == 1 or size is None:
+            return None
+        return LongRows(
+            target=self.target,
+            size=size,
+            has_edges=has_edges,
+            vec=self.vec,
+            cached=self.cached,
+            resident=shared,
+            vector_bytes=vector_bytes,
+            resident_bytes=self.vec * self.bytes_of(shared),
+            tensor_bytes=self.vector_bytes(vector_fids(self.domain, self.inner)),
+            reductions=len(reductions(self.task)),
+            costly=bool(costly_values(self.task, self.domain, reduced_axes(self.domain))),
+        )
+
+    def by(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The variant for ``rows`` whose name begins with ``name``; none where blocks have no room for them. Raises
+        :class:`KnobError` for a tuned choice that no kernel can be made with."""
+        share = best_share([*rows.shares()])
+        if share is None:
+            return ()
+        proposal = EdgedChoice(
+            threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
+        )
+        if share.walkers:
+            proposal = ResidentChoice(**proposal.knobs, walkers=share.walkers, ahead=share.ahead)
+        way = f"{name}_vec{rows.vec}_int32"
+        choice = decide(way, proposal, self.tuned, partial(_check, rows=rows))
+        per_row, cluster = choice.threads_per_row, choice.cluster
+        walks = isinstance(choice, ResidentChoice)
+        heuristics = ResidentHeuristics(
+            threads=choice.threads,
+            cluster=cluster,
+            chunks=rows.chunks(per_row, cluster),
+            walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
+            cached=rows.cached,
+            resident=rows.resident if walks else (),
+            ahead=isinstance(choice, ResidentChoice) and choice.ahead,
+            has_edges=rows.has_edges,
+        )
+        fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
+        aligned = aligned_guards(self.task, rows.resident, rows.vec) if rows.has_edges else ()
+        variant = self.variant(
+            way,
+            (*guard, *aligned, fits),
+            heuristics,
+            choice,
+            name=f"{name}{cluster}_vec{rows.vec}_int32",
+            shared_bytes=rows.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
+            when_known=heuristics if heuristics.is_alone else None,
+        )
+        return (TicketCounters().serving(variant) if heuristics.walkers else variant,)
+
+
+def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
+    per_row, cluster = choice.threads_per_row, choice.cluster
+    require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+    check_rows(choice, rows.target, most_rows=1)
+    require_power_of_two(choice, "cluster", 1, rows.target.cluster)
+    require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
+    walks = isinstance(choice, ResidentChoice)
+    message = f"it is {cluster}, but {'clusters' if walks else 'blocks on their own'} take these rows"
+    require(rows.stays(cluster) == walks, "cluster", message)
+    ahead = isinstance(choice, ResidentChoice) and choice.ahead
+    registers = rows.registers(per_row, cluster, ahead=ahead)
+    message = f"a thread would keep {rows.chunks(per_row, cluster)} vectors of a row in {registers} registers"
+    require(registers <= min(LONG_ROWS.most, rows.target.registers // per_row), "threads_per_row", message)
+    if not isinstance(choice, ResidentChoice):
+        return
+    needed = rows.shared_bytes(per_row, cluster) + rows.reserved_bytes(per_row, cluster)
+    message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
+    require(needed <= rows.target.shared_bytes, "cluster", message)
+    if rows.has_edges:
+        message = f"it is {choice.walkers}, but rows {rows.vec} apart begin at the same place of a vector"
+        require(choice.walkers % rows.vec == 0, "walkers", message)

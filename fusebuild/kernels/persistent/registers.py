@@ -1,0 +1,173 @@
+"""The row in the registers of its threads, which is the fastest way for all rows that fit them.
+
+A thread keeps up to :data:`REGISTER_BYTES` of the inputs that several sweeps read, and where registers last the costly
+values of the row, such as the exponentials of a softmax. Rows of any length take the same kernel with vectors that are
+``shifted`` to where memory is aligned (:mod:`fusebuild.kernels.common.shifted`), or elements one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+from fusebuild.ir.formula import Formula
+from fusebuild.kernels.common.choice import decide, require
+from fusebuild.kernels.common.rows import RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
+from fusebuild.kernels.common.sweeps import column_inputs
+from fusebuild.kernels.persistent.budgets import ALL_AT_ONCE, IN_REGISTERS
+from fusebuild.kernels.persistent.edged import Edged
+from fusebuild.kernels.persistent.heuristics import PersistentHeuristics, RegisterChoice
+from fusebuild.kernels.persistent.way import Way, chunks_of, row_choice
+from fusebuild.ops.table import op_of
+
+KEPT_BLOCK = 512
+"""Threads of a block up to which costly values are kept: larger blocks are alone on their multiprocessor."""
+
+BUSY_THREADS = 768
+"""Threads of a multiprocessor that hide memory latency with four vectors each."""
+
+SHORT_ROW_THREADS = 1280
+"""Threads of a multiprocessor that do so where a block has several rows, whose warps wait by themselves. (H200, sizes
+known: layernorm of 128 columns 273 -> 265 us in 40 registers to a thread, of 256 columns 265 -> 289 in 64.)"""
+
+REGISTER_BYTES = 128
+"""Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
+
+SHORT_ROWS = {"brief": 256, "short": 1024}
+"""Elements of rows that a quarter of a warp walks, and a warp: where rows are longer as a rule, too many threads would
+share one as short (H200: layernorm of 128 columns 660 us by warps, 308 by quarters, of 64 1277 and 430)."""
+
+ChunksOf = Callable[[RowThreads], int]
+"""The vectors of a row that each of its threads has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InRegisters(Way):
+    """What all kernels have in common that keep a row in the registers of one block."""
+
+    def known_size(self, heuristics: PersistentHeuristics, min_blocks: int) -> PersistentHeuristics | None:
+        """The heuristics of a kernel that knows the row's size, None where that is no gain: a compiler that does moves
+        what later sweeps read ahead of the reductions, and takes inputs for floats once; both must fit the registers.
+
+        Rows that end in a warp load even what only the last sweep reads before the first reduction, since no other warp
+        of theirs loads while they wait for it (H200: rmsnorm of 128 columns 259.8 -> 256.0 us). Where their size is not
+        known that takes the registers of all elements that a thread might have, and costs more than it gains (of 256
+        columns 283 -> 312)."""
+        if self.vec == 1:
+            return None
+        threads, kept = heuristics.threads, max(self.words_read, self.vec * len(self.cached))
+        words = IN_REGISTERS.on(self.target) + heuristics.chunks * kept
+        if threads.rows == 1:
+            return heuristics if words <= self.target.registers // (threads.block * min_blocks) else None
+        ahead = column_inputs(self.task, self.domain)
+        gains = {*ahead} > {*heuristics.cached} and words <= self.target.registers // SHORT_ROW_THREADS
+        return replace(heuristics, cached=ahead) if gains else None
+
+    @property
+    def words_read(self) -> int:
+        """Registers of a vector of each input that changes along the row."""
+        return self.vector_bytes(column_inputs(self.task, self.domain)) // 4
+
+    def lasts(self, threads: RowThreads, columns: int) -> bool:
+        """Whether two blocks have the registers to keep costly values, too, for ``columns`` to a thread."""
+        kept = sum(max(4, self.bytes_of([fid])) for fid in self.kept)
+        words = columns * (self.bytes_of(self.cached) + kept) // 4
+        most = min(IN_REGISTERS.most, self.target.registers // (2 * threads.block))
+        return threads.block <= KEPT_BLOCK and IN_REGISTERS.base + words <= most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeVectors(InRegisters):
+    """Rows of whole vectors: kernels for short ones first, where those at hand are longer."""
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        shorter = {name: size for name, size in SHORT_ROWS.items() if self.vec > 1 and size < self.size}
+        short = (replace(self, size=size).named(name, self.vector_guard) for name, size in shorter.items())
+        return (*short, self.named("registers", self.vector_guard))
+
+    def named(self, name: str, guard: tuple[Formula, ...], vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
+        """The variant of that ``name``. Shifted vectors begin up to ``vec - 1`` columns before the row; a row that
+        needs them is odd, and then no thread has registers for more."""
+        vec = self.vec
+        way = f"{name}_vec{vec}_int32"
+        is_shifted = vectors is VectorLayout.SHIFTED
+        before = vec - 1 if is_shifted else 0
+        most = self._most_chunks
+        lay = partial(chunks_of, self.size + before, vec, most=most, tight=is_shifted and self.size % vec != 0)
+        check = partial(self._check, before=before, lay=lay)
+        choice = decide(way, self._propose(before, most, lay), self.tuned, check)
+        threads, chunks = choice.threads, lay(choice.threads)
+        heuristics = PersistentHeuristics(
+            threads=threads,
+            storage="registers",
+            chunks=chunks,
+            cached=self.cached,
+            kept=self.kept if choice.keeps else (),
+        )
+        fits: Formula = ("le", self.columns, threads.per_row * chunks * vec - before)
+        known = self.known_size(heuristics, choice.min_blocks)
+        return self.variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
+
+    @property
+    def _most_chunks(self) -> int:
+        """Vectors of a row that a thread may have registers for."""
+        if not self.cached:
+            return max(1, 16 // self.vec)
+        available = REGISTER_BYTES // 2 if has_lambdas(self.task) else REGISTER_BYTES
+        return max(1, available // self.vector_bytes(self.cached))
+
+    def _propose(self, before: int, most: int, lay: ChunksOf) -> RegisterChoice:
+        vec, size, wanted = self.vec, self.size + before, min(4 if self.vec > 1 else 16, most)
+        threads, kept = row_threads(size, vec, wanted), bool(self.kept)
+        if kept and not self.lasts(threads, lay(threads) * vec):
+            fewer = row_threads(size, vec, -(-wanted // 2))
+            if kept := self.lasts(fewer, lay(fewer) * vec):
+                threads = fewer
+        blocks = max(blocks_wanted(threads), self._blocks_of_loads(threads, lay(threads), kept))
+        return RegisterChoice(**{**row_choice(threads).knobs, "min_blocks": blocks}, keeps=kept)
+
+    def _blocks_of_loads(self, threads: RowThreads, chunks: int, keeps: bool) -> int:
+        """The blocks of ``BUSY_THREADS``, fewer where registers are too few for all that a thread reads of its row: a
+        compiler that moves all loads ahead may not take the registers of other blocks for them."""
+        task = self.task
+        if self.vec == 1 or threads.rows > 1 or any(op_of(task.fusion.exprs[i]).is_random for i in task.exprs):
+            return 1
+        words = chunks * self.words_read
+        words += chunks * self.vec * len(self.kept) if keeps else 0
+        fitting = self.target.registers // (threads.block * (ALL_AT_ONCE.base + words))
+        return min(BUSY_THREADS // threads.block, fitting)
+
+    def _check(self, choice: RegisterChoice, *, before: int, lay: ChunksOf) -> None:
+        """Raise :class:`KnobError` where threads hold fewer elements than a row has, or nothing is there to keep."""
+        check_rows(choice, self.target)
+        held = choice.threads_per_row * lay(choice.threads) * self.vec - before
+        message = f"{choice.threads_per_row} threads hold {held} elements of a row of {self.size}"
+        require(held >= self.size, "threads_per_row", message)
+        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShiftedVectors(WholeVectors):
+    """Odd rows by vectors that begin before them: those too long for tiles, where no other kernel is for long ones."""
+
+    FOR_ODD_ROWS: ClassVar[bool] = True
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        return super(ShiftedVectors, self).applies(earlier) and Edged not in earlier
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        return (self.named("shifted", self.odd_guard, VectorLayout.SHIFTED),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements(WholeVectors):
+    """Rows that are not whole vectors, or not where memory is aligned, element by element."""
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        return self.vec > 1 and not self.is_odd
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        return (replace(self, vec=1).named("registers", (fits_int32(self.columns),)),)
