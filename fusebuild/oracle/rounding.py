@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
+from fusebuild.ops.table import Kind, OpDef, op_of
 from fusebuild.oracle.reference import Argument, Evaluation, Step, evaluate_fp64, rounded_last, torch_dtype
 from fusebuild.passes import run_passes
 
@@ -42,12 +43,6 @@ to one as to the other: by more than kernels err, so that what one of them decid
 
 POLE_SCATTER = 4.0
 """By what factor the sizes of an element differ, at least, when rounding may move it across a pole."""
-
-_PRODUCTS = frozenset({"matmul", "linear"})
-"""What a library computes. How it adds and rounds is its own."""
-
-_ACCUMULATING = _PRODUCTS | {"sum"}
-"""Ops that add many terms, in an order that is the kernel's or the library's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +113,9 @@ def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, i
 
 
 def _ties_of(fusion: Fusion) -> float:
-    """How near to a tie is near in ``fusion``: everywhere, where a library's products decide what is rounded."""
-    return math.inf if any(expr.op in _PRODUCTS for expr in fusion.exprs) else TIES
+    """How near to a tie is near in ``fusion``: everywhere, where a library's products decide what is rounded, since how
+    it adds and rounds is its own."""
+    return math.inf if any(op_of(expr).kind is Kind.LIBRARY for expr in fusion.exprs) else TIES
 
 
 def distance(got: Tensor, want: Tensor) -> Tensor:
@@ -187,6 +183,11 @@ class RandomRounding:
         return torch.rand(like.shape, generator=self._generators[device], device=device)
 
 
+def _adds_terms(op: OpDef) -> bool:
+    """Whether ``op`` adds many terms, in an order that is the kernel's or the library's own."""
+    return op.kind is Kind.LIBRARY or op.functor == "Sum"
+
+
 class RandomlyRounded(Evaluation):
     """An evaluation whose long sums err, too: each term by a rounding of its own, so by a rounding of the square root
     of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
@@ -196,7 +197,7 @@ class RandomlyRounded(Evaluation):
     def run(self, step: Step) -> tuple[Tensor, ...]:
         results = super().run(step)
         dtype = step.results[0].dtype
-        if step.expr.op not in _ACCUMULATING or not dtype.is_floating:
+        if not _adds_terms(op_of(step.expr)) or not dtype.is_floating:
             return results
         squares = replace(step, operands=tuple(operand.double().square() for operand in step.operands))
         size = super().run(squares)[0].double().sqrt()

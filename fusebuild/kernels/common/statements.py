@@ -23,7 +23,6 @@ from fusebuild.kernels.common.storage import operands
 from fusebuild.ops.built_in_lambdas import recognized
 from fusebuild.ops.table import Kind, op_of
 
-_RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
 COORDINATE = "i{}"
 WITHIN_VECTOR = " + k"
 """What follows the coordinate of a vector's first element where lines are about its element ``k``."""
@@ -46,7 +45,7 @@ class Statements:
         self.fusion = fusion
         self._roots: dict[int, int] = {}
         for expr in exprs:
-            if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
+            if op_of(expr).is_rename:
                 self._roots[expr.outputs[0]] = self.root(expr.inputs[0])
 
     def root(self, fid: int) -> int:
