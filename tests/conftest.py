@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fusebuild.errors import ToolchainError
+from support.places import ROOT
 
 if TYPE_CHECKING:
     from support.golden import Golden
@@ -44,9 +45,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of this session's own: no test reads or writes the user's."""
-    folder = tmp_path_factory.mktemp("cache")
+def cache() -> Iterator[Path]:
+    """The cache of this checkout, which ``make`` uses, too: what ``make demo`` or an earlier run compiled is there. No
+    test reads or writes the user's."""
+    folder = ROOT / "build" / "cache"
+    folder.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder))
         yield folder

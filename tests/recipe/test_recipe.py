@@ -24,7 +24,7 @@ from fusebuild.recipe.files import MAX_BYTES
 from fusebuild.recipe.names import name_problem
 from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
 from fusebuild.recipe.text import MAX_DIAGNOSTICS, MAX_LINE_LENGTH
-from support.places import RECIPES, ROOT, TESTS
+from support.places import GOLDEN, RECIPES, ROOT, TESTS
 
 BAD = sorted((TESTS / "recipe" / "bad").glob("*.yaml"))
 Golden = Callable[[Path, str], None]
@@ -55,7 +55,7 @@ def message(text: str) -> str:
 @pytest.mark.parametrize("path", BAD, ids=[path.stem for path in BAD])
 def test_bad_recipe_is_refused_with_this_text(path: Path, golden: Golden) -> None:
     with pytest.raises(RecipeError) as caught:
-        load_recipe(path, root=TESTS)
+        load_recipe(path, root=TESTS / "recipe")
     assert caught.value.exit_code == 2
     golden(path.with_suffix(".txt"), f"{caught.value}\n")
 
@@ -104,7 +104,7 @@ def test_shipped_recipe_means_this_fusion(path: Path, golden: Golden) -> None:
     fusion = load_recipe(path, root=ROOT).fusion
     assert fusion.name == path.stem
     assert fusion.doc
-    golden(TESTS / "golden" / "fusion" / f"{path.stem}.txt", print_fusion(fusion))
+    golden(GOLDEN / "fusion" / f"{path.stem}.txt", print_fusion(fusion))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])

@@ -1,4 +1,4 @@
-"""Imports run one way, start-up is light, and files and functions stay short."""
+"""Imports run one way, start-up is light, tests lie where what they are about does, files and functions stay short."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ FAMILIES = (
 )  # fmt: skip
 """The same for what lies in ``fusebuild/kernels/``."""
 
+ABOUT_THE_WHOLE = {".", "repository", "end_to_end", "gpu", "device", "fuzzing"}
+"""Folders of tests that are about no package: of what lies in ``fusebuild/`` itself, of the repository's own files, of
+everything together, of what needs a GPU, of the device header, and of the fuzzers."""
 
 HEAVY = {"torch", "tvm_ffi", "yaml", "jinja2", "networkx"}
 
@@ -178,6 +181,17 @@ def test_inspecting_the_largest_recipe_is_quick() -> None:
     command = "cli.main(['inspect', 'recipes/adaln_backward.yaml'], standalone_mode=False)"
     code = f"from fusebuild.cli.main import cli; {command}"
     assert cheapest(code) < 1.0  # a core that two processes share counts more for each
+
+
+def test_tests_lie_in_the_folders_of_their_packages() -> None:
+    folders = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    assert {folder for folder in folders - ABOUT_THE_WHOLE if not (PACKAGE / folder / "__init__.py").is_file()} == set()
+
+
+def test_names_of_files_of_tests_are_unique() -> None:
+    """``pytest -k`` and reports name a file by its last part."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert len(names) == len({*names})
 
 
 def test_files_are_short() -> None:
