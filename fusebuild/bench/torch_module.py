@@ -164,12 +164,13 @@ class _Writer:
         dtypes = op.operand_dtypes([self._fusion.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         are_numbers = [fid not in self._tensors for fid in expr.inputs]
-        if all(are_numbers) and expr.op in _OF_NUMBERS and (expr.op != "div" or values[0].dtype.is_floating):
+        has_tensor = not (operands and all(are_numbers))  # an op without operands makes one
+        if not has_tensor and expr.op in _OF_NUMBERS and (expr.op != "div" or values[0].dtype.is_floating):
             return [self.graph.call(_OF_NUMBERS[expr.op], *operands)]
-        if all(are_numbers) and len(op.numbers) == len(operands):
+        if not has_tensor and len(op.numbers) == len(operands):
             return self._referred(op, expr, [self._proxied(operand) for operand in operands])
         self._tensors.update(expr.outputs)
-        if expr.op in _OF_FLOATS and dtypes[0].is_floating and not all(are_numbers):
+        if expr.op in _OF_FLOATS and dtypes[0].is_floating and has_tensor:
             return [self.graph.call(_OF_FLOATS[expr.op], *operands)]
         if expr.op in _EXTREMES and sum(are_numbers) == 1 and dtypes[0] is not DType.BOOL:
             tensor, number = operands if are_numbers[1] else reversed(operands)
