@@ -1,4 +1,4 @@
-"""Ops that move elements, as torch calls."""
+"""Ops that read elements elsewhere, as what a torch user writes who knows that no index is out of range."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import torch
 
 from fusebuild.bench.torch_graph import Argument, TorchGraph
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.indexing import permutation_of
 
 Write = Callable[[TorchGraph, Expr, Sequence[Any], Value], Argument]
 """From an expr, its operands in the graph and the value that it gives, to a node."""
-
-
-def _permute(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:
-    return graph.method("permute", operands[0], permutation_of(dict(expr.attributes), result.tensor.rank))
 
 
 def _extents(graph: TorchGraph, expr: Expr, name: str) -> list[Any] | None:
@@ -39,14 +34,6 @@ def _pad(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) 
     return graph.call(torch.nn.functional.pad, operands[0], _extents(graph, expr, "pad_widths"), value=operands[1])
 
 
-def _cat(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:
-    return graph.call(torch.cat, list(operands), expr.attribute("dim"))
-
-
-def _reshape(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:
-    return graph.method("reshape", operands[0], _extents(graph, expr, "shape"))
-
-
 def _take(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:
     x, index = operands
     dim = expr.attribute("dim")
@@ -64,22 +51,12 @@ def _take_along_axis(graph: TorchGraph, expr: Expr, operands: Sequence[Any], res
     return graph.call(torch.take_along_dim, x, graph.method("long", index), expr.attribute("dim"))
 
 
-def _triangle(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:
-    return graph.call(getattr(torch, expr.op), operands[0], expr.attribute("diagonal"))
-
-
 INDEXING: dict[str, Write] = {
-    "permute": _permute,
     "slice": _slice,
     "pad": _pad,
-    "cat": _cat,
-    "reshape": _reshape,
     "take": _take,
     "index_select": _take,
     "embedding": _embedding,
     "take_along_axis": _take_along_axis,
     "gather": _take_along_axis,
-    "triu": _triangle,
-    "tril": _triangle,
-    "contiguous": lambda graph, expr, operands, result: graph.method("contiguous", operands[0]),
 }

@@ -1,9 +1,9 @@
 """A Fusion as a torch module: what eager torch and ``torch.compile`` are measured on.
 
 The module is an ``fx.GraphModule`` of ordinary torch calls, one or a few an op, each in the dtype that the Fusion types
-its values with: pointwise ops are what :mod:`fusebuild.ops.table` gives as their references, traced; reductions, views
-and library calls are what a torch user writes. Where the oracle widens first and then sums, the module asks
-``torch.sum`` for the dtype, and products are made in the dtype of their operands: both are what torch is fast at.
+its values with: what :mod:`fusebuild.ops.table` gives as the op's reference, traced, or, for reductions, library calls
+and what reads elements elsewhere, what a torch user writes. Where the oracle widens first and then sums, the module
+asks ``torch.sum`` for the dtype, and products are made in the dtype of their operands: both are what torch is fast at.
 Scalars stay Python numbers, held as double where the Fusion says float. An output that overwrites an input is copied
 into it."""
 
@@ -25,8 +25,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import product
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.table import OPS, Kind
-from fusebuild.oracle.lambda_reference import built_in
+from fusebuild.ops.table import OpDef, op_of
 from fusebuild.oracle.reference import torch_dtype
 
 
@@ -78,35 +77,22 @@ def reciprocal_root(x: float) -> float:
     return divide(1.0, square_root(x))
 
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "truediv": operator.truediv,
-    "div": operator.truediv, "pow": operator.pow, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
-    "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
-"""Ops that Python's operators say of tensors and numbers alike; those of :data:`_FLOATING_ONLY` of floats only."""
-_FLOATING_ONLY = frozenset({"div", "pow"})
+_OF_FLOATS: dict[str, Callable[..., Any]] = {"div": operator.truediv, "pow": operator.pow}
+"""Ops whose references say in many calls what integers need; of floats Python's operators say them."""
 
 _OF_NUMBERS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "abs": operator.abs,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "div": divide, "truediv": divide, "sqrt": square_root, "reciprocal": reciprocal, "rsqrt": reciprocal_root,
+    "abs": operator.abs, "div": divide, "truediv": divide, "sqrt": square_root, "reciprocal": reciprocal,
+    "rsqrt": reciprocal_root,
 }  # fmt: skip
-"""Ops of numbers alone that are done by Python; the others are done by torch, on tensors without dims."""
-
-_NUMBERS_ACCEPTED: dict[str, frozenset[int]] = {
-    "where": frozenset({1, 2}),
-    "clamp": frozenset({1, 2}),
-    "lerp": frozenset({2}),
-    "threshold": frozenset({1, 2}),
-    "addcmul": frozenset({1, 2, 3}),
-}
-"""The operands of torch functions that may be numbers; elsewhere a number becomes a tensor without dims."""
+"""Ops that Python does to numbers alone, whose references are calls of torch, or raise an error where a device gives an
+infinity. So are those whose references take numbers for all operands; the others are done by torch, on tensors without
+dims."""
 
 _EXTREMES = {"maximum": "min", "minimum": "max"}
-"""What ``torch.clamp`` calls the number that an element is compared with."""
+"""What ``torch.clamp`` calls the number that an element is compared with; ``torch.maximum`` takes tensors only."""
 
-_COPIES = frozenset({"set", "segment_set", "real"})
-_VIEWS = frozenset({"broadcast", "broadcast_in_dim", "expand", "squeeze"})
+_VIEWS = frozenset({"unsqueeze", "expand", "squeeze"})
+"""Methods of torch that give the same memory with other dims."""
 
 
 class _Writer:
@@ -130,11 +116,12 @@ class _Writer:
         """The outputs in order, no two of them one tensor and none an input but where it overwrites it."""
         results, seen = [], set(self.graph.inputs.values())
         for output in self._fusion.outputs:
-            result, origin = self._read(output.fid), self._read(self._origin(output.fid))
-            assert isinstance(origin, fx.Node), f"output {output.name} is no tensor"
+            result = self._read(output.fid)
+            assert isinstance(result, fx.Node), f"output {output.name} is no tensor"
+            origin = _origin(result)
             if origin in seen:
                 result = self.graph.method("clone", result, memory_format=torch.contiguous_format)
-            elif self._is_turned(output.fid):
+            elif origin.target == "permute":  # which torch leaves where it is
                 result = self.graph.method("contiguous", result)
             seen.add(origin)
             results.append(result)
@@ -142,19 +129,6 @@ class _Writer:
             result if output.alias is None else self.graph.method("copy_", self.graph.inputs[output.alias], result)
             for output, result in zip(self._fusion.outputs, results, strict=True)
         )
-
-    def _is_turned(self, fid: int) -> bool:
-        """Whether ``fid`` is what a permutation gives, which torch leaves where it is."""
-        index = self._fusion.definition(self._origin(fid))
-        return index is not None and self._fusion.exprs[index].op == "permute"
-
-    def _origin(self, fid: int) -> int:
-        """The value that ``fid`` is a view or another name of."""
-        index = self._fusion.definition(fid)
-        while index is not None and self._fusion.exprs[index].op in _COPIES | _VIEWS:
-            fid = self._fusion.exprs[index].inputs[0]
-            index = self._fusion.definition(fid)
-        return fid
 
     def _read(self, fid: int) -> Argument:
         if fid not in self._live:
@@ -179,46 +153,52 @@ class _Writer:
         return self.graph.call(torch.full, (), argument, dtype=torch_dtype(dtype), device=self.graph.device)
 
     def _results(self, expr: Expr) -> Sequence[Argument]:
-        types = [self._fusion.value(fid).type for fid in expr.inputs]
-        dtypes = OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
         values = [self._fusion.value(fid) for fid in expr.outputs]
-        special = _SPECIAL.get(expr.op)
-        if special is None and OPS[expr.op].kind is not Kind.POINTWISE:
-            raise NoReferenceError.at(
-                expr.location, f"{expr.op}{' with a lambda' if expr.combine else ''} has no torch function"
-            )
-        if special is not None:
+        if spelled := _SPELLED.get(expr.op):
             is_torchs = any(fid in self._tensors for fid in expr.inputs)
             self._tensors.update(value.fid for value in values if value.is_tensor or is_torchs)
-            return special(self, expr, values)
+            return spelled(self, expr, values)
+        op = op_of(expr)
+        if op.is_generalized:
+            raise NoReferenceError.at(expr.location, f"{expr.op} with a lambda has no torch function")
+        dtypes = op.operand_dtypes([self._fusion.value(fid).type for fid in expr.inputs], dict(expr.attributes))
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
-        (value,) = values
         are_numbers = [fid not in self._tensors for fid in expr.inputs]
-        if all(are_numbers) and expr.op in _OF_NUMBERS and not (expr.op == "div" and not value.dtype.is_floating):
+        has_tensor = not (operands and all(are_numbers))  # an op without operands makes one
+        if not has_tensor and expr.op in _OF_NUMBERS and (expr.op != "div" or values[0].dtype.is_floating):
             return [self.graph.call(_OF_NUMBERS[expr.op], *operands)]
-        self._tensors.add(value.fid)
-        return [self._pointwise(expr, operands, dtypes, are_numbers)]
-
-    def _pointwise(
-        self, expr: Expr, operands: list[Argument], dtypes: Sequence[DType], are_numbers: list[bool]
-    ) -> fx.Node:
-        op, has_tensor = expr.op, not all(are_numbers)
-        if has_tensor and op in _OPERATORS and (dtypes[0].is_floating or op not in _FLOATING_ONLY):
-            return self.graph.call(_OPERATORS[op], *operands)
-        if has_tensor and op in _EXTREMES and any(are_numbers) and dtypes[0] is not DType.BOOL:
+        if not has_tensor and len(op.numbers) == len(operands):
+            return self._referred(op, expr, [self._proxied(operand) for operand in operands])
+        self._tensors.update(expr.outputs)
+        if expr.op in _OF_FLOATS and dtypes[0].is_floating and has_tensor:
+            return [self.graph.call(_OF_FLOATS[expr.op], *operands)]
+        if expr.op in _EXTREMES and sum(are_numbers) == 1 and dtypes[0] is not DType.BOOL:
             tensor, number = operands if are_numbers[1] else reversed(operands)
-            return self.graph.call(torch.clamp, tensor, **{_EXTREMES[op]: number})
-        accepted = _NUMBERS_ACCEPTED.get(op, frozenset()) if _shows_its_dtype(op, are_numbers) else frozenset()
-        arguments: list[Any] = []
-        for position, (operand, dtype, is_number) in enumerate(zip(operands, dtypes, are_numbers, strict=True)):
-            if is_number and position in accepted:
-                arguments.append(self.graph.proxy(operand) if isinstance(operand, fx.Node) else operand)
-                continue
-            node = self._as_tensor(operand, dtype) if is_number else operand
-            assert isinstance(node, fx.Node)
-            arguments.append(_Typed(self.graph.proxy(node), dtype))
-        result: fx.Proxy = OPS[op].reference(torch, *arguments)
-        return result.node
+            return [self.graph.call(torch.clamp, tensor, **{_EXTREMES[expr.op]: number})]
+        accepted = _accepted(op, dtypes, are_numbers)
+        arguments = [
+            self._proxied(operand) if is_number and place in accepted else self._typed(operand, dtype, is_number)
+            for place, (operand, dtype, is_number) in enumerate(zip(operands, dtypes, are_numbers, strict=True))
+        ]
+        return self._referred(op, expr, arguments)
+
+    def _referred(self, op: OpDef, expr: Expr, arguments: Sequence[Any]) -> Sequence[Argument]:
+        """The nodes of what the reference of ``op`` calls."""
+        named = op.named(dict(expr.attributes), lambda extent: self._proxied(self.graph.extent(extent)))
+        try:
+            results = op.reference(torch, *arguments, **named)
+        except fx.proxy.TraceError:  # it asks for sizes or elements
+            raise NoReferenceError.at(expr.location, f"{expr.op} has no torch function") from None
+        results = results if isinstance(results, tuple) else (results,)
+        return [result.node if isinstance(result, fx.Proxy) else result for result in results]
+
+    def _proxied(self, operand: Argument) -> Any:
+        return self.graph.proxy(operand) if isinstance(operand, fx.Node) else operand
+
+    def _typed(self, operand: Argument, dtype: DType, is_number: bool) -> _Typed:
+        node = self._as_tensor(operand, dtype) if is_number else operand
+        assert isinstance(node, fx.Node)
+        return _Typed(self.graph.proxy(node), dtype)
 
     # What the functions below, an op each, are written with.
 
@@ -233,7 +213,7 @@ class _Writer:
     def compute_dtype(self, expr: Expr) -> DType:
         """The dtype in which a reduction meets its operand."""
         types = [self._fusion.value(fid).type for fid in expr.inputs]
-        return OPS[expr.op].operand_dtypes(types, dict(expr.attributes))[0]
+        return op_of(expr).operand_dtypes(types, dict(expr.attributes))[0]
 
     def computed(self, expr: Expr) -> fx.Node:
         """The operand of a reduction in :meth:`compute_dtype`."""
@@ -258,13 +238,19 @@ class _Writer:
         return self.graph.extent(product([shape[dim] for dim in dims]))
 
 
-def _shows_its_dtype(op: str, are_numbers: Sequence[bool]) -> bool:
-    """Whether torch can tell from the operands that are tensors in which dtype to compute ``op``."""
-    if op == "where":
-        return not all(are_numbers[1:])
-    if op == "clamp":  # all bounds are numbers, or none is
-        return not are_numbers[0] and all(are_numbers[1:])
-    return not are_numbers[0]
+def _origin(node: fx.Node) -> fx.Node:
+    """What ``node`` is a view of."""
+    while node.op == "call_method" and node.target in _VIEWS:
+        (node, *_) = node.all_input_nodes
+    return node
+
+
+def _accepted(op: OpDef, dtypes: Sequence[DType], are_numbers: Sequence[bool]) -> tuple[int, ...]:
+    """The places of operands that may stay numbers: of those that the reference takes all or none, since torch has to
+    see in which dtype to compute, and both bounds of ``torch.clamp`` are numbers or none is."""
+    is_shown = any(dtype is dtypes[-1] and not is_number for dtype, is_number in zip(dtypes, are_numbers, strict=True))
+    is_taken = is_shown and (op.name != "clamp" or all(are_numbers[1:]))
+    return op.numbers if is_taken else ()
 
 
 def _cast(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
@@ -274,39 +260,6 @@ def _cast(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argu
     found = writer.whole(fid)
     function = float if dtype.is_floating else bool if dtype is DType.BOOL else int
     return [writer.graph.call(function, found) if isinstance(found, fx.Node) else function(found)]
-
-
-def _copy(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    (fid,), (value,) = expr.inputs, values
-    found = writer.whole(fid)
-    return [writer.in_dtype(found, writer.dtype(fid), value.dtype) if writer.is_tensor(fid) else found]
-
-
-def _broadcast(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    mask = expr.attribute("is_broadcast_dim")
-    assert isinstance(mask, tuple)
-    x = writer.whole(expr.inputs[0])
-    for position, is_new in enumerate(mask):
-        x = writer.graph.method("unsqueeze", x, position) if is_new else x
-    return [x]
-
-
-def _broadcast_in_dim(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    dims = expr.attribute("broadcast_dims")
-    assert isinstance(dims, tuple)
-    x = writer.whole(expr.inputs[0])
-    for position in range(values[0].tensor.rank):
-        x = x if position in dims else writer.graph.method("unsqueeze", x, position)
-    return [writer.graph.method("expand", x, writer.shape(values[0]))]
-
-
-def _expand(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    return [writer.graph.method("expand", writer.whole(expr.inputs[0]), writer.shape(values[0]))]
-
-
-def _squeeze(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    x = writer.whole(expr.inputs[0])
-    return [writer.graph.method("squeeze", x, expr.dims) if expr.dims else x]
 
 
 def _sum_or_mean(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
@@ -365,13 +318,6 @@ def _welford(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[A
     both = graph.call(torch.var_mean, x, dim=expr.dims, correction=0, keepdim=_keeps(expr))
     variance, mean = (graph.call(operator.getitem, both, index) for index in range(2))
     return [mean, graph.call(operator.mul, variance, count), counts]
-
-
-def _built_in(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    """Argmax, any, cumsum and their kind, as the oracle has them."""
-    x: Any = _Typed(writer.graph.proxy(writer.computed(expr)), writer.compute_dtype(expr))
-    results: Sequence[Any] = built_in(expr, x)
-    return [result.node for result in results]
 
 
 def _logsumexp(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
@@ -438,15 +384,8 @@ def _keeps(expr: Expr) -> bool:
     return bool(expr.attribute("keepdim"))
 
 
-_SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument]]] = {
+_SPELLED: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument]]] = {
     "cast": _cast,
-    "set": _copy,
-    "segment_set": _copy,
-    "real": _copy,
-    "broadcast": _broadcast,
-    "broadcast_in_dim": _broadcast_in_dim,
-    "expand": _expand,
-    "squeeze": _squeeze,
     "sum": _sum_or_mean,
     "mean": _sum_or_mean,
     "prod": _product,
@@ -455,7 +394,6 @@ _SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument
     "var": _variance,
     "var_mean": _variance,
     "welford": _welford,
-    **dict.fromkeys(("argmax", "argmin", "any", "all", "cumsum", "cumprod"), _built_in),
     "logsumexp": _logsumexp,
     "online_softmax_statistics": _softmax_statistics,
     **dict.fromkeys(INDEXING, _moved),
@@ -467,4 +405,6 @@ _SPECIAL: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument
     "matmul": _library,
     "linear": _library,
 }
-"""Every op whose torch calls are not those of its reference."""
+"""Ops that a torch user spells otherwise than their references do, which know the sizes and care for no speed: sums
+that widen as they add, narrow matrix products, torch's own random numbers. They write nodes of a graph that serves all
+sizes, so they stand here and not in the ops' entries. An op that is not here is what its reference calls, traced."""

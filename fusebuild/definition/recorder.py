@@ -222,7 +222,8 @@ class DefinitionRecorder:
     def _meetings(
         self, op: str, types: Sequence[object], named: Mapping[str, Attribute]
     ) -> list[tuple[Formula, Formula]]:
-        """The pairs of extents that have to be equal for ``op``."""
+        """The pairs of extents that have to be equal for ``op``. Its type rule asks the same and cannot be asked here:
+        it refuses two symbols that differ, where this makes them one."""
         tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
         if OPS[op].kind is Kind.POINTWISE:
             return _aligned(tensors)

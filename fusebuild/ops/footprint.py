@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr
-
-_READ_PARTS = frozenset({"slice", "take", "index_select", "embedding", "take_along_axis", "gather"})
+from fusebuild.ops.table import op_of
 
 
 def read_bytes(fusion: Fusion, fid: int) -> Formula:
@@ -35,4 +34,4 @@ def is_taken_from(fusion: Fusion, fid: int) -> bool:
 
 
 def _takes_part(expr: Expr, fid: int) -> bool:
-    return expr.op in _READ_PARTS and expr.inputs[0] == fid and fid not in expr.inputs[1:]
+    return op_of(expr).reads_part and expr.inputs[0] == fid and fid not in expr.inputs[1:]

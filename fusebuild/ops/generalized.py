@@ -1,8 +1,13 @@
-"""Ops that combine with a lambda: ``reduce`` and ``scan``, and those that the decompose pass writes as one of them."""
+"""Ops that combine with a lambda: ``reduce`` and ``scan``, and those that the decompose pass writes as one of them.
+
+The references of ``reduce`` and ``scan`` combine elements in a tree of neighbours, so that their order is kept; a scan
+doubles its reach with each step (Hillis and Steele, "Data Parallel Algorithms", 1986).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
@@ -16,8 +21,12 @@ from fusebuild.ops.type_rules import (
     require_tensor,
 )
 
+State: TypeAlias = "tuple[Any, ...]"
+"""One tensor a component."""
+Combine: TypeAlias = "Callable[[State, State], State]"
 
-def _generalized(name: str, kind: Kind, *extra: Parameter, example: str) -> OpDef:
+
+def _generalized(name: str, kind: Kind, reference: Callable[..., Any], *extra: Parameter, example: str) -> OpDef:
     """An op over a state of several components. Its operands are the components, tensors or constants that broadcast
     against each other, and then as many constants, the identity. Two attributes come from the lambda: ``state``, the
     dtypes, and ``ordered``."""
@@ -51,7 +60,7 @@ def _generalized(name: str, kind: Kind, *extra: Parameter, example: str) -> OpDe
         ),
         infer=infer,
         operand_dtypes=lambda types, attributes: (*state_of(attributes), *state_of(attributes)),
-        reference=lambda torch, x: x,
+        reference=reference,
         results=0,
         example=example,
     )
@@ -70,8 +79,62 @@ def _int(attributes: Attributes, name: str) -> int:
     return number
 
 
+def _split(torch: Any, operands: Sequence[Any]) -> tuple[State, State]:
+    """The components, broadcast against each other, and the identity."""
+    count = len(operands) // 2
+    return tuple(torch.broadcast_tensors(*operands[:count])), tuple(operands[count:])
+
+
+def _reduced(torch: Any, *operands: Any, combine: Combine, dims: Sequence[int], keepdim: bool) -> State:
+    """The components combined over ``dims``, starting from the identity, as kernels do: where a component is infinite,
+    that can say more than the component alone."""
+    components, identity = _split(torch, operands)
+    rank = components[0].dim()
+    kept = [dim for dim in range(rank) if dim not in dims]
+    shape = [components[0].shape[dim] for dim in kept]
+    if not components[0].numel():
+        state = tuple(part.expand(shape).clone() for part in identity)
+    else:
+        state = tuple(part.permute(*kept, *dims).reshape(*shape, -1) for part in components)
+        while (length := state[0].shape[-1]) > 1:
+            pairs = length // 2 * 2
+            made = combine(tuple(part[..., 0:pairs:2] for part in state), tuple(part[..., 1:pairs:2] for part in state))
+            rest = tuple(part[..., pairs:] for part in state)
+            state = tuple(torch.cat(both, dim=-1) for both in zip(made, rest, strict=True))
+        state = _after_identity(combine, identity, tuple(part[..., 0] for part in state))
+    if not keepdim:
+        return state
+    return tuple(
+        part.reshape([1 if dim in dims else components[0].shape[dim] for dim in range(rank)]) for part in state
+    )
+
+
+def _scanned(torch: Any, *operands: Any, combine: Combine, dim: int) -> State:
+    """What the identity and the components combine to along ``dim`` up to and including each element."""
+    components, identity = _split(torch, operands)
+    state: State = tuple(part.movedim(dim, -1) for part in components)
+    length, reach = state[0].shape[-1], 1
+    while reach < length:
+        made = combine(tuple(part[..., :-reach] for part in state), tuple(part[..., reach:] for part in state))
+        state = tuple(torch.cat((part[..., :reach], new), dim=-1) for part, new in zip(state, made, strict=True))
+        reach *= 2
+    return tuple(part.movedim(-1, dim) for part in _after_identity(combine, identity, state))
+
+
+def _after_identity(combine: Combine, identity: State, state: State) -> State:
+    start = tuple(part.expand(own.shape) for part, own in zip(identity, state, strict=True))
+    return combine(start, state)
+
+
 def _composite(
-    name: str, parameters: Sequence[Parameter], dtype_of: Callable[[DType], DType], *, computes: bool, results: int = 1
+    name: str,
+    parameters: Sequence[Parameter],
+    dtype_of: Callable[[DType], DType],
+    reference: Callable[..., Any],
+    *,
+    computes: bool = True,
+    picks: bool = False,
+    results: int = 1,
 ) -> OpDef:
     """What the decompose pass writes as a ``reduce`` or ``scan`` with a lambda of its own. ``dtype_of`` gives the
     result's dtype for the operand's; with ``computes`` the operand is met in it too."""
@@ -82,7 +145,7 @@ def _composite(
         dtype = dtype_of(tensor.dtype)
         if "dim" in attributes:
             dims = normalize_dims(name, [_int(attributes, "dim")], tensor.rank)
-            if name in EXTREMES and tensor.shape[dims[0]] == 0:
+            if picks and tensor.shape[dims[0]] == 0:
                 raise TypeRuleError(f"{name}: dim {dims[0]} has no elements to choose from", operand=0)
         else:
             dims = dims_of(name, tensor, attributes)
@@ -100,7 +163,8 @@ def _composite(
         parameters=(Parameter(name="x"), *parameters),
         infer=infer,
         operand_dtypes=operand_dtypes,
-        reference=lambda torch, x: x,
+        reference=reference,
+        picks=picks,
         results=results,
         example=f"{name}(x: T[M, N], {'dim=1' if parameters[0].name == 'dim' else 'dims=[1]'})",
     )
@@ -110,18 +174,59 @@ def _floating(dtype: DType) -> DType:
     return dtype if dtype in (DType.DOUBLE, DType.FLOAT) else DType.FLOAT
 
 
-EXTREMES = ("argmax", "argmin")
-"""Ops that say which element of a dim it is: there has to be one."""
+def _arg_extreme(name: str) -> OpDef:
+    def reference(torch: Any, x: Any, dim: int, keepdim: bool) -> Any:
+        return getattr(torch, name)(x.int() if x.element_size() == 1 else x, dim=dim, keepdim=keepdim)
+
+    return _composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, reference, computes=False, picks=True)
+
+
+def _any_or_all(name: str) -> OpDef:
+    def reference(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> Any:
+        x = x != 0
+        for dim in sorted(dims, reverse=True):
+            x = getattr(torch, name)(x, dim=dim, keepdim=keepdim)
+        return x
+
+    return _composite(name, REDUCTION_PARAMETERS[1:], lambda dtype: DType.BOOL, reference, computes=False)
+
+
+def _running(name: str, of: str) -> OpDef:
+    """The running form of the reduction ``of``."""
+    return _composite(name, [_DIM], lambda dtype: reduction_dtype(of, dtype),
+                      lambda torch, x, dim: getattr(torch, name)(x, dim))  # fmt: skip
+
+
+def _softmax_statistics(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:
+    """The maximum and the sum of ``exp(x - maximum)``, where an infinite maximum shifts nothing."""
+    if not dims:
+        return x, (x - _shift(x)).exp()
+    shape = [1 if dim in dims else size for dim, size in enumerate(x.shape)]
+    largest = x.amax(tuple(dims), keepdim=True) if x.numel() else x.new_full(shape, -float("inf"))
+    total = (x - _shift(largest)).exp().sum(tuple(dims), keepdim=keepdim)
+    return largest.reshape(total.shape), total
+
+
+def _shift(largest: Any) -> Any:
+    return largest.masked_fill(largest.isinf(), 0.0)
+
+
+def _logsumexp(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> Any:
+    largest, total = _softmax_statistics(torch, x, dims, keepdim)
+    return total.log() + _shift(largest)
+
+
 _DIM = Parameter(name="dim", kind="int")
 _KEEPDIM = REDUCTION_PARAMETERS[2]
 GENERALIZED = (
-    _generalized("reduce", Kind.REDUCTION, *REDUCTION_PARAMETERS[1:],
+    _generalized("reduce", Kind.REDUCTION, _reduced, *REDUCTION_PARAMETERS[1:],
                  example="reduce(x: T[M, N], init=0, combine=added, dims=[1])"),
-    _generalized("scan", Kind.SCAN, _DIM, example="scan(x: T[M, N], init=0, combine=added, dim=1)"),
-    *(_composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, computes=False) for name in EXTREMES),
-    *(_composite(name, REDUCTION_PARAMETERS[1:], lambda dtype: DType.BOOL, computes=False) for name in ("any", "all")),
-    _composite("logsumexp", REDUCTION_PARAMETERS[1:], _floating, computes=True),
-    _composite("online_softmax_statistics", REDUCTION_PARAMETERS[1:], _floating, computes=True, results=2),
-    _composite("cumsum", [_DIM], lambda dtype: reduction_dtype("sum", dtype), computes=True),
-    _composite("cumprod", [_DIM], lambda dtype: reduction_dtype("prod", dtype), computes=True),
+    _generalized("scan", Kind.SCAN, _scanned, _DIM, example="scan(x: T[M, N], init=0, combine=added, dim=1)"),
+    *map(_arg_extreme, ("argmax", "argmin")),
+    *map(_any_or_all, ("any", "all")),
+    _composite("logsumexp", REDUCTION_PARAMETERS[1:], _floating, _logsumexp),
+    _composite("online_softmax_statistics", REDUCTION_PARAMETERS[1:], _floating, _softmax_statistics, results=2),
+    _running("cumsum", "sum"),
+    _running("cumprod", "prod"),
 )  # fmt: skip
+"""The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

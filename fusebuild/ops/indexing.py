@@ -12,9 +12,10 @@ dim are 1 or more, checked at run time, and a computed size that turns out to be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from fusebuild.errors import counted
 from fusebuild.ir.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
@@ -25,7 +26,15 @@ from fusebuild.ops.type_rules import TypeRuleError, normalize_dims, promote, req
 _Infer = Callable[[Sequence[ValueType], Attributes], TensorType]
 
 
-def _moving(name: str, kind: Kind, parameters: Sequence[Parameter], infer: _Infer, example: str) -> OpDef:
+def _moving(
+    name: str,
+    kind: Kind,
+    parameters: Sequence[Parameter],
+    infer: _Infer,
+    reference: Callable[..., Any],
+    example: str = "",
+    **more: Any,
+) -> OpDef:
     """An op that computes nothing: its operands keep their dtypes."""
     return OpDef(
         name=name,
@@ -33,8 +42,9 @@ def _moving(name: str, kind: Kind, parameters: Sequence[Parameter], infer: _Infe
         parameters=tuple(parameters),
         infer=lambda types, attributes: (infer(types, attributes),),
         operand_dtypes=lambda types, attributes: tuple(t.dtype for t in types),
-        reference=lambda torch, x: x,
+        reference=reference,
         example=example,
+        **more,
     )
 
 
@@ -311,37 +321,79 @@ def _triangle(name: str) -> OpDef:
             raise TypeRuleError(f"{name} takes a tensor with two dims or more", operand=0)
         return tensor_type(tensor.dtype, tensor.shape)
 
-    parameters = [Parameter(name="x"), Parameter(name="diagonal", kind="int", default=0)]
-    return _moving(name, Kind.COMPOSITE, parameters, infer, f"{name}(x: T[M, N])")
+    return _moving(name, Kind.COMPOSITE, [_X, Parameter(name="diagonal", kind="int", default=0)], infer,
+                   lambda torch, x, diagonal: getattr(torch, name)(x, diagonal), f"{name}(x: T[M, N])")  # fmt: skip
 
 
-INDEXED = ("take", "index_select", "embedding", "take_along_axis", "gather")
-"""Ops that are told which element of a dim it is: there has to be one."""
+def _sliced(torch: Any, x: Any, **named: Any) -> Any:
+    named["end_indices"] = tuple(map(max, named["start_indices"], named["end_indices"]))
+    bounds: Any = slice_bounds(tuple(x.shape), named)
+    return x[tuple(slice(first, first + count * step, step) for first, count, step in bounds)]
+
+
+def _padded(torch: Any, x: Any, value: Any = None, **named: Any) -> Any:
+    """``x`` amid ``value``, or amid NaN (1 where that is no float), so that who reads what ``place`` leaves open is
+    found out."""
+    filling = (math.nan if x.is_floating_point() else 1) if value is None else value.to(x.dtype)
+    widths: Any = pad_widths(x.dim(), named)
+    shape = [size + before + after for size, (before, after) in zip(x.shape, widths, strict=True)]
+    padded = torch.empty(shape, dtype=x.dtype, device=x.device)
+    padded[...] = filling
+    padded[tuple(slice(before, before + size) for size, (before, _) in zip(x.shape, widths, strict=True))] = x
+    return padded
+
+
+def _inside(index: Any, size: int) -> Any:
+    return index.long().clamp(0, max(size - 1, 0))
+
+
+def _taken(torch: Any, x: Any, index: Any, dim: int = 0) -> Any:
+    shape = [*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]]
+    if x.shape[dim] == 0:
+        return x.new_zeros(shape)
+    return x.index_select(dim, _inside(index, x.shape[dim]).flatten()).reshape(shape)
+
+
+def _taken_along(torch: Any, x: Any, index: Any, dim: int) -> Any:
+    shape = [wanted if other == dim or own == 1 else own
+             for other, (own, wanted) in enumerate(zip(x.shape, index.shape, strict=True))]  # fmt: skip
+    if x.shape[dim] == 0:
+        return x.new_zeros(shape)
+    own = [size if other == dim else shape[other] for other, size in enumerate(x.shape)]
+    return torch.gather(x.expand(own), dim, _inside(index, x.shape[dim]).expand(shape))
+
+
+def _reading(name: str, kind: Kind, infer: _Infer, reference: Callable[..., Any], example: str) -> OpDef:
+    """An op that is told which element of a dim it is: there has to be one."""
+    return _moving(name, kind, [_X, _INDEX, _DIM], infer, reference, example, reads_part=True, picks=True)
+
 
 _X, _INDEX, _DIM = Parameter(name="x"), Parameter(name="index"), Parameter(name="dim", kind="int")
+_WIDTHS = Parameter(name="pad_widths", kind="shape")
 
 INDEXING = (
     _moving("permute", Kind.VIEW, [_X, Parameter(name="permutation", kind="dims")], _permute,
-            "permute(x: T[M, N, K], [0, 2, 1])"),
+            lambda torch, x, permutation: x.permute(permutation), "permute(x: T[M, N, K], [0, 2, 1])",
+            copies=True, is_alias=True),
     _moving("slice", Kind.INDEX, [_X, Parameter(name="start_indices", kind="shape"),
                                   Parameter(name="end_indices", kind="shape"),
-                                  Parameter(name="strides", kind="shape", default=None)], _slice,
-            "slice(x: T[M, N], [0, N // 2], [M, N])"),
-    _moving("pad", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape"), Parameter(name="value", default=0)],
-            _pad, "pad(x: T[M, N], [1, 2])"),
-    _moving("place", Kind.INDEX, [_X, Parameter(name="pad_widths", kind="shape")], _pad, "place(x: T[M, N], [1, 2])"),
+                                  Parameter(name="strides", kind="shape", default=None)], _slice, _sliced,
+            "slice(x: T[M, N], [0, N // 2], [M, N])", copies=True, reads_part=True),
+    _moving("pad", Kind.INDEX, [_X, _WIDTHS, Parameter(name="value", default=0)], _pad, _padded,
+            "pad(x: T[M, N], [1, 2])"),
+    _moving("place", Kind.INDEX, [_X, _WIDTHS], _pad, _padded, "place(x: T[M, N], [1, 2])"),
     _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat,
-            "cat([a: T[M, N], b: T[M, K]], dim=1)"),
-    replace(_moving("contiguous", Kind.POINTWISE, [_X], _contiguous, ""), cuda="{0}", scalar=lambda dtype, x: x),
+            lambda torch, *tensors, dim: torch.cat(tensors, dim), "cat([a: T[M, N], b: T[M, K]], dim=1)"),
+    _moving("contiguous", Kind.POINTWISE, [_X], _contiguous, lambda torch, x: x.contiguous(), cuda="{0}",
+            scalar=lambda dtype, x: x, copies=True, of_elements=False),
     _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape,
-            "reshape(x: T[M, N, 8], [M, 8 * N])"),
-    _moving("take", Kind.INDEX, [_X, _INDEX, _DIM], _take, "take(x: T[M, N], index: int64[K, 2], dim=1)"),
-    _moving("index_select", Kind.COMPOSITE, [_X, _INDEX, _DIM], _index_select,
-            "index_select(x: T[M, N], index: int64[K], dim=1)"),
-    _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding,
-            "embedding(table: T[V, N], ids: int64[M])"),
-    *(_moving(name, kind, [_X, _INDEX, _DIM], partial(_take_along_axis, name),
-              f"{name}(x: T[M, N], index: int64[M, K], dim=1)")
+            lambda torch, x, shape: x.reshape(shape), "reshape(x: T[M, N, 8], [M, 8 * N])", copies=True),
+    _reading("take", Kind.INDEX, _take, _taken, "take(x: T[M, N], index: int64[K, 2], dim=1)"),
+    _reading("index_select", Kind.COMPOSITE, _index_select, _taken, "index_select(x: T[M, N], index: int64[K], dim=1)"),
+    _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding, _taken,
+            "embedding(table: T[V, N], ids: int64[M])", reads_part=True, picks=True),
+    *(_reading(name, kind, partial(_take_along_axis, name), _taken_along,
+               f"{name}(x: T[M, N], index: int64[M, K], dim=1)")
       for name, kind in (("take_along_axis", Kind.INDEX), ("gather", Kind.COMPOSITE))),
     _triangle("triu"),
     _triangle("tril"),

@@ -18,25 +18,16 @@ from fusebuild.ir.types import ValueType, tensor_type
 from fusebuild.ir.values import Attribute, Output, Value
 from fusebuild.ir.verify import verify
 from fusebuild.ops.builder import FusionBuilder
-from fusebuild.ops.table import OPS, Kind
+from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.ops.type_rules import TypeRuleError
 
 MAX_STATE_BYTES = 64
 """What a thread keeps of one state in registers, and a block of 256 threads in 16 KiB of shared memory."""
 
-_NOT_SCALAR = frozenset({"contiguous", "segment_set", "imag"})
-"""Pointwise ops that mean nothing for a single element: how a tensor lies, a cut between kernels, and a part that no
-dtype here has."""
-
-
-_COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"})
-_TURNED = {"gt": "lt", "ge": "le"}
-"""Comparisons that are others of their operands in the other order."""
-
 
 def is_scalar_op(name: str) -> bool:
     """Whether the body of a lambda may call the op ``name``."""
-    return OPS[name].kind is Kind.POINTWISE and not OPS[name].is_random and name not in _NOT_SCALAR
+    return OPS[name].kind is Kind.POINTWISE and OPS[name].of_elements
 
 
 class LambdaBuilder(FusionBuilder):
@@ -120,13 +111,15 @@ def lambda_form(body: Fusion) -> str:
     for place, fid in enumerate(body.inputs):
         forms[fid] = _digest("input", str(place), body.value(fid).dtype.value)
     for expr in body.exprs:
-        operands = [forms[fid] for fid in expr.inputs]
-        if expr.op in _TURNED:
+        op, operands = op_of(expr), [forms[fid] for fid in expr.inputs]
+        if op.mirror:
             operands.reverse()
-        if expr.op in _COMMUTATIVE:
+        if op.is_commutative:
             operands.sort()
-        op, named = _TURNED.get(expr.op, expr.op), repr(sorted(expr.attributes))
-        forms |= {fid: _digest(op, named, str(part), *operands) for part, fid in enumerate(expr.outputs)}
+        named = repr(sorted(expr.attributes))
+        forms |= {
+            fid: _digest(op.mirror or op.name, named, str(part), *operands) for part, fid in enumerate(expr.outputs)
+        }
     return _digest(*(forms[fid] for fid in body.output_fids))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal, TensorType, ValueType
 from fusebuild.ir.values import Attribute
 from fusebuild.ops.type_rules import normalize_dims
@@ -46,12 +47,30 @@ OPERANDS = frozenset({"value", "values"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDef:
-    """One op. ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor
-    of a reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it
-    reads, where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are.
-    ``is_random`` marks what draws numbers. ``check`` sees the operands that are known now, None for the others, and
-    raises like ``infer``. ``scalar`` is what a pointwise op means for numbers: it takes the dtype in which the op
-    computes, then its operands; None where it means nothing for them, and then no lambda may need it.
+    """One op: all that is known of it, but for how one pass or one kind of kernel treats it.
+
+    ``reference`` is the op as a function of torch. It takes the torch module, the operands as tensors in the dtypes of
+    ``operand_dtypes``, and by name the attributes (see :meth:`named`): a lambda as a function of two states, and for
+    what draws also ``dtype``, that of its numbers. It gives a tensor or a tuple of tensors, which the caller converts
+    to the dtypes of the results. ``numbers`` are the places of the operands that it also takes as Python numbers where
+    another operand is a tensor.
+
+    ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor of a
+    reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it reads,
+    where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are. ``check``
+    sees the operands that are known now, None for the others, and raises like ``infer``. ``scalar`` is what a pointwise
+    op means for numbers: it takes the dtype in which the op computes, then its operands; None where it means nothing
+    for them, and then no lambda may need it.
+
+    ``of_elements`` is False for a pointwise op that is more than a function of the elements at one place: it says how
+    or where its result lies in memory, or draws. ``copies`` marks ops whose results have the elements of their only
+    operand as they are, and ``is_alias`` those of them whose result may be the operand's memory under another name.
+    ``reads_part`` marks those that may leave elements of their first operand unread, ``picks`` those that say, or are
+    told, which element of the dim ``dim`` it is (of the first, where they have no such attribute): there has to be one.
+    ``is_boundary`` marks a cut between kernels, ``is_random`` what draws numbers, ``is_costly`` what takes so many
+    instructions that its value is worth the registers that keep it. ``is_commutative`` and ``is_involution`` (twice
+    gives the operand) say what arithmetic makes no difference; ``mirror`` is the op that it is with its two operands in
+    the other order.
 
     ``example`` is a call for the reference, with the types of its tensors: ``sum(x: T[M, N], dims=[1])``, where ``T``
     is any dtype. Where it is empty, the example is a call with a tensor of two dims for each operand."""
@@ -62,14 +81,25 @@ class OpDef:
     infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]]
     operand_dtypes: Callable[[Sequence[ValueType], Attributes], tuple[DType, ...]]
     reference: Callable[..., Any]
+    numbers: tuple[int, ...] = ()
     cuda: str = ""
     cuda_integer: str = ""
     functor: str = ""
     running: str = ""
     results: int = 1
-    is_random: bool = False
     scalar: Callable[..., Any] | None = None
     check: Callable[[Sequence[Literal | tuple[int, ...] | None]], None] | None = None
+    of_elements: bool = True
+    copies: bool = False
+    is_alias: bool = False
+    reads_part: bool = False
+    picks: bool = False
+    is_boundary: bool = False
+    is_random: bool = False
+    is_costly: bool = False
+    is_commutative: bool = False
+    is_involution: bool = False
+    mirror: str = ""
     example: str = ""
 
     @property
@@ -78,8 +108,38 @@ class OpDef:
         return any(parameter.kind == "lambda" for parameter in self.parameters)
 
     @property
+    def is_recomputable(self) -> bool:
+        """True for what a second kernel may compute again instead of reading it."""
+        return self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.CREATION) and not self.is_random and not self.is_boundary
+
+    @property
+    def is_rename(self) -> bool:
+        """True for what kernels compute nothing for: the result is another name of the variable."""
+        return self.kind is Kind.VIEW or self.cuda == "{0}"
+
+    @property
+    def is_fold(self) -> bool:
+        """True for a reduction of one operand to one result with a functor: ``sum``, ``prod``, ``max`` and ``min``."""
+        return self.kind is Kind.REDUCTION and self.results == 1
+
+    @property
     def operands(self) -> tuple[Parameter, ...]:
         return tuple(parameter for parameter in self.parameters if parameter.kind == "value")
+
+    def named(self, attributes: Attributes, size: Callable[[Formula], Any]) -> dict[str, Any]:
+        """The attributes as the reference takes them: by name, ``size`` of each formula in the place of it."""
+        named: dict[str, Any] = {}
+        for parameter in self.parameters:
+            given: Any = attributes.get(parameter.name)
+            match parameter.kind:
+                case "value" | "values":
+                    continue
+                case "extent":
+                    given = size(given)
+                case "shape" if given is not None:
+                    given = tuple(size(extent) for extent in given)
+            named[parameter.name] = given
+        return named
 
     def text(self, operands: Sequence[str], dtype: DType) -> str:
         """The CUDA expression for ``operands``, computed in ``dtype``."""

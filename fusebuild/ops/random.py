@@ -17,6 +17,7 @@ they were.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,19 +53,39 @@ def _halves(number: Any) -> tuple[Any, Any]:
     return number & _WORD, number >> 32 & _WORD
 
 
-def draws(torch: Any, index: Any, seed: Any, offset: Any) -> Any:
-    """A float in [0, 1) for each element of the int64 tensor ``index``; ``seed`` and ``offset`` are int64 too, and have
-    no dims."""
+def draws(torch: Any, index: Any, seed: Any, offset: Any, dtype: DType = DType.FLOAT) -> Any:
+    """A float in [0, 1), of as many bits as a ``dtype`` has, for each element of the int64 tensor ``index``; ``seed``
+    and ``offset`` are int64 too, and have no dims."""
     group, place = index >> 2 & (1 << 62) - 1, index & 3
     words = philox4x32_10((*_halves(group), *_halves(offset)), _halves(seed))
     word = torch.where(place == 0, words[0], torch.where(place == 1, words[1], torch.where(place == 2, *words[2:])))
-    return (word >> 8).to(torch.float32) * 2.0**-24
+    bits = DRAW_BITS[dtype]
+    return (word >> 32 - bits).to(torch.float32) * 2.0**-bits
 
 
 def stretched(torch: Any, draw: Any, low: Any, high: Any) -> Any:
     """``draw * (high - low) + low``, all float: the product is exact in double, and the sum is rounded to float."""
     low = low.float()
     return (draw.double() * (high.float() - low).double() + low.double()).float()
+
+
+def _linear(torch: Any, shape: Sequence[int]) -> Any:
+    return torch.arange(math.prod(shape)).reshape(tuple(shape))
+
+
+def _drawn(torch: Any, shape: Sequence[int], seed: Any, offset: Any, dtype: DType) -> Any:
+    return draws(torch, _linear(torch, shape), seed.long(), offset.long(), dtype)
+
+
+def _uniform_numbers(
+    torch: Any, low: Any, high: Any, seed: Any, offset: Any, shape: Sequence[int], dtype: DType
+) -> Any:
+    return stretched(torch, _drawn(torch, shape, seed, offset, dtype), low, high)
+
+
+def _dropped(torch: Any, x: Any, p: Any, seed: Any, offset: Any, dtype: DType) -> tuple[Any, Any]:
+    kept, scale = _drawn(torch, x.shape, seed, offset, DType.FLOAT) >= p.float(), 1.0 / (1.0 - p)
+    return torch.where(kept, x * (scale if dtype is DType.DOUBLE else scale.float()), 0.0), kept
 
 
 def _require_integer(op: str, name: str, types: Sequence[ValueType], operand: int) -> None:
@@ -147,22 +168,24 @@ def _check_probability(literals: Sequence[Literal | tuple[int, ...] | None]) -> 
         raise TypeRuleError(f"dropout: p is {p:g}, not in [0, 1)", "p is the part that becomes 0", operand=1)
 
 
+def _dropout_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+    return _dropout(types, attributes)[0].dtype, *(type_.dtype for type_ in types[1:])
+
+
 def _random(
     name: str,
     kind: Kind,
     parameters: Sequence[Parameter],
     infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]],
+    reference: Callable[..., Any],
     computes_in: DType | None = None,
     **more: Any,
 ) -> OpDef:
-    return OpDef(
-        name=name,
-        kind=kind,
-        parameters=tuple(parameters),
-        infer=infer,
-        operand_dtypes=lambda types, attributes: tuple(computes_in or t.dtype for t in types),
-        **{"reference": lambda torch, x: x, **more},
-    )
+    own: dict[str, Any] = {
+        "operand_dtypes": lambda types, attributes: tuple(computes_in or t.dtype for t in types),
+        **more,
+    }
+    return OpDef(name=name, kind=kind, parameters=tuple(parameters), infer=infer, reference=reference, **own)
 
 
 _X, _SHAPE = Parameter(name="x"), Parameter(name="shape", kind="shape")
@@ -170,20 +193,22 @@ _BOUNDS = Parameter(name="minval"), Parameter(name="maxval")
 _SEEDS = Parameter(name="rng_seed"), Parameter(name="rng_offset", default=0)
 
 RANDOM = (
-    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index,
+    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index, _linear,
             example="x: T[M, N] * linear_index([M, N])"),
-    _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform,
-            computes_in=DType.INT64, is_random=True, cuda="fb::philox_uniform({0}, {1}, {2})", reference=draws,
-            example="philox_uniform(index: T[M], rng_seed=7)"),
-    _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between,
-            computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})", reference=stretched,
+    _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform, draws,
+            computes_in=DType.INT64, cuda="fb::philox_uniform({0}, {1}, {2})", is_random=True, is_costly=True,
+            of_elements=False, example="philox_uniform(index: T[M], rng_seed=7)"),
+    _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between, stretched,
+            computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})",
             scalar=lambda dtype, draw, low, high: low + draw * (high - low),
             example="uniform_between(draw: T[M], -1.0, 1.0)"),
-    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform,
+    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform, _uniform_numbers,
             is_random=True, example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
-    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like, is_random=True,
-            example="rand_like(x: T[M, N], rng_seed=7)"),
-    _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, results=2,
-            is_random=True, check=_check_probability, example="dropout(x: T[M, N], 0.1, rng_seed=7)"),
+    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like,
+            lambda torch, x, seed, offset, dtype: _drawn(torch, x.shape, seed, offset, dtype),
+            is_random=True, example="rand_like(x: T[M, N], rng_seed=7)"),
+    _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, _dropped, results=2,
+            operand_dtypes=_dropout_dtypes, is_random=True, check=_check_probability,
+            example="dropout(x: T[M, N], 0.1, rng_seed=7)"),
 )  # fmt: skip
 """The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

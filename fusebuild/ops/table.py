@@ -2,7 +2,8 @@
 
 Adding a pointwise op means adding one line to :data:`OPS`. The CUDA text is a format string over operand texts; plain C
 operators where they say it all, else a function of the device header (``templates/include/fusebuild/math.cuh``). The
-reference takes the torch module as its first argument, so that importing this file does not import torch. What the op
+reference takes the torch module as its first argument, so that importing this file does not import torch; the oracle
+calls it, and so does the torch module that ``bench`` measures, except where torch has a faster spelling. What the op
 means for numbers, which constants and lambdas need, is a function of ``scalars.py``, or ``scalar=``, or what the
 reference gives for numbers where that is plain arithmetic.
 
@@ -12,6 +13,7 @@ Names and semantics are nvFuser's direct frontend's.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +27,6 @@ from fusebuild.ops.indexing import INDEXING
 from fusebuild.ops.op_def import (
     DTYPE_PARAMETER,
     OPERANDS,
-    REDUCTION_PARAMETERS,
     REQUIRED,
     Attributes,
     Kind,
@@ -35,6 +36,7 @@ from fusebuild.ops.op_def import (
     dtype_of,
 )
 from fusebuild.ops.random import RANDOM
+from fusebuild.ops.reductions import REDUCTIONS
 from fusebuild.ops.type_rules import (
     TypeRuleError,
     broadcast_in_dim_type,
@@ -44,8 +46,6 @@ from fusebuild.ops.type_rules import (
     matmul_type,
     pointwise_type,
     promote,
-    reduced_type,
-    reduction_dtype,
     require_tensor,
     squeeze_type,
 )
@@ -95,7 +95,7 @@ def _pointwise(
     *,
     integer: str = "",
     scalar: Callable[..., Any] | None = None,
-    example: str = "",
+    **more: Any,
 ) -> OpDef:
     """``scalar`` may be left out where ``scalars.py`` has a function of that name, or where the reference is plain
     arithmetic."""
@@ -119,7 +119,7 @@ def _pointwise(
         cuda=cuda,
         cuda_integer=integer,
         scalar=scalar or scalars.named(name) or scalars.of_reference(reference, len(operands.split())),
-        example=example,
+        **more,
     )
 
 
@@ -131,6 +131,26 @@ def _unary(name: str, rule: Rule = Rule.FLOATING, cuda: str = "", **more: Any) -
 def _binary(name: str, rule: Rule = Rule.ARITHMETIC, cuda: str = "", **more: Any) -> OpDef:
     reference = more.pop("reference", lambda torch, a, b: getattr(torch, name)(a, b))
     return _pointwise(name, "lhs rhs", rule, cuda or f"fb::{name}({{0}}, {{1}})", reference, **more)
+
+
+def _function(name: str, **more: Any) -> OpDef:
+    """A function of one float that takes many instructions."""
+    return _unary(name, is_costly=True, **more)
+
+
+def _operator(name: str, symbol: str, rule: Rule = Rule.ARITHMETIC, **more: Any) -> OpDef:
+    """What C and Python say by one operator."""
+    function = getattr(operator, name)
+    cuda = f"{{0}} {symbol} {{1}}"
+    return _binary(name, rule, cuda, reference=lambda torch, a, b: function(a, b), numbers=(0, 1), **more)
+
+
+def _copy(name: str, rule: Rule = Rule.COPY, **more: Any) -> OpDef:
+    return _unary(name, rule, "{0}", reference=_as_it_is, numbers=(0,), **more)
+
+
+def _as_it_is(torch: Any, x: Any) -> Any:
+    return x
 
 
 def _imag_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
@@ -179,103 +199,77 @@ def _pow(torch: Any, a: Any, b: Any) -> Any:
 
 _UNARY = (
     _unary("abs", Rule.ARITHMETIC),
-    *map(
-        _unary,
-        [
-            "acos",
-            "acosh",
-            "asin",
-            "asinh",
-            "atan",
-            "atanh",
-            "cos",
-            "cosh",
-            "erf",
-            "erfc",
-            "erfinv",
-            "exp",
-            "exp2",
-            "expm1",
-        ],
-    ),
-    _unary("erfcinv", reference=lambda torch, x: torch.erfinv(1 - x)),
-    *map(
-        _unary,
-        [
-            "lgamma",
-            "log",
-            "log10",
-            "log1p",
-            "log2",
-            "reciprocal",
-            "rsqrt",
-            "sigmoid",
-            "sin",
-            "sinh",
-            "sqrt",
-            "tan",
-            "tanh",
-        ],
-    ),
+    *map(_function, ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "erfinv", "exp",
+                     "exp2", "expm1"]),
+    _function("erfcinv", reference=lambda torch, x: torch.erfinv(1 - x)),
+    *map(_function, ["lgamma", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
+                     "tan", "tanh"]),
     _unary("ceil", Rule.ARITHMETIC, integer="{0}"),
     _unary("floor", Rule.ARITHMETIC, integer="{0}"),
     _unary("round", Rule.ARITHMETIC, integer="{0}"),
     _unary("trunc", Rule.ARITHMETIC, integer="{0}"),
     _unary("frac", Rule.FLOATING),
-    _unary("neg", Rule.ARITHMETIC, "-{0}", integer="fb::neg({0})"),
+    _unary("neg", Rule.ARITHMETIC, "-{0}", integer="fb::neg({0})", reference=lambda torch, x: -x, numbers=(0,),
+           is_involution=True),
     _unary("relu", Rule.ARITHMETIC),
     _unary("sign", Rule.ARITHMETIC),
-    _unary("silu", reference=lambda torch, x: torch.nn.functional.silu(x)),
+    _function("silu", reference=lambda torch, x: torch.nn.functional.silu(x)),
     _unary("signbit", Rule.FLOAT_TEST),
-    _unary("logical_not", Rule.LOGICAL, "!{0}"),
-    _unary("bitwise_not", Rule.BITWISE),
+    _unary("logical_not", Rule.LOGICAL, "!{0}", is_involution=True),
+    _unary("bitwise_not", Rule.BITWISE, is_involution=True),
     *(_unary(name, Rule.FLOAT_TEST) for name in ["isfinite", "isinf", "isnan", "isneginf", "isposinf"]),
     _unary("isreal", Rule.FLOAT_TEST, "fb::isreal({0})"),
-    _unary("real", Rule.ANY, "{0}", reference=lambda torch, x: x),
-    _unary("set", Rule.COPY, "{0}", reference=lambda torch, x: x),
-    _unary("segment_set", Rule.COPY, "{0}", reference=lambda torch, x: x),
-)
+    _copy("real", Rule.ANY),
+    _copy("set", copies=True, is_alias=True),
+    _copy("segment_set", copies=True, is_alias=True, is_boundary=True, of_elements=False),
+)  # fmt: skip
 
 _BINARY = (
-    _binary("add", cuda="{0} + {1}", integer="fb::add({0}, {1})"),
-    _binary("sub", cuda="{0} - {1}", integer="fb::sub({0}, {1})"),
-    _binary("mul", cuda="{0} * {1}", integer="fb::mul({0}, {1})"),
-    _binary("div", cuda="{0} / {1}", integer="fb::div({0}, {1})", reference=_trunc_divide),
-    _binary("truediv", Rule.FLOATING, "{0} / {1}", reference=lambda torch, a, b: torch.true_divide(a, b)),
-    _binary("atan2", Rule.FLOATING),
-    _binary("fmod", reference=_trunc_modulo),
+    _operator("add", "+", integer="fb::add({0}, {1})", is_commutative=True),
+    _operator("sub", "-", integer="fb::sub({0}, {1})"),
+    _operator("mul", "*", integer="fb::mul({0}, {1})", is_commutative=True),
+    _binary("div", cuda="{0} / {1}", integer="fb::div({0}, {1})", reference=_trunc_divide, is_costly=True),
+    _operator("truediv", "/", Rule.FLOATING, is_costly=True),
+    _binary("atan2", Rule.FLOATING, is_costly=True),
+    _binary("fmod", reference=_trunc_modulo, is_costly=True),
     _binary("mod", reference=_trunc_modulo),
-    _binary("remainder", reference=_floor_modulo),
-    _binary("pow", reference=_pow),
+    _binary("remainder", reference=_floor_modulo, is_costly=True),
+    _binary("pow", reference=_pow, is_costly=True),
     _binary("nextafter", Rule.FLOATING),
-    _binary("maximum", Rule.ANY),
-    _binary("minimum", Rule.ANY),
-    *(_binary(name, Rule.COMPARE, f"{{0}} {symbol} {{1}}")
-      for name, symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))),
-    _binary("logical_and", Rule.LOGICAL, "{0} && {1}"),
-    _binary("logical_or", Rule.LOGICAL, "{0} || {1}"),
-    _binary("bitwise_and", Rule.BITWISE),
-    _binary("bitwise_or", Rule.BITWISE),
-    _binary("bitwise_xor", Rule.BITWISE),
+    _binary("maximum", Rule.ANY, is_commutative=True),
+    _binary("minimum", Rule.ANY, is_commutative=True),
+    _operator("eq", "==", Rule.COMPARE, is_commutative=True),
+    _operator("ne", "!=", Rule.COMPARE, is_commutative=True),
+    _operator("lt", "<", Rule.COMPARE),
+    _operator("le", "<=", Rule.COMPARE),
+    _operator("gt", ">", Rule.COMPARE, mirror="lt"),
+    _operator("ge", ">=", Rule.COMPARE, mirror="le"),
+    _binary("logical_and", Rule.LOGICAL, "{0} && {1}", is_commutative=True),
+    _binary("logical_or", Rule.LOGICAL, "{0} || {1}", is_commutative=True),
+    _binary("bitwise_and", Rule.BITWISE, is_commutative=True),
+    _binary("bitwise_or", Rule.BITWISE, is_commutative=True),
+    _binary("bitwise_xor", Rule.BITWISE, is_commutative=True),
     _binary("bitwise_left_shift", Rule.INTEGRAL),
     _binary("bitwise_right_shift", Rule.INTEGRAL),
     _binary("logical_right_shift", Rule.INTEGRAL, reference=_logical_right_shift),
     _binary("gcd", Rule.INTEGRAL),
-)  # fmt: skip
+)
 
 _TERNARY = (
     _pointwise("where", "condition x y", Rule.SELECT, "fb::where({0}, {1}, {2})",
-               lambda torch, c, a, b: torch.where(c, a, b),
+               lambda torch, c, a, b: torch.where(c, a, b), numbers=(1, 2),
                example="where(condition: bool[M, N], x: T[M, N], y: T[M, N])"),
     _pointwise("lerp", "start end weight", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
-               lambda torch, a, b, w: torch.lerp(a, b, w), example="lerp(start: T[M, N], end: T[M, N], 0.25)"),
+               lambda torch, a, b, w: torch.lerp(a, b, w), numbers=(2,),
+               example="lerp(start: T[M, N], end: T[M, N], 0.25)"),
     _pointwise("clamp", "x min max", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
-               lambda torch, x, low, high: torch.clamp(x, low, high), example="clamp(x: T[M, N], min=0, max=6)"),
+               lambda torch, x, low, high: torch.clamp(x, low, high), numbers=(1, 2),
+               example="clamp(x: T[M, N], min=0, max=6)"),
     _pointwise("threshold", "x threshold value", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
-               lambda torch, x, limit, value: torch.where(x <= limit, value, x),
+               lambda torch, x, limit, value: torch.where(x <= limit, value, x), numbers=(1, 2),
                example="threshold(x: T[M, N], threshold=1, value=0)"),
     _pointwise("addcmul", "x a b value", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
-               lambda torch, x, a, b, value: x + value * a * b,
+               lambda torch, x, a, b, value: x + value * a * b, numbers=(1, 2, 3),
                example="addcmul(x: T[M, N], a: T[M, N], b: T[N], value=2)"),
 )  # fmt: skip
 
@@ -292,20 +286,25 @@ def _cast_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[Val
     return (ScalarType(dtype=dtype),)
 
 
-def _cast(name: str = "cast") -> OpDef:
-    return OpDef(
-        name=name,
-        kind=Kind.POINTWISE,
-        parameters=(Parameter(name="x"), Parameter(name="dtype", kind="dtype")),
-        infer=_cast_infer,
-        operand_dtypes=_same_dtypes,
-        reference=lambda torch, x: x,
-        scalar=lambda dtype, x: x,
-        example="cast(x: T[M, N], bfloat16)",
-    )
+_CAST = OpDef(
+    name="cast",
+    kind=Kind.POINTWISE,
+    parameters=(Parameter(name="x"), Parameter(name="dtype", kind="dtype")),
+    infer=_cast_infer,
+    operand_dtypes=_same_dtypes,
+    reference=lambda torch, x, dtype=None: x,  # every result is converted to its dtype
+    scalar=lambda dtype, x: x,
+    example="cast(x: T[M, N], bfloat16)",
+)
 
 
-def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType], example: str) -> OpDef:
+def _view(
+    name: str,
+    parameters: Sequence[Parameter],
+    rule: Callable[..., TensorType],
+    reference: Callable[..., Any],
+    example: str,
+) -> OpDef:
     def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
         return (rule(require_tensor(name, types[0]), attributes),)
 
@@ -315,88 +314,37 @@ def _view(name: str, parameters: Sequence[Parameter], rule: Callable[..., Tensor
         parameters=(Parameter(name="x"), *parameters),
         infer=infer,
         operand_dtypes=_same_dtypes,
-        reference=lambda torch, x: x,
+        reference=reference,
+        copies=True,
+        is_alias=True,
         example=example,
     )
+
+
+def _with_dims(x: Any, is_new: Sequence[bool]) -> Any:
+    """``x`` with dims of size 1 where ``is_new``."""
+    for position, new in enumerate(is_new):
+        x = x.unsqueeze(position) if new else x
+    return x
+
+
+def _broadcast_in_dim(torch: Any, x: Any, shape: Sequence[int], broadcast_dims: Sequence[int]) -> Any:
+    return _with_dims(x, [position not in broadcast_dims for position in range(len(shape))]).expand(shape)
 
 
 _VIEWS = (
     _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
           lambda t, a: broadcast_type(t, a["is_broadcast_dim"]),
+          lambda torch, x, is_broadcast_dim: _with_dims(x, is_broadcast_dim),
           "broadcast(x: T[N], is_broadcast_dim=[True, False])"),
     _view("broadcast_in_dim", [Parameter(name="shape", kind="shape"), Parameter(name="broadcast_dims", kind="dims")],
-          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"]),
+          lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"]), _broadcast_in_dim,
           "broadcast_in_dim(x: T[N], shape=[4, N], broadcast_dims=[1])"),
     _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"]),
-          "expand(x: T[M, 1], shape=[M, 8])"),
-    _view("squeeze", [Parameter(name="dims", kind="dims")],
-          lambda t, a: squeeze_type(t, dims_of("squeeze", t, a)), "squeeze(x: T[M, 1], dims=[1])"),
+          lambda torch, x, shape: x.expand(shape), "expand(x: T[M, 1], shape=[M, 8])"),
+    _view("squeeze", [Parameter(name="dims", kind="dims")], lambda t, a: squeeze_type(t, dims_of("squeeze", t, a)),
+          lambda torch, x, dims: x.squeeze(dims) if dims else x, "squeeze(x: T[M, 1], dims=[1])"),
 )  # fmt: skip
-
-_CORRECTION = Parameter(name="correction", kind="int", default=1)
-
-
-def _reduction(name: str, functor: str, *extra: Parameter, kind: Kind = Kind.REDUCTION, results: int = 1) -> OpDef:
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-        tensor = require_tensor(name, types[0])
-        if name in ("max", "min") and tensor.rank == 0 and attributes["dims"]:
-            raise TypeRuleError(f"{name} of a zero-dim tensor takes no dims")
-        base = "var" if name == "var_mean" else name
-        dtype = dtype_of(attributes) or reduction_dtype(base, tensor.dtype)
-        dims = dims_of(name, tensor, attributes)
-        return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
-
-    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
-        dtype = dtype_of(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
-        return (DType.FLOAT if dtype.is_reduced_precision else dtype,)
-
-    return OpDef(
-        name=name,
-        kind=kind,
-        parameters=(*REDUCTION_PARAMETERS, *extra),
-        infer=infer,
-        operand_dtypes=operand_dtypes,
-        reference=lambda torch, x: x,
-        functor=functor,
-        results=results,
-        example=f"{name}(x: T[M, N], dims=[1])",
-    )
-
-
-def _welford() -> OpDef:
-    """Mean, sum of squared deviations from it, and number of elements, as nvFuser's ``welford`` gives them: the parts
-    that variances of parts are merged from."""
-
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-        tensor = require_tensor("welford", types[0])
-        dims, keepdim = dims_of("welford", tensor, attributes), bool(attributes["keepdim"])
-        dtype = reduction_dtype("var", tensor.dtype)
-        return tuple(reduced_type(tensor, dims, keepdim=keepdim, dtype=own) for own in (dtype, dtype, DType.INT64))
-
-    return OpDef(
-        name="welford",
-        kind=Kind.REDUCTION,
-        parameters=REDUCTION_PARAMETERS,
-        infer=infer,
-        operand_dtypes=lambda types, attributes: (reduction_dtype("var", types[0].dtype),),
-        reference=lambda torch, x: x,
-        functor="Welford",
-        running="Moments",
-        results=3,
-        example="welford(x: T[M, N], dims=[1])",
-    )
-
-
-_REDUCTIONS = (
-    _reduction("sum", "Sum", DTYPE_PARAMETER),
-    _reduction("prod", "Prod", DTYPE_PARAMETER),
-    _reduction("max", "Max"),
-    _reduction("min", "Min"),
-    _reduction("mean", "", DTYPE_PARAMETER, kind=Kind.COMPOSITE),
-    _reduction("var", "", _CORRECTION, kind=Kind.COMPOSITE),
-    _reduction("var_mean", "", _CORRECTION, kind=Kind.COMPOSITE, results=2),
-    _welford(),
-)
 
 
 def _full_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
@@ -423,7 +371,11 @@ def _size_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[Val
 
 
 def _creation(
-    name: str, parameters: Sequence[Parameter], infer: Callable[..., tuple[ValueType, ...]], example: str
+    name: str,
+    parameters: Sequence[Parameter],
+    infer: Callable[..., tuple[ValueType, ...]],
+    reference: Callable[..., Any],
+    example: str,
 ) -> OpDef:
     return OpDef(
         name=name,
@@ -431,18 +383,20 @@ def _creation(
         parameters=tuple(parameters),
         infer=infer,
         operand_dtypes=_same_dtypes,
-        reference=lambda torch, x: x,
+        reference=reference,
         example=example,
     )
 
 
 _CREATION = (
     _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), DTYPE_PARAMETER],
-              _full_infer, "x: T[M, N] * full([N], 0.5)"),
+              _full_infer, lambda torch, fill, shape, dtype: fill.expand(shape), "x: T[M, N] * full([N], 0.5)"),
     _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
                        Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer,
+              lambda torch, start, step, length, dtype: torch.arange(length) * step + start,
               "x: T[M, N] + iota(N, start=1)"),
-    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer, "x: T[M, N] * size(N)"),
+    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer,
+              lambda torch, extent: torch.tensor(extent), "x: T[M, N] * size(N)"),
 )  # fmt: skip
 
 
@@ -476,10 +430,11 @@ _IMAG = OpDef(
     infer=_imag_infer,
     operand_dtypes=_same_dtypes,
     reference=lambda torch, x: torch.imag(x),
+    of_elements=False,
 )
 
 OPS: dict[str, OpDef] = {
-    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _cast(), *_VIEWS, *INDEXING, *_REDUCTIONS,
+    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *REDUCTIONS,
                            *GENERALIZED, *_CREATION, *RANDOM, *_LIBRARY)
 }  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""

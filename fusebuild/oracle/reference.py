@@ -1,4 +1,4 @@
-"""The oracle: a Fusion evaluated by torch, op by op, with no cleverness.
+"""The oracle: a Fusion evaluated by torch, op by op, with no cleverness: each op is what its entry names as reference.
 
 :func:`evaluate` computes every value in the dtype that it is typed with. :func:`evaluate_fp64` holds every floating
 value in float64 and rounds only where the Fusion itself rounds (half, bfloat16), so that what remains when a kernel is
@@ -23,11 +23,7 @@ from fusebuild.ir.formula import evaluate as evaluate_formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ScalarType, TensorType
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.table import OPS, Kind
-from fusebuild.oracle.index_reference import REFERENCES as INDEX_REFERENCES
-from fusebuild.oracle.lambda_reference import Combination, built_in, dim_of, reduce_with, scan_with
-from fusebuild.oracle.random_reference import OPS as RANDOM_OPS
-from fusebuild.oracle.random_reference import random_results
+from fusebuild.ops.table import op_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -108,23 +104,6 @@ def held_in_fp64(tensor: Tensor, dtype: DType) -> Tensor:
     return tensor.to(torch.float64 if dtype.is_floating else torch_dtype(dtype))
 
 
-_COPIES = frozenset(
-    {
-        "set",
-        "segment_set",
-        "broadcast",
-        "broadcast_in_dim",
-        "expand",
-        "squeeze",
-        "permute",
-        "slice",
-        "reshape",
-        "contiguous",
-    }
-)
-"""Ops that move values and round nothing."""
-
-
 def rounded_last(fusion: Fusion) -> frozenset[int]:
     """The outputs typed half or bfloat16, and the values that they are copies of."""
     found: set[int] = set()
@@ -133,7 +112,7 @@ def rounded_last(fusion: Fusion) -> frozenset[int]:
         while fid not in found and fusion.value(fid).dtype.is_reduced_precision:
             found.add(fid)
             index = fusion.definition(fid)
-            if index is None or fusion.exprs[index].op not in _COPIES:
+            if index is None or not op_of(fusion.exprs[index]).copies:
                 break
             fid = fusion.exprs[index].inputs[0]
     return frozenset(found)
@@ -151,20 +130,39 @@ class Step:
     convert: Conversion
     lambdas: Mapping[str, Fusion]
 
-    def shape(self, name: str = "shape") -> list[int]:
-        """The shape attribute ``name`` in numbers."""
-        shape = self.expr.attribute(name)
-        assert isinstance(shape, tuple)
-        return [evaluate_formula(extent, self.extents) for extent in shape]  # type: ignore[arg-type]
-
     @property
-    def combination(self) -> Combination:
-        """The lambda of the expr."""
-        return Combination(body=self.lambdas[self.expr.combine], convert=self.convert)
+    def named(self) -> dict[str, Any]:
+        """What the op's reference takes by name."""
+        op = op_of(self.expr)
+        named = op.named(dict(self.expr.attributes), lambda extent: evaluate_formula(extent, self.extents))
+        if op.is_generalized:
+            named["combine"] = Combination(body=self.lambdas[self.expr.combine], convert=self.convert)
+        if op.is_random:
+            named["dtype"] = self.results[0].dtype
+        return named
 
-    @property
-    def keepdim(self) -> bool:
-        return bool(self.expr.attribute("keepdim"))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """A lambda as a function of two states, element by element; ``convert`` holds its values."""
+
+    body: Fusion
+    convert: Conversion
+
+    def __call__(self, left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        import torch
+
+        live = dict(zip(self.body.inputs, (*left, *right), strict=True))
+        for value in self.body.values.values():
+            if value.literal is not None:
+                live[value.fid] = self.convert(torch.as_tensor(value.literal, device=left[0].device), value.dtype)
+        for expr in self.body.exprs:
+            op, types = op_of(expr), [self.body.value(fid).type for fid in expr.inputs]
+            dtypes = op.operand_dtypes(types, dict(expr.attributes))
+            operands = [self.convert(live[fid], dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
+            (result,) = expr.outputs
+            live[result] = self.convert(op.reference(torch, *operands), self.body.value(result).dtype)
+        return tuple(live[fid].expand(left[0].shape) for fid in self.body.output_fids)
 
 
 class Evaluation:
@@ -217,7 +215,7 @@ class Evaluation:
 
     def _before_rounding(self, step: Step, result: Tensor) -> Tensor:
         """What ``result`` is without the rounding to its own dtype; for a copy, without that of its operand."""
-        source = step.expr.inputs[0] if step.expr.op in _COPIES else None
+        source = step.expr.inputs[0] if op_of(step.expr).copies else None
         if source in self.wide:
             return _run(replace(step, operands=(self.wide[source],)))[0]
         return result.double()
@@ -229,7 +227,7 @@ class Evaluation:
 
     def _step(self, expr: Expr) -> Step:
         types = [self.fusion.value(fid).type for fid in expr.inputs]
-        dtypes = OPS[expr.op].operand_dtypes(types, dict(expr.attributes))
+        dtypes = op_of(expr).operand_dtypes(types, dict(expr.attributes))
         operands = [self._operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         return Step(
             expr=expr,
@@ -267,168 +265,11 @@ def _common_device(inputs: Sequence[Argument]) -> Any:
 
 
 def _run(step: Step) -> tuple[Tensor, ...]:
-    """The results of one expr, before they are converted to the dtypes of its outputs."""
     import torch
 
-    special = _SPECIAL.get(step.expr.op)
-    if special is not None:
-        return special(step)
-    op = OPS[step.expr.op]
-    assert op.kind in (Kind.POINTWISE, Kind.LIBRARY), f"the oracle does not know {op.name}"
-    return (op.reference(torch, *step.operands),)
-
-
-def _broadcast(step: Step) -> tuple[Tensor, ...]:
-    (x,) = step.operands
-    mask = step.expr.attribute("is_broadcast_dim")
-    assert isinstance(mask, tuple)
-    for position, is_new in enumerate(mask):
-        x = x.unsqueeze(position) if is_new else x
-    return (x,)
-
-
-def _broadcast_in_dim(step: Step) -> tuple[Tensor, ...]:
-    (x,) = step.operands
-    shape, dims = step.shape(), step.expr.attribute("broadcast_dims")
-    assert isinstance(dims, tuple)
-    for position in range(len(shape)):
-        x = x if position in dims else x.unsqueeze(position)
-    return (x.expand(shape),)
-
-
-def _expand(step: Step) -> tuple[Tensor, ...]:
-    return (step.operands[0].expand(step.shape()),)
-
-
-def _squeeze(step: Step) -> tuple[Tensor, ...]:
-    return (step.operands[0].squeeze(step.expr.dims) if step.expr.dims else step.operands[0],)
-
-
-def _reduced(torch: Any, op: str, x: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
-    """``x`` reduced by ``op`` over ``dims``; over no elements it is the identity of ``op``."""
-    if not dims:
-        return x
-    if op == "sum":
-        return torch.sum(x, dim=tuple(dims), keepdim=keepdim)  # type: ignore[no-any-return]
-    if op == "prod":
-        for dim in sorted(dims, reverse=True):
-            x = torch.prod(x, dim=dim, keepdim=keepdim)
-        return x
-    if any(x.shape[dim] == 0 for dim in dims):
-        shape = [1 if dim in dims else size for dim, size in enumerate(x.shape) if keepdim or dim not in dims]
-        return torch.full(shape, _extreme_identity(torch, op, x), dtype=x.dtype, device=x.device)  # type: ignore[no-any-return]
-    return (torch.amax if op == "max" else torch.amin)(x, dim=tuple(dims), keepdim=keepdim)  # type: ignore[no-any-return]
-
-
-def _extreme_identity(torch: Any, op: str, x: Tensor) -> bool | int | float:
-    if x.is_floating_point():
-        return -math.inf if op == "max" else math.inf
-    if x.dtype == torch.bool:
-        return op == "min"
-    limits = torch.iinfo(x.dtype)
-    return int(limits.min if op == "max" else limits.max)
-
-
-def _reduction(step: Step) -> tuple[Tensor, ...]:
-    import torch
-
-    return (_reduced(torch, step.expr.op, step.operands[0], step.expr.dims, step.keepdim),)
-
-
-def _count(x: Tensor, dims: Sequence[int]) -> int:
-    return math.prod(x.shape[dim] for dim in dims)
-
-
-def _mean(step: Step) -> tuple[Tensor, ...]:
-    import torch
-
-    (x,) = step.operands
-    summed = _reduced(torch, "sum", x, step.expr.dims, step.keepdim)
-    count = torch.tensor(_count(x, step.expr.dims), dtype=summed.dtype, device=x.device)
-    return (OPS["div"].reference(torch, summed, count),)
-
-
-def _variance(step: Step) -> tuple[Tensor, Tensor]:
-    """Variance and mean in two passes; a divisor below one gives NaN or Inf, as in torch."""
-    import torch
-
-    correction = step.expr.attribute("correction")
-    assert isinstance(correction, int)
-    mean, squares, _ = _welford(step)
-    divisor = torch.tensor(max(_count(step.operands[0], step.expr.dims) - correction, 0), dtype=mean.dtype)
-    return torch.true_divide(squares, divisor.to(mean.device)), mean
-
-
-def _welford(step: Step) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, sum of squared deviations from it, and count, in two passes."""
-    import torch
-
-    (x,) = step.operands
-    dims = step.expr.dims
-    count = _count(x, dims)
-    mean = torch.true_divide(_reduced(torch, "sum", x, dims, True), count)
-    centered = x - mean
-    squares = _reduced(torch, "sum", centered * centered, dims, step.keepdim)
-    return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
-
-
-def _full(step: Step) -> tuple[Tensor, ...]:
-    return (step.operands[0].expand(step.shape()),)
-
-
-def _iota(step: Step) -> tuple[Tensor, ...]:
-    import torch
-
-    start: Tensor | int = step.operands[0] if step.operands else 0
-    step_size: Tensor | int = step.operands[1] if len(step.operands) > 1 else 1
-    length: Formula = step.expr.attribute("length")  # type: ignore[assignment]
-    indices = torch.arange(evaluate_formula(length, step.extents), device=step.device)
-    return (indices * step_size + start,)
-
-
-def _size(step: Step) -> tuple[Tensor, ...]:
-    import torch
-
-    extent: Formula = step.expr.attribute("extent")  # type: ignore[assignment]
-    return (torch.tensor(evaluate_formula(extent, step.extents), device=step.device),)
-
-
-def _moved(step: Step) -> tuple[Tensor, ...]:
-    return (INDEX_REFERENCES[step.expr.op](step.expr, step.operands, step.extents),)
-
-
-def _random(step: Step) -> tuple[Tensor, ...]:
-    result = step.results[0]
-    sizes = [evaluate_formula(extent, step.extents) for extent in result.tensor.shape]
-    return random_results(step.expr.op, step.operands, sizes, result.dtype, step.device, step.convert)
-
-
-_SPECIAL: dict[str, Callable[[Step], tuple[Tensor, ...]]] = {
-    "broadcast": _broadcast,
-    "broadcast_in_dim": _broadcast_in_dim,
-    "expand": _expand,
-    "squeeze": _squeeze,
-    "sum": _reduction,
-    "prod": _reduction,
-    "max": _reduction,
-    "min": _reduction,
-    "mean": _mean,
-    "var": lambda step: _variance(step)[:1],
-    "var_mean": _variance,
-    "welford": _welford,
-    "reduce": lambda step: reduce_with(step.combination, step.operands, step.expr.dims, step.keepdim),
-    "scan": lambda step: scan_with(step.combination, step.operands, dim_of(step.expr)),
-    **{
-        op: lambda step: built_in(step.expr, step.operands[0])
-        for op in ("argmax", "argmin", "any", "all", "logsumexp", "online_softmax_statistics", "cumsum", "cumprod")
-    },
-    **dict.fromkeys(INDEX_REFERENCES, _moved),
-    **dict.fromkeys(RANDOM_OPS, _random),
-    "full": _full,
-    "iota": _iota,
-    "size": _size,
-}
-"""Every op that brings no reference of its own, as pointwise ops (``cast`` too) and library calls do."""
+    with step.device:  # for what the reference creates
+        results = op_of(step.expr).reference(torch, *step.operands, **step.named)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def random_inputs(

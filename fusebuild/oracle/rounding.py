@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
+from fusebuild.ops.table import Kind, OpDef, op_of
 from fusebuild.oracle.reference import Argument, Evaluation, Step, evaluate_fp64, rounded_last, torch_dtype
 from fusebuild.passes import run_passes
 
@@ -44,12 +45,6 @@ some evaluation does, too."""
 POLE_SCATTER = 4.0
 """Where rounding may move an element across a pole, the largest and the smallest size that the evaluations give it
 differ by more than this factor."""
-
-_PRODUCTS = frozenset({"matmul", "linear"})
-"""Ops that a library computes. In which order it adds, and where it rounds, is not known."""
-
-_ACCUMULATING = _PRODUCTS | {"sum"}
-"""Ops that add many terms, in an order that is the kernel's or the library's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +123,7 @@ def reaches(fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, i
 def _ties_of(fusion: Fusion) -> float:
     """The distance from a tie that counts as near in ``fusion``. Every distance does where there are products of a
     library, since how far those err is not known."""
-    return math.inf if any(expr.op in _PRODUCTS for expr in fusion.exprs) else TIES
+    return math.inf if any(op_of(expr).kind is Kind.LIBRARY for expr in fusion.exprs) else TIES
 
 
 def distance(got: Tensor, want: Tensor) -> Tensor:
@@ -196,6 +191,11 @@ class RandomRounding:
         return torch.rand(like.shape, generator=self._generators[device], device=device)
 
 
+def _adds_terms(op: OpDef) -> bool:
+    """Whether ``op`` adds many terms, in an order that is the kernel's or the library's own."""
+    return op.kind is Kind.LIBRARY or op.functor == "Sum"
+
+
 class RandomlyRounded(Evaluation):
     """An evaluation whose long sums err, too: each term by a rounding of its own, so by a rounding of the square root
     of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
@@ -205,7 +205,7 @@ class RandomlyRounded(Evaluation):
     def run(self, step: Step) -> tuple[Tensor, ...]:
         results = super().run(step)
         dtype = step.results[0].dtype
-        if step.expr.op not in _ACCUMULATING or not dtype.is_floating:
+        if not _adds_terms(op_of(step.expr)) or not dtype.is_floating:
             return results
         squares = replace(step, operands=tuple(operand.double().square() for operand in step.operands))
         size = super().run(squares)[0].double().sqrt()

@@ -7,14 +7,8 @@ from collections.abc import Hashable
 
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
+from fusebuild.ops.table import op_of
 from fusebuild.passes.rewriting import Rewriter
-
-_COMMUTATIVE = frozenset(
-    {
-        "add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or",
-        "bitwise_and", "bitwise_or", "bitwise_xor",
-    }
-)  # fmt: skip
 
 
 def common_subexpressions(fusion: Fusion) -> Fusion:
@@ -28,7 +22,7 @@ def common_subexpressions(fusion: Fusion) -> Fusion:
     _share_constants(rewriter)
     first: dict[Hashable, Expr] = {}
     for expr in fusion.exprs:
-        if expr.op == "segment_set" or (expr.op == "set" and rewriter.is_output(expr.outputs[0])):
+        if op_of(expr).is_boundary or (expr.op == "set" and rewriter.is_output(expr.outputs[0])):
             rewriter.keep(expr)
             continue
         key = _key(rewriter, expr)
@@ -42,7 +36,7 @@ def common_subexpressions(fusion: Fusion) -> Fusion:
 
 def _key(rewriter: Rewriter, expr: Expr) -> Hashable:
     operands = [operand.fid for operand in rewriter.operands(expr)]
-    if expr.op in _COMMUTATIVE:
+    if op_of(expr).is_commutative:
         operands.sort()
     return expr.op, tuple(operands), expr.attributes
 

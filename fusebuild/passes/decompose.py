@@ -10,7 +10,7 @@ broadcast implicitly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fusebuild.ir.dtype import DType
@@ -20,16 +20,12 @@ from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.kernels.persistent.schedule import ONE_BLOCK
 from fusebuild.ops.built_in_lambdas import BUILT_IN
-from fusebuild.ops.table import OPS, Kind
+from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.ops.type_rules import reduction_dtype
-from fusebuild.passes.decompose_indexing import COMPOSITES as INDEXING_COMPOSITES
-from fusebuild.passes.decompose_indexing import indexing
+from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
-from fusebuild.passes.decompose_random import COMPOSITES as RANDOM_COMPOSITES
 from fusebuild.passes.decompose_random import random
 from fusebuild.passes.rewriting import Rewriter
-
-_SIMPLE_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
 
 
 def decompose(fusion: Fusion) -> Fusion:
@@ -38,27 +34,16 @@ def decompose(fusion: Fusion) -> Fusion:
     widened: dict[tuple[int, int, DType], Value] = {}
     copied: dict[int, Value] = {}
     for expr in fusion.exprs:
-        if expr.op == "broadcast_in_dim":
-            _broadcast_in_dim(rewriter, expr)
-        elif expr.op in _SIMPLE_REDUCTIONS:
+        op = op_of(expr)
+        if rule := _RULES.get(expr.op):
+            rule(rewriter, expr)
+        elif op.is_fold:
             _reduction(rewriter, expr)
-        elif expr.op == "mean":
-            _mean(rewriter, expr)
-        elif expr.op in ("var", "var_mean"):
-            _variance(rewriter, expr)
-        elif expr.op == "welford":
-            _welford(rewriter, expr)
-        elif expr.op in BUILT_IN:
-            built_in(rewriter, expr)
-        elif expr.op in INDEXING_COMPOSITES:
-            indexing(rewriter, expr)
-        elif expr.op in RANDOM_COMPOSITES:
-            random(rewriter, expr)
-        elif OPS[expr.op].is_generalized:
+        elif op.is_generalized:
             generalized(rewriter, expr)
-        elif OPS[expr.op].kind is Kind.POINTWISE:
+        elif op.kind is Kind.POINTWISE:
             _align_ranks(rewriter, expr, widened)
-        elif OPS[expr.op].kind is Kind.LIBRARY:
+        elif op.kind is Kind.LIBRARY:
             _copy_strided(rewriter, expr, copied)
         else:
             rewriter.keep(expr)
@@ -361,3 +346,16 @@ def _divisor(rewriter: Rewriter, expr: Expr, count: Value, name: str) -> Value:
     zero = rewriter.constant(0, name="zero", location=expr.location)
     freedom = rewriter.emit("sub", [count, given], name=f"{name}_freedom", location=expr.location)
     return rewriter.emit("maximum", [freedom, zero], name=f"{name}_divisor", location=expr.location)
+
+
+_RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
+    "broadcast_in_dim": _broadcast_in_dim,
+    "mean": _mean,
+    "var": _variance,
+    "var_mean": _variance,
+    "welford": _welford,
+    **dict.fromkeys(BUILT_IN, built_in),
+    **INDEXING,
+    **dict.fromkeys(("uniform", "rand_like", "dropout"), random),
+}
+"""How each composite is written in primitives, and the primitives whose forms are more than one."""

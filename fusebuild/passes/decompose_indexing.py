@@ -3,6 +3,8 @@ comparisons of coordinates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fusebuild.ir.formula import Formula, total
 from fusebuild.ir.values import Expr, Value
 from fusebuild.passes.coordinates import coordinate, number
@@ -10,18 +12,10 @@ from fusebuild.passes.rewriting import Rewriter
 
 _TAKES = {"index_select": "take", "embedding": "take", "gather": "take_along_axis"}
 
-COMPOSITES = frozenset({"cat", "triu", "tril", *_TAKES})
 
-
-def indexing(rewriter: Rewriter, expr: Expr) -> None:
-    """Write ``expr``, one of :data:`COMPOSITES`, in primitives."""
-    if expr.op == "cat":
-        _cat(rewriter, expr)
-    elif expr.op in ("triu", "tril"):
-        _triangle(rewriter, expr)
-    else:
-        named = {"dim": dict(expr.attributes).get("dim", 0)}
-        rewriter.emit(_TAKES[expr.op], rewriter.operands(expr), named, result=expr.outputs[0], location=expr.location)
+def _take(rewriter: Rewriter, expr: Expr) -> None:
+    named = {"dim": dict(expr.attributes).get("dim", 0)}
+    rewriter.emit(_TAKES[expr.op], rewriter.operands(expr), named, result=expr.outputs[0], location=expr.location)
 
 
 def _cat(rewriter: Rewriter, expr: Expr) -> None:
@@ -81,3 +75,12 @@ def _triangle(rewriter: Rewriter, expr: Expr) -> None:
     if result.dtype is not operand.dtype:
         result = rewriter.emit("cast", [result], {"dtype": operand.dtype}, location=expr.location)
     rewriter.replace(fid, result, location=expr.location)
+
+
+INDEXING: dict[str, Callable[[Rewriter, Expr], None]] = {
+    "cat": _cat,
+    "triu": _triangle,
+    "tril": _triangle,
+    **dict.fromkeys(_TAKES, _take),
+}
+"""How each of these composites is written in primitives."""

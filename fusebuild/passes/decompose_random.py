@@ -12,11 +12,9 @@ from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.random import DRAW_BITS
 from fusebuild.passes.rewriting import Rewriter
 
-COMPOSITES = frozenset({"uniform", "rand_like", "dropout"})
-
 
 def random(rewriter: Rewriter, expr: Expr) -> None:
-    """Write ``expr``, one of :data:`COMPOSITES`, in primitives."""
+    """Write ``expr`` in primitives."""
     operands, result = rewriter.operands(expr), rewriter.value(expr.outputs[0])
     index = rewriter.emit(
         "linear_index", [], {"shape": result.tensor.shape}, name=f"{result.name}_index", location=expr.location

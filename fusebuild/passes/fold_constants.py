@@ -18,8 +18,6 @@ from fusebuild.ops.table import OPS
 from fusebuild.ops.type_rules import promote
 from fusebuild.passes.rewriting import Rewriter
 
-_INVOLUTIONS = frozenset({"neg", "logical_not", "bitwise_not"})
-
 
 def fold_constants(fusion: Fusion) -> Fusion:
     """``fusion`` with scalars of constants computed and exact identities applied."""
@@ -53,7 +51,7 @@ def _identity(rewriter: Rewriter, expr: Expr) -> Value | None:
     """The operand that the result equals, but for its dtype."""
     operands = rewriter.operands(expr)
     same: Value | None = None
-    if expr.op in _INVOLUTIONS:
+    if OPS[expr.op].is_involution:
         same = _undone(rewriter, expr.op, operands[0])
     elif expr.op == "where" and operands[0].is_constant:
         same = operands[1] if operands[0].literal else operands[2]

@@ -20,9 +20,6 @@ from fusebuild.ops.table import OPS, Kind
 from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
-_STAYING = frozenset({"segment_set", "contiguous", "philox_uniform"})
-"""Ops of single elements that no move goes through: their results are wanted in memory, or depend on where they are."""
-
 
 def index_reads(fusion: Fusion) -> Fusion:
     """``fusion`` with index ops next to what is in memory, as far as that goes."""
@@ -231,9 +228,10 @@ class _Mover:
         return self.movers.copies.rewriter
 
     def passes(self, value: Value) -> bool:
-        """Whether the move can go on to the operands of what defines ``value``."""
+        """Whether the move can go on to the operands of what defines ``value``: not where a result is wanted in memory,
+        or is a random number."""
         definition = self.rewriter.definition(value)
-        if definition is None or definition.op in _STAYING:
+        if definition is None or not OPS[definition.op].of_elements:
             return False
         if OPS[definition.op].kind is Kind.POINTWISE:
             operands = [each for each in self.rewriter.operands(definition) if each.is_tensor]

@@ -12,12 +12,11 @@ from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.ops.indexing import permutation_of
+from fusebuild.ops.table import op_of
 from fusebuild.passes.rewriting import Rewriter
 
 _LONGEST_CHAIN = 4
 """How far a chain of views is followed back; joined chains are at most two long."""
-
-_REDUCTIONS = frozenset({"sum", "prod", "max", "min"})
 
 
 def views(fusion: Fusion) -> Fusion:
@@ -30,7 +29,7 @@ def views(fusion: Fusion) -> Fusion:
             _rewrite_permute(rewriter, expr)
         elif expr.op == "expand":
             _rewrite_expand(rewriter, expr)
-        elif expr.op in _REDUCTIONS and not expr.attribute("keepdim"):
+        elif op_of(expr).is_fold and not expr.attribute("keepdim"):
             _rewrite_reduction(rewriter, expr)
         elif expr.op == "set":
             rewriter.replace(expr.outputs[0], rewriter.operands(expr)[0], location=expr.location)

@@ -48,8 +48,7 @@ from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import specialized_variants
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, render
-from fusebuild.ops.generalized import EXTREMES
-from fusebuild.ops.indexing import INDEXED
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.ops.type_rules import normalize_dims
 from fusebuild.planning.eased import ChoicesByKey, EasedScheduler, eased_by_key
 from fusebuild.segmentation import Segment, SegmentedFusion
@@ -208,12 +207,12 @@ def _plan_choices(fusion: Fusion) -> tuple[PlanChoice, ...]:
     so along a dim of one symbol its fact says it."""
     found = []
     for expr in fusion.exprs:
-        if expr.op not in (*EXTREMES, *INDEXED):
+        if not op_of(expr).picks:
             continue
-        operand, dim = fusion.value(expr.inputs[0]), 0 if expr.op == "embedding" else expr.attribute("dim")
+        operand, dim = fusion.value(expr.inputs[0]), dict(expr.attributes).get("dim", 0)
         assert isinstance(dim, int)
         (dim,) = normalize_dims(expr.op, [dim], operand.tensor.rank)
-        known = int if expr.op in EXTREMES else int | str
+        known = int if len(expr.inputs) == 1 else int | str
         if not isinstance(size := operand.tensor.shape[dim], known):
             found.append(PlanChoice(op=expr.op, operand=operand.name, dim=dim, size=size))
     return tuple(found)
@@ -224,7 +223,7 @@ def _plan_facts(fusion: Fusion) -> tuple[PlanFact, ...]:
     sizes = [
         fusion.value(expr.inputs[0]).tensor.shape[dim]
         for expr in fusion.exprs
-        if expr.op in ("take", "take_along_axis") and isinstance(dim := expr.attribute("dim"), int)
+        if op_of(expr).kind is Kind.INDEX and op_of(expr).picks and isinstance(dim := expr.attribute("dim"), int)
     ]
     indexed = dict.fromkeys(size for size in sizes if isinstance(size, str))
     promised = {symbol: ExtentFact(symbol=symbol) for symbol in indexed} | {fact.symbol: fact for fact in fusion.facts}

@@ -212,7 +212,7 @@ def _native() -> Any:
     import tvm_ffi
 
     tvm_ffi.register_error("ForkError", ForkError)
-    return tvm_ffi.load_module(str(_library_path()))
+    return tvm_ffi.load_module(str(library_path()))
 
 
 def _matrix_libraries(target: TargetPlan) -> list[str]:
@@ -237,7 +237,8 @@ def _array_getter() -> Callable[[Any, int], Any]:
     return function
 
 
-def _library_path() -> Path:
+def library_path() -> Path:
+    """The native executor's file. Raises ``ImportError`` where it is not installed."""
     # A package's __path__ has two entries in an editable install: the checkout, and where the library was installed.
     folders = [Path(folder) / "_native" for folder in fusebuild.runtime.__path__]
     for folder in folders:

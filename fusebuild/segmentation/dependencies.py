@@ -27,7 +27,7 @@ class Dependencies:
 
     def holds_both_ends(self, exprs: Set[int]) -> bool:
         """True when a mark and one of its readers are both in ``exprs``."""
-        marks = (index for index in exprs if self.fusion.exprs[index].op == "segment_set")
+        marks = (index for index in exprs if op_of(self.fusion.exprs[index]).is_boundary)
         return any(reader in exprs and (mark, reader) in self.marked for mark in marks for reader in self.readers[mark])
 
     def are_kept_apart(self, producer: int, reader: int) -> bool:
@@ -57,7 +57,7 @@ def dependencies_of(fusion: Fusion) -> Dependencies:
         readers=readers,
         after={index: tuple(sorted(following)) for index, following in after.items()},
         marked=frozenset(
-            (index, use) for index in exprs if fusion.exprs[index].op == "segment_set" for use in readers[index]
+            (index, use) for index in exprs if op_of(fusion.exprs[index]).is_boundary for use in readers[index]
         ),
         alone=frozenset(index for index in exprs if op_of(fusion.exprs[index]).kind is Kind.LIBRARY),
     )

@@ -48,13 +48,9 @@ from fusebuild.segmentation.cover import Cover
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.presegment import presegment
-from fusebuild.segmentation.rematerialize import RECOMPUTABLE
 
 ATOM_LIMIT = 12
 """Atoms that take well under a second; each one more doubles the sets of atoms that are tabulated."""
-
-COPIES = frozenset({"set", "segment_set"})
-"""Elementwise ops that a view can stand for."""
 
 
 def exact_cover(fusion: Fusion, acceptance: Acceptance, costs: CostModel, limit: int = ATOM_LIMIT) -> Cover:
@@ -176,7 +172,7 @@ def _changes_rank(fusion: Fusion, atom: Atom) -> bool:
 
 
 def _keeps_layout(fusion: Fusion, expr: Expr) -> bool:
-    if op_of(expr).kind is not Kind.POINTWISE or expr.op in COPIES:
+    if op_of(expr).kind is not Kind.POINTWISE or op_of(expr).is_alias:
         return False
     result = fusion.value(expr.outputs[0]).tensor
     operands = [fusion.value(fid).type for fid in expr.inputs]
@@ -185,12 +181,12 @@ def _keeps_layout(fusion: Fusion, expr: Expr) -> bool:
 
 def _computes(fusion: Fusion, atom: Atom) -> bool:
     """True for an atom that no view can stand for and no library computes."""
-    kinds = {op_of(expr).kind for expr in _exprs(fusion, atom) if expr.op not in COPIES}
-    return bool(kinds - {Kind.VIEW, Kind.LIBRARY})
+    ops = map(op_of, _exprs(fusion, atom))
+    return any(not op.is_alias and op.kind is not Kind.LIBRARY for op in ops)
 
 
 def _is_marked(fusion: Fusion, atom: Atom) -> bool:
-    return any(expr.op == "segment_set" for expr in _exprs(fusion, atom))
+    return any(op_of(expr).is_boundary for expr in _exprs(fusion, atom))
 
 
 class AtomGraph:
@@ -303,11 +299,11 @@ class AtomGraph:
 
 
 def _is_recomputable(fusion: Fusion, atom: Atom) -> bool:
-    return all(op_of(expr).kind in RECOMPUTABLE and expr.op != "segment_set" for expr in _exprs(fusion, atom))
+    return all(op_of(expr).is_recomputable for expr in _exprs(fusion, atom))
 
 
 def _is_view(fusion: Fusion, atom: Atom) -> bool:
-    return all(op_of(expr).kind is Kind.VIEW or expr.op in COPIES for expr in _exprs(fusion, atom))
+    return all(op_of(expr).is_alias for expr in _exprs(fusion, atom))
 
 
 def _places(mask: int) -> Iterator[int]:

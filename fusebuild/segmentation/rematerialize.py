@@ -16,7 +16,7 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.ops.table import op_of
 from fusebuild.segmentation.draft import Draft, Proposal
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 CONE_LIMIT = 256
 """Exprs of a cone that are looked at: what lies further up is never the cheaper cut."""
 
-RECOMPUTABLE = frozenset({Kind.POINTWISE, Kind.VIEW, Kind.CREATION})
 SHARES = 2520
 """Bytes are counted in parts of this size, so that a write divides evenly among up to ten readers."""
 
@@ -142,9 +141,7 @@ def _recomputable_source(draft: Draft, fid: int) -> int | None:
 
 def is_recomputable(draft: Draft, index: int) -> bool:
     """True for an expr of the scope that a second task may hold."""
-    expr = draft.problem.dependencies.fusion.exprs[index]
-    op = op_of(expr)
-    return index in draft.home and op.kind in RECOMPUTABLE and not op.is_random and expr.op != "segment_set"
+    return index in draft.home and op_of(draft.problem.dependencies.fusion.exprs[index]).is_recomputable
 
 
 def _graph(draft: Draft, name: int, cone: dict[int, None], unreadable: frozenset[int]) -> nx.DiGraph:

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fusebuild.cli.demo import _verdicts
+from fusebuild.cli.demo import _runs
 from fusebuild.cli.schemas import schema_of
 from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.oracle.verification import (
@@ -233,7 +233,7 @@ def test_the_command_names_the_case_that_memory_does_not_suffice_for(odd_artifac
 
 
 def test_the_demo_shows_what_it_could_not_verify_as_a_failure(odd_artifacts: Path) -> None:
-    assert _verdicts(odd_artifacts / "no_cases.fuse", 1000) == ()
+    assert _runs(odd_artifacts / "no_cases.fuse", 1000) == ()
 
 
 def spoilt(artifacts: Path, lie: Lie) -> str:

@@ -13,7 +13,7 @@ from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.spec import Rejection, VariantSpec, rejection
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.ops.table import op_of
 from fusebuild.target.table import Target
 
 
@@ -24,7 +24,7 @@ class AliasScheduler:
     def accepts(self, task: Task, target: Target) -> Rejection | None:
         for index in task.exprs:
             expr = task.fusion.exprs[index]
-            if op_of(expr).kind is not Kind.VIEW and expr.op not in ("set", "segment_set"):
+            if not op_of(expr).is_alias:
                 return rejection(self.name, task, f"{expr.op} computes", expr.outputs[0])
             if expr.op == "permute":
                 return rejection(self.name, task, "permute moves elements", expr.outputs[0])

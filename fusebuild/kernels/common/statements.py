@@ -24,7 +24,6 @@ from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, extent_names
 from fusebuild.kernels.common.storage import operands
 from fusebuild.ops.table import Kind, op_of
 
-_RENAMES = frozenset({"set", "segment_set", "contiguous", "real"})
 COORDINATE = "i{}"
 _MADE_NAME = re.compile(r"[ts]\d+(_[a-z_]+)?")
 
@@ -59,7 +58,7 @@ class Statements:
         self._roots: dict[int, int] = {}
         ranges, self._functions = KnownRanges(fusion, self.root), dict[int, str]()
         for expr in exprs:
-            if op_of(expr).kind is Kind.VIEW or expr.op in _RENAMES:
+            if op_of(expr).is_rename:
                 self._roots[expr.outputs[0]] = self.root(expr.inputs[0])
             elif function := ranges.function(expr):
                 self._functions[expr.outputs[0]] = function

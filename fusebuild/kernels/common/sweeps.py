@@ -11,13 +11,6 @@ from fusebuild.kernels.common.rows import levels, reduced_axes
 from fusebuild.kernels.common.spec import vector_fids
 from fusebuild.ops.table import Kind, op_of
 
-COSTLY = frozenset(
-    {"exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "sqrt", "rsqrt", "reciprocal", "div", "truediv",
-     "tanh", "sigmoid", "silu", "erf", "erfc", "erfinv", "erfcinv", "sin", "cos", "tan", "asin", "acos", "atan",
-     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma", "remainder", "fmod", "philox_uniform"}
-)  # fmt: skip
-"""Ops of many instructions: a value is worth the registers that keep it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastSweep:
@@ -98,6 +91,6 @@ def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
 
 def costly_values(task: Task, domain: AxisDomain, columns: Collection[int]) -> set[int]:
     """Values that take many instructions for each column of a row, which change along the axes ``columns``."""
-    exprs = [expr for index in task.exprs if (expr := task.fusion.exprs[index]).op in COSTLY]
+    exprs = [expr for index in task.exprs if op_of(expr := task.fusion.exprs[index]).is_costly]
     values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
     return {value.fid for value in values if not domain.axes_of(value.fid, value.tensor).isdisjoint(columns)}

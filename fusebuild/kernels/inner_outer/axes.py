@@ -203,7 +203,7 @@ def _root(task: Task, fid: int) -> int:
     index = task.fusion.definition(fid)
     while index in task.exprs:
         expr = task.fusion.exprs[index]
-        if op_of(expr).kind is not Kind.VIEW and expr.op != "set":
+        if not op_of(expr).is_alias:
             break
         fid = expr.inputs[0]
         index = task.fusion.definition(fid)
