@@ -43,7 +43,7 @@ from fusebuild.ops.scalar_math import fold
 from fusebuild.ops.table import OPS, Rule, _unary
 from fusebuild.oracle.reference import evaluate
 from fusebuild.recipe.recipe import load_recipe, parse_recipe
-from fusebuild.report.ops import example_recipe, op_lines, op_reference
+from fusebuild.report.op_reference import example_recipe, op_lines, op_reference
 
 (op,) = ({line})
 OPS[op.name] = op

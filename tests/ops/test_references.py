@@ -9,14 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.report.ops import example_recipe, op_reference  # noqa: E402
-
 from fusebuild.bench.torch_module import torch_module  # noqa: E402
 from fusebuild.ir.dtype import DType  # noqa: E402
 from fusebuild.ir.fusion import Fusion  # noqa: E402
 from fusebuild.ops.table import OPS, OpDef  # noqa: E402
 from fusebuild.oracle.reference import evaluate, evaluate_fp64, random_inputs, torch_dtype  # noqa: E402
 from fusebuild.recipe.recipe import parse_recipe  # noqa: E402
+from fusebuild.report.op_reference import example_recipe, op_reference  # noqa: E402
 
 EXTENTS = {"M": 6, "N": 8, "K": 7, "V": 11}
 NAMES = [name for name in OPS if name != "imag"]
