@@ -71,12 +71,12 @@ int main(int, char** arguments) {
         };
         for (const Product& p : products) {
           for (const int shift : {0, 1, 0}) {
-            const bool ok = Equal(dtype, fusebuild::kDouble) ? Agrees<double>(&library, p, shift)
-                                                             : Agrees<float>(&library, p, shift);
+            const bool ok = fusebuild::Equal(dtype, fusebuild::kDouble) ? Agrees<double>(&library, p, shift)
+                                                                        : Agrees<float>(&library, p, shift);
             if (ok) continue;
             ++wrong;
-            std::printf("wrong: dtype %d transposed %d bias %d m %ld n %ld k %ld count %ld\n",
-                        static_cast<int>(dtype), transpose_b, has_bias, static_cast<long>(p.m),
+            std::printf("wrong: dtype %s transposed %d bias %d m %ld n %ld k %ld count %ld\n",
+                        fusebuild::Describe(dtype).c_str(), transpose_b, has_bias, static_cast<long>(p.m),
                         static_cast<long>(p.n), static_cast<long>(p.k), static_cast<long>(p.count));
           }
         }
