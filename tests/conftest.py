@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fusebuild.errors import ToolchainError
-from support.places import ROOT
 
 if TYPE_CHECKING:
     from support.golden import Golden
 
-pytest.register_assert_rewrite("support")
+pytest.register_assert_rewrite("support")  # before anything there is imported
 
-LONGEST = ("test_numerics.py", "test_variants_run.py", "test_device_header.py", "test_readme.py", "test_sanitizers.py")
+LONGEST = ("test_readme.py", "test_numerics.py", "test_sanitizers.py", "test_device_header.py", "test_variants_run.py")
 """Modules with tests of minutes. They start first: a worker of a parallel run that has one left has it alone."""
 
 
@@ -48,6 +47,8 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 def cache() -> Iterator[Path]:
     """The cache of this checkout, which ``make`` uses, too: what ``make demo`` or an earlier run compiled is there. No
     test reads or writes the user's."""
+    from support.places import ROOT
+
     folder = ROOT / "build" / "cache"
     folder.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:

@@ -16,6 +16,7 @@ from fusebuild.build.object_store import DEFAULT_LIMIT, CompiledObject, ObjectSt
 from fusebuild.errors import UsageError
 from support import faults
 from support.faults import forked, fusebuild
+from support.sampled import sampled
 from support.small_recipes import PAIR, TINY
 
 BOTH = ("--arch", "host,sm_90")
@@ -106,7 +107,7 @@ ROUNDS = 6
 
 
 class TestDamage:
-    @pytest.mark.parametrize("number", range(ROUNDS))
+    @pytest.mark.parametrize("number", sampled(range(ROUNDS), 3))
     def test_damaged_objects_are_compiled_again(self, number: int, made: Path, store: Path, tmp_path: Path) -> None:
         """Every object of the store, each in another way: ten damages a round and more."""
         generator, damaged = random.Random(number), 0

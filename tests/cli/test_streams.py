@@ -18,6 +18,7 @@ from fusebuild.cli.streams import printable
 from fusebuild.errors import one_line
 from support.forked_cli import STREAMS
 from support.places import TESTS
+from support.sampled import sampled
 
 GOOD = "fusion: doubled\ninputs:\n  x: float[M]\nbody: |\n  y = x * 2.0\noutputs:\n  y: float\ncases:\n  - {M: 3}\n"
 CALLS = {
@@ -84,7 +85,7 @@ def endings(folder: Path) -> dict[tuple[str, str], tuple[int, str]]:
 
 
 @pytest.mark.parametrize("streams", STREAMS)
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", sampled(CALLS, 5))
 def test_every_verb_ends_as_it_should_whatever_its_streams_are(
     call: str, streams: str, endings: dict[tuple[str, str], tuple[int, str]]
 ) -> None:

@@ -1,8 +1,10 @@
-"""All recipes and fusions of tests, compiled for the CPU once for all tests here."""
+"""Recipes and fusions of tests, compiled for the CPU once for all tests here."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def artifacts(shared: Path) -> Path:
-    """All recipes for ``host``, compiled in one build."""
+def artifact_of(shared: Path) -> Callable[[str], Path]:
+    """``artifact_of(name)`` is the artifact for the CPU of a shipped recipe or of a fusion of tests, compiled when it is
+    first asked for."""
     require_toolchain("host")
-    compile_recipes([*RECIPES, *FUSIONS], [TARGETS["host"]], shared / "host")
-    return shared / "host"
+    recipes = {path.stem: path for path in (*RECIPES, *FUSIONS)}
+
+    @cache
+    def compiled(name: str) -> Path:
+        compile_recipes([recipes[name]], [TARGETS["host"]], shared / "host")
+        return shared / "host" / f"{name}.fuse"
+
+    return compiled

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,12 @@ torch = pytest.importorskip("torch")
 
 LIMIT = 300_000
 
+ArtifactOf = Callable[[str], Path]
 
-@pytest.mark.parametrize("recipe", [*RECIPES, *FUSIONS], ids=lambda path: path.stem)
-def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifacts: Path) -> None:
-    path = artifacts / f"{recipe.stem}.fuse"
+
+@pytest.mark.parametrize("recipe", sampled([*FUSIONS, *RECIPES], 5), ids=lambda path: path.stem)
+def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifact_of: ArtifactOf) -> None:
+    path = artifact_of(recipe.stem)
     verdicts = list(verify_artifact(path, target="host", limits=Limits(max_elements=LIMIT)))
     assert verdicts
     assert [verdict for verdict in verdicts if not verdict.ok] == []
@@ -45,8 +48,8 @@ COMBINING = ("welford", "argmax", "logsumexp", "scans", "ordered", "built_in_lam
 
 
 @pytest.mark.parametrize("name", COMBINING)
-def test_lambdas_give_the_same_bits_on_every_run(name: str, artifacts: Path) -> None:
-    path = artifacts / f"{name}.fuse"
+def test_lambdas_give_the_same_bits_on_every_run(name: str, artifact_of: ArtifactOf) -> None:
+    path = artifact_of(name)
     plan, fusion = load(path, target="host"), read_recipe(path).fusion
     for case in fusion.cases:
         if largest_tensor(fusion, case) > LIMIT // 4:
@@ -74,21 +77,23 @@ def special_rows(columns: int) -> Any:
 
 
 @pytest.mark.parametrize("columns", [1, 2, 40, 1003, 4096])
-def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, artifacts: Path) -> None:
+def test_built_in_lambdas_meet_infinities_and_nan_as_torch_does(columns: int, artifact_of: ArtifactOf) -> None:
     x = special_rows(columns)
-    index = load(artifacts / "argmax.fuse", target="host")(x)
+    index = load(artifact_of("argmax"), target="host")(x)
     assert torch.equal(index, x.float().argmax(1))
-    y = load(artifacts / "logsumexp.fuse", target="host")(x)
+    y = load(artifact_of("logsumexp"), target="host")(x)
     torch.testing.assert_close(y, torch.logsumexp(x.float(), 1), equal_nan=True)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 40, 1003, 4096])
 @pytest.mark.parametrize("name", ["batches_inner", "batches_split"])
-def test_batches_of_rows_meet_infinities_and_nan_as_torch_does(name: str, columns: int, artifacts: Path) -> None:
+def test_batches_of_rows_meet_infinities_and_nan_as_torch_does(
+    name: str, columns: int, artifact_of: ArtifactOf
+) -> None:
     x = special_rows(columns)
     place = torch.arange(len(x)) * columns // len(x)
     place[0], place[3] = -1, columns  # neither is there
-    plan = load(artifacts / f"{name}.fuse", target="host")
+    plan = load(artifact_of(name), target="host")
     inputs = (x, place.int() if name == "batches_inner" else place)
     y = x.float() * 0.5 + 1 if name == "batches_inner" else x.float()
     one_hot = torch.arange(columns) == place[:, None]
@@ -105,9 +110,9 @@ def test_batches_of_rows_meet_infinities_and_nan_as_torch_does(name: str, column
 
 
 @pytest.mark.parametrize("rows", [1, 2, 40, 1003])
-def test_batches_of_columns_meet_infinities_and_nan_as_torch_does(rows: int, artifacts: Path) -> None:
+def test_batches_of_columns_meet_infinities_and_nan_as_torch_does(rows: int, artifact_of: ArtifactOf) -> None:
     x = special_rows(rows).T.contiguous()
-    plan = load(artifacts / "batches_outer.fuse", target="host")
+    plan = load(artifact_of("batches_outer"), target="host")
     inputs = (x, x.double())
     for variant in (None, *set.intersection(*map(set, plan.variants_for(*inputs)))):
         top, total, log_sum, largest, smallest, _ = plan(*inputs, variant=variant)
@@ -132,7 +137,7 @@ def hard_batch(rows: int, columns: int) -> Any:
 
 @pytest.mark.parametrize("rows", [2, 37, 1000, 20000])
 @pytest.mark.parametrize("images", [False, True])
-def test_batch_norm_is_that_of_torch_where_variances_are_hard(images: bool, rows: int, artifacts: Path) -> None:
+def test_batch_norm_is_that_of_torch_where_variances_are_hard(images: bool, rows: int, artifact_of: ArtifactOf) -> None:
     x = hard_batch(rows, 8)
     if images:
         x = x.view(rows // 2 if rows % 2 == 0 else 1, -1, 8).transpose(1, 2).contiguous()
@@ -143,7 +148,7 @@ def test_batch_norm_is_that_of_torch_where_variances_are_hard(images: bool, rows
         x.double(), *wanted_running, weight.double(), bias.double(), training=True, momentum=0.1, eps=1e-5
     )
     name = "batchnorm_train_nchw" if images else "batchnorm_train"
-    y, mean, rstd, *moved = load(artifacts / f"{name}.fuse", target="host")(x, weight, bias, *running)
+    y, mean, rstd, *moved = load(artifact_of(name), target="host")(x, weight, bias, *running)
     others = (0, 2) if images else (0,)
     variance, wanted_mean = torch.var_mean(x.double(), others, correction=0)
     assert ((mean.double() - wanted_mean).abs() <= 1e-6 * (wanted_mean.abs() + variance.sqrt())).all()
@@ -155,7 +160,7 @@ def test_batch_norm_is_that_of_torch_where_variances_are_hard(images: bool, rows
 
 
 @pytest.mark.parametrize("classes", [1, 1003, 4096])
-def test_cross_entropy_is_that_of_torch_and_ignores_what_it_is_told_to(classes: int, artifacts: Path) -> None:
+def test_cross_entropy_is_that_of_torch_and_ignores_what_it_is_told_to(classes: int, artifact_of: ArtifactOf) -> None:
     generator = torch.Generator().manual_seed(4)
     logits = (10 * torch.randn(9, classes, generator=generator)).bfloat16()
     target = torch.randint(0, classes, (9,), generator=generator)
@@ -163,17 +168,17 @@ def test_cross_entropy_is_that_of_torch_and_ignores_what_it_is_told_to(classes: 
     wide = logits.double().requires_grad_()
     wanted = torch.nn.functional.cross_entropy(wide, target, reduction="none")
     (3.0 * wanted).sum().backward()
-    loss, lse = load(artifacts / "cross_entropy.fuse", target="host")(logits, target)
+    loss, lse = load(artifact_of("cross_entropy"), target="host")(logits, target)
     torch.testing.assert_close(loss.double(), wanted.detach(), rtol=1e-6, atol=1e-5)
     torch.testing.assert_close(lse, torch.logsumexp(logits.float(), 1))
-    loss, grad = load(artifacts / "cross_entropy_grad.fuse", target="host")(logits, target, torch.tensor([3.0]))
+    loss, grad = load(artifact_of("cross_entropy_grad"), target="host")(logits, target, torch.tensor([3.0]))
     torch.testing.assert_close(loss.double(), wanted.detach(), rtol=1e-6, atol=1e-5)
     torch.testing.assert_close(grad.double(), wide.grad, rtol=2**-8, atol=1e-6)
     assert loss[5] == 0
     assert not grad[5].any()
 
 
-@pytest.mark.parametrize("recipe", sampled(SANITIZED, 6), ids=lambda path: path.stem)
+@pytest.mark.parametrize("recipe", sampled(SANITIZED, 15), ids=lambda path: path.stem)
 def test_no_sanitizer_finds_anything(recipe: Path, tmp_path: Path) -> None:
     require_toolchain("host-asan")
     compile_recipes([recipe], [TARGETS["host-asan"]], tmp_path)

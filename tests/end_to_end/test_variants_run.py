@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from fusebuild.artifact.plan import PlanSegment, Variant, as_formula
 from fusebuild.kernels.families import SCHEDULERS
 from fusebuild.oracle.verification import largest_tensor
@@ -98,6 +100,7 @@ def test_names_say_the_kind() -> None:
     assert of("scalar_int64_split16") == "scalar_int64_splitN"
 
 
+@pytest.mark.exhaustive
 def test_all_that_is_made_runs_on_the_cpu_and_under_the_sanitizers() -> None:
     """One test, because whichever process runs a part of it has to plan every recipe first."""
     kinds = seen_everywhere()

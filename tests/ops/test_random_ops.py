@@ -338,6 +338,7 @@ def test_neighbours_in_a_vector_are_told_by_one_aligned_place() -> None:
     assert sorted(places) == ["fb::vector_element<kVec>(i, k)"] * 2 + ["i"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("compilers")
 def test_threads_that_draw_do_not_spill(tmp_path: Path) -> None:
     """Spills are errors of a build."""

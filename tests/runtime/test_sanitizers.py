@@ -16,6 +16,7 @@ import pytest
 from fusebuild.artifact.plan import encode
 from support import runtime_plans as plans
 from support.places import NATIVE, ROOT
+from support.sampled import sampled
 
 SOURCES = ROOT / "fusebuild" / "runtime" / "native"
 INCLUDE = ROOT / "templates" / "include"
@@ -30,7 +31,7 @@ SANITIZERS = {"threads": "thread", "memory": "address,undefined"}
 COMPILER = ["g++", "-std=c++17", "-O0", "-g1", "-Wall", "-Wextra", "-Werror"]
 
 
-@pytest.fixture(scope="module", params=sorted(SANITIZERS))
+@pytest.fixture(scope="module", params=sampled(sorted(SANITIZERS), 2))
 def sanitizer(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if shutil.which("g++") is None:

@@ -287,13 +287,14 @@ def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first."""
     names = {output.fid: output.name for output in task.fusion.outputs}
     values = {fid: task.fusion.value(fid) for fid in domain.accesses}
+    restrict = not _overwrites(task)
     return [
         KernelParameter(
             c_type=value.dtype.row.c_type,
             name=f"T{fid}",
             arg=TensorArg(fid=SegmentFid(fid)),
             comment=f"{names.get(fid, value.name)}: {value.type}",
-            pointer=Pointer(const=fid not in task.outputs, restrict=not _overwrites(task)),
+            pointer=Pointer(const=fid not in task.outputs, restrict=restrict),
         )
         for fid, value in values.items()
     ]
@@ -307,13 +308,14 @@ def _overwrites(task: Task) -> bool:
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
     values = {fid: task.fusion.value(access.tensor) for fid, access in domain.sources.items()}
+    restrict = not _overwrites(task)
     return [
         KernelParameter(
             c_type=value.dtype.row.c_type,
             name=domain.sources[fid].pointer,
             arg=TensorArg(fid=SegmentFid(value.fid)),
             comment=f"{value.name}: {value.type}, for {task.fusion.value(fid).name}",
-            pointer=Pointer(const=True, restrict=not _overwrites(task)),
+            pointer=Pointer(const=True, restrict=restrict),
         )
         for fid, value in values.items()
     ]
