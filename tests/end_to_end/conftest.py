@@ -24,8 +24,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def artifact_of(shared: Path) -> Callable[[str], Path]:
-    """``artifact_of(name)`` is the artifact for the CPU of a shipped recipe or of a fusion of tests, compiled when it is
-    first asked for."""
+    """``artifact_of(name)`` is the artifact for the CPU of a shipped recipe or of a fusion of tests. It is compiled
+    when it is first asked for."""
     require_toolchain("host")
     recipes = {path.stem: path for path in (*RECIPES, *FUSIONS)}
 
