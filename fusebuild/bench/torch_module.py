@@ -262,6 +262,12 @@ def _cast(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argu
     return [writer.graph.call(function, found) if isinstance(found, fx.Node) else function(found)]
 
 
+def _joined(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
+    """Tensors of several dtypes meet in that of the result: where it is float, torch would stay in a narrow one."""
+    operands = [writer.operand(fid, values[0].dtype) for fid in expr.inputs]
+    return [writer.graph.call(torch.cat, operands, dim=expr.attribute("dim"))]
+
+
 def _sum_or_mean(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
     """One call that widens, sums and divides; means of integers are truncated."""
     dtype, (fid,) = writer.compute_dtype(expr), expr.inputs
@@ -386,6 +392,7 @@ def _keeps(expr: Expr) -> bool:
 
 _SPELLED: dict[str, Callable[[_Writer, Expr, Sequence[Value]], Sequence[Argument]]] = {
     "cast": _cast,
+    "cat": _joined,
     "sum": _sum_or_mean,
     "mean": _sum_or_mean,
     "prod": _product,

@@ -121,6 +121,13 @@ class TestRecipes:
         ]
 
 
+def test_tensors_of_several_dtypes_meet_in_that_of_the_result() -> None:
+    builder = FusionBuilder("joined")
+    x = builder.tensor(BF16, ("M", "N"))
+    builder.output(*builder.call("cat", [x, *builder.call("logical_not", [x])], {"dim": 0}))
+    check(builder.finish(), [torch.tensor([[1.5, 0.0]]).bfloat16()])
+
+
 @settings(max_examples=60, deadline=None)
 @given(fusion=fusions())
 def test_random_fusions_compute_what_the_oracle_does(fusion: Fusion) -> None:
