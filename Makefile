@@ -1,4 +1,5 @@
-# Everything lives in .venv and build/, the cache of compiled objects, too. Needs python3 (3.11 or newer, with venv), make, g++ and a package index; no CUDA, no GPU.
+# Everything lives in .venv and build/, also the cache of compiled objects. Needs python3 (3.11 or newer, with venv), make,
+# g++ and a package index; no CUDA, no GPU.
 #
 #   PYTHON=python3.12 make demo       another interpreter for .venv
 #   PIP_EXTRA_INDEX_URL=... make demo another package index (pip reads its own variables)
@@ -28,7 +29,8 @@ demo: $(READY)  ## compile every recipe for sm_90 and the CPU, ARCH=sm_80,sm_100
 test: $(READY)  ## run the tests that need no GPU; of many alike, a sample
 	@$(BIN)/pytest -n 2 --dist worksteal -m 'not gpu and not exhaustive'
 
-test-all: $(READY)  ## run every test that needs no GPU
+test-all: $(READY)  ## compile every recipe for every kind of GPU, and run every test that needs none
+	@$(MAKE) --no-print-directory demo ARCH=sm_80,sm_90,sm_100,host
 	@$(BIN)/pytest -n 2 --dist worksteal -m 'not gpu'
 
 lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
