@@ -18,7 +18,7 @@ import msgspec
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.build.build_dir import BuildDir, write_if_changed
-from fusebuild.build.record import fusebuild_digest
+from fusebuild.build.record import artifact_digest, fusebuild_digest
 from fusebuild.errors import FusebuildError, LocatedError, NothingVerifiedError
 from fusebuild.freshness.incremental import CompiledRecipe, compile_changed
 from fusebuild.recipe.inside import recipe_in
@@ -89,31 +89,25 @@ def _runs(path: Path, max_elements: int) -> tuple[Run, ...]:
         return ()
 
 
-class Known:
-    """The rows of earlier runs, in a file beside the artifacts, by the digest of all that they follow from. A file that
-    cannot be read knows none."""
+def rows_of(recipes: Sequence[CompiledRecipe], build_dir: BuildDir, max_elements: int) -> list[Row]:
+    """A row of each recipe. Those of the run before stand where all that they follow from is the same; they are kept
+    where they are all right, since what is wrong is looked at again."""
+    kept = build_dir.state / "demo.json"
+    executor = hashlib.sha256(library_path().read_bytes()).hexdigest()
+    made_with = f"{fusebuild_digest()} {executor} {max_elements}"
+    keys = [f"{made_with} {artifact_digest(each.artifact.path.read_bytes())}" for each in recipes]
+    known = _known(kept)
+    rows = [known.get(key) or summarize(each, max_elements) for key, each in zip(keys, recipes, strict=True)]
+    write_if_changed(kept, msgspec.json.encode({key: row for key, row in zip(keys, rows, strict=True) if row.ok}))
+    return rows
 
-    def __init__(self, build_dir: BuildDir, max_elements: int) -> None:
-        self._path = build_dir.state / "demo.json"
-        self._max_elements = max_elements
-        self._runs_it = fusebuild_digest() + hashlib.sha256(library_path().read_bytes()).hexdigest()
-        self._rows = self._read()
 
-    def row(self, compiled: CompiledRecipe) -> Row:
-        """The row of ``compiled``, kept where it is all right: what is wrong is looked at again."""
-        artifact = hashlib.sha256(compiled.artifact.path.read_bytes()).hexdigest()
-        key = hashlib.sha256(f"{self._runs_it} {self._max_elements} {artifact}".encode()).hexdigest()
-        row = self._rows.pop(key, None) or summarize(compiled, self._max_elements)
-        if row.ok:
-            self._rows[key] = row
-            write_if_changed(self._path, msgspec.json.encode(self._rows))
-        return row
-
-    def _read(self) -> dict[str, Row]:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Row])
-        except (OSError, msgspec.MsgspecError):
-            return {}
+def _known(kept: Path) -> dict[str, Row]:
+    """The rows in the file ``kept``: none where it cannot be read."""
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=dict[str, Row])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -158,8 +152,7 @@ def demo(recipes: tuple[Path, ...], out: Path, arch: str, max_elements: int) -> 
     compilation = compile_changed(recipes, targets, out)
     click.echo(f"compiled {compilation.compiled} of {compilation.total} objects in {compilation.seconds:.1f} s")
     click.echo(f"running every case of at most {max_elements:,} elements on {HOST}, against the fp64 oracle\n")
-    known = Known(BuildDir(root=out), max_elements)
-    rows = [known.row(compiled) for compiled in compilation.recipes]
+    rows = rows_of(compilation.recipes, BuildDir(root=out), max_elements)
     click.echo(table(rows))
     if not all(row.ok for row in rows):
         sys.exit(1)
