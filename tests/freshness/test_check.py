@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import RecipeError, ToolchainError
 from fusebuild.freshness import check as checking
 from fusebuild.freshness.check import check_recipes
-from fusebuild.kernels import render
 from fusebuild.pipeline import compile_recipes, plan_recipe
-from fusebuild.system import resources
 from fusebuild.target.table import TARGETS, Target
 from support.places import ROOT
 from support.small_recipes import PAIR, TINY, recipe_of
@@ -43,18 +40,6 @@ def work(built: Path, tmp_path: Path) -> Path:
     copy = Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns(".fusebuild")))
     assert not (copy / "build" / ".fusebuild").exists()
     return copy
-
-
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of fusebuild's templates and rules, used in place of the checkout's."""
-    copy = tmp_path / "data"
-    shutil.copytree(ROOT / "templates", copy / "templates")
-    shutil.copy(ROOT / "build.ninja.in", copy)
-    monkeypatch.setattr(resources, "_PACKAGE", copy / "fusebuild")
-    render.environment.cache_clear()
-    yield copy
-    render.environment.cache_clear()
 
 
 def differences(folder: Path, targets: list[Target] | None = None) -> dict[str, tuple[str, ...]]:

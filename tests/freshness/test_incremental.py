@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +24,8 @@ from fusebuild.errors import ArtifactError, UsageError
 from fusebuild.freshness import incremental
 from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.incremental import Compilation, compile_changed
-from fusebuild.kernels import render
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import encode_tuned
-from fusebuild.system import resources
 from fusebuild.target.table import TARGETS, Target
 from support.places import ROOT
 from support.small_recipes import PAIR, TINY
@@ -54,18 +52,6 @@ def work(built: Path, empty_store: Path, tmp_path: Path) -> Path:
     """A copy to change. What it holds is compiled already, and nothing else."""
     shutil.copytree(built / "cache" / "objects", empty_store)
     return Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns("cache")))
-
-
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of fusebuild's templates and rules, used in place of the checkout's."""
-    copy = tmp_path / "data"
-    shutil.copytree(ROOT / "templates", copy / "templates")
-    shutil.copy(ROOT / "build.ninja.in", copy)
-    monkeypatch.setattr(resources, "_PACKAGE", copy / "fusebuild")
-    render.environment.cache_clear()
-    yield copy
-    render.environment.cache_clear()
 
 
 @pytest.fixture
