@@ -33,19 +33,22 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 @pytest.fixture(scope="module")
 def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``recipes/`` and the ``build/`` made from them for the host and sm_90."""
+    """A folder with ``recipes/``, the ``build/`` made from them for the host and sm_90, and a cache of its own."""
     folder = tmp_path_factory.mktemp("pipeline")
     write(folder, "recipes/tiny.yaml", TINY)
     write(folder, "recipes/pair.yaml", PAIR)
-    report = compile_in(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
+        report = compile_in(folder)
     assert [artifact.written for artifact in report.artifacts] == [True, True]
     return folder
 
 
 @pytest.fixture
-def work(built: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
-    return Path(shutil.copytree(built, tmp_path / "work"))
+def work(built: Path, empty_store: Path, tmp_path: Path) -> Path:
+    """A copy to change. What it holds is compiled already, and nothing else."""
+    shutil.copytree(built / "cache" / "objects", empty_store)
+    return Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns("cache")))
 
 
 def compile_in(folder: Path, *, dry_run: bool = False) -> CompiledRecipes:

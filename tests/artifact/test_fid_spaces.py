@@ -59,12 +59,12 @@ def mapped(segment: PlanSegment, call: LibraryCall[SegmentFid]) -> LibraryCall[O
 """
 
 
-def test_mixing_the_spaces_is_a_type_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixing_the_spaces_is_a_type_error(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mypy = pytest.importorskip("mypy.api")
     snippet = tmp_path / "snippet.py"
     snippet.write_text(SNIPPET, encoding="utf-8")
     monkeypatch.setenv("MYPYPATH", str(ROOT))
-    options = ["--strict", "--follow-imports=silent", f"--cache-dir={tmp_path / 'cache'}", "--config-file="]
+    options = ["--strict", "--follow-imports=silent", f"--cache-dir={cache / 'mypy'}", "--config-file="]
     printed, problems, _ = mypy.run([*options, str(snippet)])
     wrong = {number for number, line in enumerate(SNIPPET.splitlines(), 1) if line.endswith("# wrong")}
     assert {int(number) for number in re.findall(r"snippet\.py:(\d+): error", printed)} == wrong, printed + problems

@@ -21,7 +21,9 @@ import pytest
 from fusebuild.build import work_folder
 from support import faults
 from support.faults import Done, forked, fusebuild
+from support.forkserver import commands
 from support.places import ROOT
+from support.sampled import sampled
 from support.small_recipes import PAIR, TINY
 
 KILLS = 20
@@ -30,8 +32,9 @@ Tree = dict[str, bytes]
 
 
 def tree(folder: Path) -> Tree:
-    """Every file below ``folder``."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file below ``folder``, without the name of that folder, which ``compile_commands.json`` tells."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes().replace(os.fsencode(folder), b"") for path in files}
 
 
 def shipped(files: Tree) -> Tree:
@@ -59,48 +62,68 @@ def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def quick(made: Path) -> dict[str, str]:
+    """Variables that name compilers, which make what others made in ``made``."""
+    return faults.quick_compilers(made / "compilers", made / "build")
+
+
 @pytest.fixture
-def work(made: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(made: Path, quick: dict[str, str], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to be in, with the same recipes, quick compilers, a temporary folder and no compiled object."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     shutil.copytree(made / "recipes", tmp_path / "recipes")
-    for variable, path in faults.quick_compilers(tmp_path / "compilers", made / "build").items():
+    for variable, path in quick.items():
         monkeypatch.setenv(variable, path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def clean(work: Path, empty_store: Path) -> Tree:
+def own_compilers(work: Path, quick: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with quick compilers that a test may change."""
+    own = work / "compilers"
+    for variable, path in quick.items():
+        own.mkdir(exist_ok=True)
+        monkeypatch.setenv(variable, str(shutil.copy(path, own)))
+    return own
+
+
+@pytest.fixture(scope="module")
+def clean(made: Path, quick: dict[str, str], tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Tree:
     """What a build in ``out`` makes with nothing in its way."""
-    assert compile_all().code == 0
-    whole = tree(work / "out")
-    shutil.rmtree(work / "out")
-    shutil.rmtree(empty_store)
-    return whole
+    folder = tmp_path_factory.mktemp("clean")
+    shutil.copytree(made / "recipes", folder / "recipes")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "probes").symlink_to(cache / "probes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for variable, path in (quick | {"FUSEBUILD_CACHE_DIR": str(folder / "cache")}).items():
+            patch.setenv(variable, path)
+        assert compile_all().code == 0
+    return tree(folder / "out")
 
 
 class TestKilled:
+    @pytest.mark.parametrize("kill", sampled(range(KILLS), 5))
     def test_whenever_it_was_the_next_build_makes_what_a_clean_one_makes(
-        self, work: Path, clean: Tree, empty_store: Path
+        self, work: Path, clean: Tree, empty_store: Path, kill: int
     ) -> None:
         start = time.monotonic()
         assert compile_all().code == 0
         seconds = time.monotonic() - start
-        moments = random.Random(20).random
-        for kill in range(KILLS):
-            shutil.rmtree(work / "out", ignore_errors=True)
-            shutil.rmtree(empty_store, ignore_errors=True)
-            child = faults.started(lambda: fusebuild("compile", "recipes", *BOTH, "-o", "out"))
-            time.sleep(seconds * (kill + moments()) / KILLS)
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            for name, data in artifacts(work / "out").items():
-                assert data == clean[name]
-            done = compile_all()
-            assert (done.code, done.err) == (0, "")
-            assert tree(work / "out") == clean
+        shutil.rmtree(work / "out")
+        shutil.rmtree(empty_store)
+        child = faults.started(lambda: fusebuild("compile", "recipes", *BOTH, "-o", "out"))
+        time.sleep(seconds * (kill + random.Random(kill).random()) / KILLS)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for name, data in artifacts(work / "out").items():
+            assert data == clean[name]
+        done = compile_all()
+        assert (done.code, done.err) == (0, "")
+        assert tree(work / "out") == clean
         assert list((work / "tmp").glob("fusebuild-work-*")) == []
 
     def test_what_it_had_half_written_is_removed(self, work: Path, clean: Tree) -> None:
@@ -135,8 +158,8 @@ class TestKilled:
             assert folder.temporary.is_dir()
         assert list((work / "tmp").iterdir()) == []
 
-    def test_alone_its_compilers_are_left_in_peace(self, work: Path, clean: Tree, made: Path) -> None:
-        for compiler in (work / "compilers").iterdir():
+    def test_alone_its_compilers_are_left_in_peace(self, work: Path, own_compilers: Path, made: Path) -> None:
+        for compiler in own_compilers.iterdir():
             compiler.write_text(compiler.read_text().replace("sleep 0.05", "sleep 2"))
         child = faults.started(lambda: fusebuild("compile", "recipes", *BOTH, "-j", "8", "-o", "out"))
         while not list((work / "tmp").glob("fusebuild-work-*/host/*.so")):
@@ -183,7 +206,7 @@ def check_that_it_says_what_is_full(done: Done, folder: Path | str) -> None:
 
 
 class TestFullDisk:
-    @pytest.mark.parametrize("share", [0.1, 0.5, 0.62, 0.74, 0.86, 0.98])
+    @pytest.mark.parametrize("share", sampled([0.62, 0.1, 0.5, 0.98, 0.74, 0.86], 3))
     def test_for_what_is_built(self, disk: Path, work: Path, clean: Tree, share: float) -> None:
         """These compilers do what nvcc does: they leave what there is room for and exit 0."""
         takes = sum(-(-len(data) // 4096) * 4 for data in clean.values())
@@ -202,7 +225,7 @@ class TestFullDisk:
         assert left.items() < wanted.items()
         assert (second.code, right) == (0, wanted)
 
-    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+    @pytest.mark.parametrize("share", sampled([0.5, 0.1, 0.9], 3))
     def test_for_what_is_compiled(
         self, disk: Path, work: Path, clean: Tree, empty_store: Path, share: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -291,9 +314,9 @@ class TestFullDisk:
             (".fuse", "error: out/pair.fuse: it cannot be written: File too large\n"),
         ],
     )
-    def test_files_that_may_not_grow(self, work: Path, clean: Tree, suffix: str, said: str) -> None:
+    def test_files_that_may_not_grow(self, work: Path, made: Path, clean: Tree, suffix: str, said: str) -> None:
         """The same where nothing can be mounted. The header is smaller than objects, and those than artifacts."""
-        files = clean | tree(work / "ready objects")
+        files = clean | tree(made / "ready objects")
         most = min(len(data) for name, data in files.items() if name.endswith(suffix)) - 1
 
         def build() -> Done:
@@ -348,12 +371,8 @@ class TestReadOnly:
 
 class TestTwoAtOnce:
     def test_both_succeed_and_make_what_one_makes(self, work: Path, clean: Tree) -> None:
-        command = [sys.executable, "-m", "fusebuild.cli", "compile", "recipes", *BOTH, "-o", "out"]
-        environ = os.environ | {"PYTHONPATH": str(ROOT)}
-        runs = [
-            subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(2)
-        ]
+        command = [commands() / "fusebuild", "compile", "recipes", *BOTH, "-o", "out"]
+        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         said = [run.communicate(timeout=120) for run in runs]
         assert [run.returncode for run in runs] == [0, 0], said
         assert [err for _, err in said] == ["", ""]
@@ -380,8 +399,8 @@ class TestSwappedCompiler:
             ("FUSEBUILD_CXX", "s/^\\([^ ]*\\) (/\\1 (not /", ["host", "sm_90"]),
         ],
     )
-    def test_rebuilds(self, work: Path, variable: str, edit: str, changed: list[str]) -> None:
-        path = work / "compilers" / variable
+    def test_rebuilds(self, own_compilers: Path, variable: str, edit: str, changed: list[str]) -> None:
+        path = own_compilers / variable
         usual = path.read_text() + f'# sed "{edit}"\n'
         other = usual.replace('exec "', '"', 1).replace('"$@" ;;', f'"$@" | sed "{edit}"; exit ;;', 1)
         size = len(other)

@@ -37,6 +37,13 @@ def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def quick(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilers that make what others made before."""
+    for variable, path in faults.quick_compilers(tmp_path / "compilers", made / "build").items():
+        monkeypatch.setenv(variable, path)
+
+
+@pytest.fixture
 def store(made: Path, empty_store: Path) -> Path:
     """A copy of its objects, in the cache that is used."""
     return Path(shutil.copytree(made / "cache" / "objects", empty_store))
@@ -107,27 +114,25 @@ ROUNDS = 6
 
 
 class TestDamage:
-    @pytest.mark.parametrize("number", sampled(range(ROUNDS), 3))
-    def test_damaged_objects_are_compiled_again(self, number: int, made: Path, store: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("number", sampled(range(ROUNDS), ROUNDS))
+    def test_damaged_objects_are_compiled_again(
+        self, number: int, made: Path, store: Path, quick: None, tmp_path: Path
+    ) -> None:
         """Every object of the store, each in another way: ten damages a round and more."""
         generator, damaged = random.Random(number), 0
-        quick = faults.quick_compilers(tmp_path / "compilers", made / "build")
-        with pytest.MonkeyPatch.context() as patch:
-            for variable, path in quick.items():
-                patch.setenv(variable, path)
-            for damage in DAMAGES[number::2]:
-                for path in generator.sample(objects(store), 2):
-                    whole = path.read_bytes()
-                    changed = bytes(damage(bytearray(whole), generator))
-                    path.write_bytes(changed)
-                    damaged += changed != whole
-                done = forked(lambda: fusebuild("compile", made / "recipes", *BOTH, "-o", tmp_path / "out"))
-                assert (done.code, done.err) == (0, "")
-                assert artifacts(tmp_path / "out") == artifacts(made / "build")
-                shutil.rmtree(tmp_path / "out")
+        for damage in DAMAGES[number::2]:
+            for path in generator.sample(objects(store), 2):
+                whole = path.read_bytes()
+                changed = bytes(damage(bytearray(whole), generator))
+                path.write_bytes(changed)
+                damaged += changed != whole
+            done = forked(lambda: fusebuild("compile", made / "recipes", *BOTH, "-o", tmp_path / "out"))
+            assert (done.code, done.err) == (0, "")
+            assert artifacts(tmp_path / "out") == artifacts(made / "build")
+            shutil.rmtree(tmp_path / "out")
         assert damaged >= 10
 
-    def test_objects_in_each_others_place(self, made: Path, store: Path, tmp_path: Path) -> None:
+    def test_objects_in_each_others_place(self, made: Path, store: Path, quick: None, tmp_path: Path) -> None:
         for target in ("host", "sm_90"):
             own = objects(store / target)
             contents = [path.read_bytes() for path in own]
@@ -213,7 +218,7 @@ def unwritable(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_without_a_cache_builds_are_only_slower(
-    made: Path, unwritable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, quick: None, unwritable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(unwritable))
     for out in ("first", "second"):

@@ -19,6 +19,7 @@ import pytest
 from fusebuild.artifact.file import open_artifact
 from fusebuild.cli.main import cli
 from fusebuild.cli.verb import log_handler
+from support.forkserver import commands
 
 RECIPE = """\
 fusion: doubled
@@ -41,7 +42,7 @@ OPINION = re.compile(r"NO_COLOR|FUSEBUILD_(?!CACHE_DIR$)")
 def fusebuild(*arguments: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not OPINION.match(key)}
     return subprocess.run(
-        [sys.executable, "-m", "fusebuild.cli", *map(str, arguments)],
+        [commands() / "fusebuild", *map(str, arguments)],
         cwd=cwd, env=clean | environ, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -68,7 +69,7 @@ def on_a_terminal(*arguments: str, cwd: Path, **environ: str) -> str:
     """What a person sees who types ``fusebuild ARGUMENTS``: stdout and stderr are one terminal."""
     clean = {key: value for key, value in os.environ.items() if not OPINION.match(key)}
     ours, terminal = pty.openpty()
-    child = subprocess.Popen([sys.executable, "-m", "fusebuild.cli", *arguments], cwd=cwd, env=clean | environ,
+    child = subprocess.Popen([commands() / "fusebuild", *arguments], cwd=cwd, env=clean | environ,
                              stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)  # fmt: skip
     os.close(terminal)
     seen = b""
@@ -83,7 +84,7 @@ def on_a_terminal(*arguments: str, cwd: Path, **environ: str) -> str:
 def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     done = fusebuild(verb, "--help", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"Usage: python -m fusebuild.cli {verb} ")
+    assert done.stdout.startswith(f"Usage: fusebuild {verb} ")
     command = cli.commands[verb]
     assert command.help
     for parameter in command.params:
@@ -95,8 +96,18 @@ def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     assert re.search(rf"^  {verb} +[A-Z]", fusebuild("--help", cwd=tmp_path).stdout, re.MULTILINE)
 
 
-def test_version(tmp_path: Path) -> None:
-    assert fusebuild("--version", cwd=tmp_path).stdout == "fusebuild, version 0.1.0\n"
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [([sys.executable, "-m", "fusebuild.cli"], "python -m fusebuild.cli"),
+     ([sys.executable, "-m", "fusebuild"], "python -m fusebuild"),
+     ([Path(sys.executable).with_name("fusebuild")], "fusebuild")],
+)  # fmt: skip
+def test_it_starts_by_any_name(command: list[str | Path], name: str) -> None:
+    def said(*arguments: str) -> str:
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, check=True).stdout
+
+    assert said("--version") == f"{name.split()[-1].split('.')[0]}, version 0.1.0\n"
+    assert said("--help").startswith(f"Usage: {name} [OPTIONS] COMMAND")
 
 
 def test_success_is_0(built: Path) -> None:

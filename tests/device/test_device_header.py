@@ -529,9 +529,14 @@ def test_nvcc_makes_the_same_bytes_in_every_directory(tmp_path, name):
     assert cubins[0] == cubins[1]
 
 
+@pytest.fixture(scope="module")
+def ptx_of_platform(tmp_path_factory):
+    return ptx_of(DEVICE / "platform.cu", tmp_path_factory.mktemp("platform"))
+
+
 @pytest.mark.parametrize("name", ["copy_bfloat16_8", "copy_half_16", "copy_float_4", "copy_double_2", "copy_bool_16"])
-def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(tmp_path, name):
-    kernel = ptx_of(DEVICE / "platform.cu", tmp_path).split(f".entry {name}(")[1].split(".entry")[0]
+def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(ptx_of_platform, name):
+    kernel = ptx_of_platform.split(f".entry {name}(")[1].split(".entry")[0]
     accesses = re.findall(r"(?:ld|st)\.global\S+", kernel)
     assert len(accesses) >= 6
     assert all(re.search(r"\.(v4\.[uf]32|v2\.[uf]64)$", access) for access in accesses), accesses
@@ -547,7 +552,7 @@ FINISHES = [
 ]
 
 
-@pytest.mark.parametrize("kernel", FINISHES)
+@pytest.mark.parametrize("kernel", sampled(FINISHES, 2))
 @pytest.mark.parametrize("architecture", sampled(["sm_90", "sm_80", "sm_100"], 3))
 def test_nvcc_reads_partial_results_after_the_wait_for_them(tmp_path, kernel, architecture):
     """They are the floats and doubles that these kernels read; what is read as constant (``nc``) may be read at any
@@ -573,7 +578,7 @@ def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
 
 
 @pytest.mark.parametrize("kernel", ["adaln_backward/0_registers_vec8_int32", "column_sum/0_vec8_int32_split33"])
-@pytest.mark.parametrize(("architecture", "count"), [("sm_80", 0), ("sm_90", 1), ("sm_100", 1)])
+@pytest.mark.parametrize(("architecture", "count"), sampled([("sm_80", 0), ("sm_100", 1), ("sm_90", 1)], 2))
 def test_nvcc_lets_finishing_kernels_begin_early(tmp_path, kernel, architecture, count):
     source = GOLDEN / "kernels" / f"{kernel}.cu"
     compile_kernels(source, tmp_path / "kernel.cubin", find_target(architecture))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.places import ROOT
+from support.forkserver import commands
 from support.sampled import sampled
 from support.small_recipes import TINY
 
@@ -37,8 +36,8 @@ def whole(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def compile_in(folder: Path, out: str, more: dict[str, str]) -> str:
-    command = [sys.executable, "-m", "fusebuild.cli", "compile", "tiny.yaml", "--arch", "host,sm_90", f"--out={out}"]
-    environ = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8:backslashreplace"} | more
+    command = [commands() / "fusebuild", "compile", "tiny.yaml", "--arch", "host,sm_90", f"--out={out}"]
+    environ = os.environ | {"PYTHONIOENCODING": "utf-8:backslashreplace"} | more
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

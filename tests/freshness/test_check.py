@@ -18,6 +18,7 @@ from fusebuild.freshness import check as checking
 from fusebuild.freshness.check import check_recipes
 from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.target.table import TARGETS, Target
+from support.forkserver import commands
 from support.places import ROOT
 from support.small_recipes import PAIR, TINY, recipe_of
 
@@ -199,9 +200,8 @@ def test_a_recipe_that_cannot_be_read_is_an_error(work: Path) -> None:
 
 def test_the_command_says_what_is_stale_and_exits_3(work: Path) -> None:
     def check() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fusebuild.cli", "check", "recipes", "-o", "build"]
-        environ = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, cwd=work, env=environ, capture_output=True, text=True, check=False)
+        command = [commands() / "fusebuild", "check", "recipes", "-o", "build"]
+        return subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
 
     fresh = check()
     unknown = "machine code of 2 not compared: no record of a build here"

@@ -27,6 +27,7 @@ from fusebuild.freshness.incremental import Compilation, compile_changed
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import encode_tuned
 from fusebuild.target.table import TARGETS, Target
+from support.forkserver import commands
 from support.places import ROOT
 from support.small_recipes import PAIR, TINY
 
@@ -377,9 +378,8 @@ def test_an_artifact_that_cannot_be_replaced_is_an_error(work: Path) -> None:
 
 class TestFrozen:
     def frozen(self, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fusebuild.cli", "compile", "recipes", "--frozen", "--arch", "host", *options]
-        environ = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+        command = [commands() / "fusebuild", "compile", "recipes", "--frozen", "--arch", "host", *options]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
     def test_with_nothing_to_do_it_passes(self, work: Path) -> None:
         done = self.frozen(work)

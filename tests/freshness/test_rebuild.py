@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.rebuild import rebuild_recipes
 from fusebuild.pipeline import compile_recipes
 from fusebuild.target.table import TARGETS
-from support.places import ROOT
+from support.faults import quick_compilers
+from support.forkserver import commands
 from support.sampled import sampled
 from support.small_recipes import PAIR, TINY
 
@@ -45,8 +45,11 @@ def work(built: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def alone(work: Path) -> Path:
-    """A copy without a record, and without digests that somebody may have signed."""
+def alone(work: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy without a record, and without digests that somebody may have signed. Its compilers are quick: they make
+    what others made in ``built``."""
+    for variable, path in quick_compilers(tmp_path / "compilers", built / "build").items():
+        monkeypatch.setenv(variable, path)
     shutil.rmtree(work / "build" / ".fusebuild")
     (work / "build" / "SHA256SUMS").unlink()
     return work
@@ -103,9 +106,8 @@ class Done:
 
 
 def fusebuild(folder: Path, *arguments: str, **environ: str) -> Done:
-    command = [sys.executable, "-m", "fusebuild.cli", *arguments]
-    done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)} | environ,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    command = [commands() / "fusebuild", *arguments]
+    done = subprocess.run(command, cwd=folder, env=os.environ | environ, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

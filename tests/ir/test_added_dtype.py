@@ -102,13 +102,12 @@ print("the same")
 """
 
 
-def test_the_new_dtype_runs_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_new_dtype_runs_on_the_host(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     (row,) = re.findall(r'^    INT8 = "int8".*?^    \).*?\n', page, re.MULTILINE | re.DOTALL)
     (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
     (tmp_path / "wrong.yaml").write_text(WRONG, encoding="utf-8")
-    monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(tmp_path / "cache"))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(row=row)], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -33,6 +33,7 @@ from fusebuild.ops import table as ops
 from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes, plan_recipe, read_recipes
 from fusebuild.target import table as target
+from support import forkserver
 from support.places import ROOT
 
 torch = pytest.importorskip("torch")
@@ -41,12 +42,14 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in (README, *sorted(DOCS.rglob("*.md")))}
 KERNELS, EXTENDING = DOCS / "internals" / "kernels.md", DOCS / "extending.md"
+INSTALLED = Path(sys.executable).parent
+"""Where ``fusebuild`` and ``python`` are installed."""
 NEEDS_NO_GPU = "needs no GPU here"
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _VARYING = (
-    (re.compile(r"\bin \d+\.\d s\b"), "in ? s"),  # how long compilers took
+    (re.compile(r"\bcompiled \d+ of (\d+) objects in \d+\.\d s\b"), r"compiled ? of \1"),  # what the cache has not
     (re.compile(r"_[0-9a-f]{16}\b"), "_?"),  # digests in kernels' names
     (re.compile(r"\bsha256 is [0-9a-f]{64}\b"), "sha256 is ?"),  # of machine code, which is the compiler's
     (re.compile(r"\bSHA256:[A-Za-z0-9+/]{43}"), "SHA256:?"),  # of a key that was made just now
@@ -90,11 +93,12 @@ def is_run(block: Block) -> bool:
     return not block.note.startswith("needs ") or shutil.which(block.note.removeprefix("needs ")) is not None
 
 
-def transcript(block: Block, folder: Path, cache: Path) -> str:
-    """What a terminal shows when the block's commands are typed in ``folder`` by somebody with that ``cache``."""
+def transcript(block: Block, folder: Path, cache: Path, programs: Path) -> str:
+    """What a terminal shows when the block's commands are typed in ``folder`` by somebody with that ``cache``, whose
+    ``PATH`` begins with ``programs``."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("FUSEBUILD_")}
-    environ |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}", "NO_COLOR": "1"}
-    environ["FUSEBUILD_CACHE_DIR"] = str(cache)
+    path = os.pathsep.join((str(programs), str(INSTALLED), environ["PATH"]))
+    environ |= {"PATH": path, "NO_COLOR": "1", "FUSEBUILD_CACHE_DIR": str(cache)}
     shown = ""
     for command in commands(block):
         done = subprocess.run(
@@ -138,14 +142,16 @@ def test_commands_print_what_a_page_shows(
 ) -> None:
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     text = PAGES[page].read_text(encoding="utf-8")
-    if re.search(r"^compiled \d", text, re.MULTILINE):  # it shows how many objects were not in the cache
-        cache = tmp_path.with_name(f"{tmp_path.name} cache")
+    needs_new_processes = page == README.name or "LD_PRELOAD" in text
+    programs = INSTALLED if needs_new_processes else forkserver.commands()
+    if request.config.getoption("--update-golden"):
+        cache = tmp_path.with_name(f"{tmp_path.name} cache")  # pages show what is compiled where nothing was before
     differences = []
     for block in blocks(text):
         if block.note.startswith("file: "):
             (tmp_path / block.note.removeprefix("file: ")).write_text(as_measured_here(block.body), encoding="utf-8")
         elif is_run(block):
-            printed = transcript(block, tmp_path, cache)
+            printed = transcript(block, tmp_path, cache, programs)
             if without_what_varies(printed) != without_what_varies(block.body):
                 differences.append((block.body, printed))
     if request.config.getoption("--update-golden"):

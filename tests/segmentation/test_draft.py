@@ -15,6 +15,7 @@ from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
 from support.random_fusions import random_fusion
+from support.sampled import sampled
 from support.small_recipes import primitive, text_of
 
 SM_90 = TARGETS["sm_90"]
@@ -99,7 +100,7 @@ class TestPrices:
         check_sound(draft)
 
 
-@pytest.mark.parametrize("seed", [*range(20), 222, 3376])
+@pytest.mark.parametrize("seed", sampled([222, *range(20), 3376], 3))
 @pytest.mark.parametrize("rank", RANKS)
 def test_every_step_leaves_a_sound_cover(seed: int, rank: object) -> None:
     fusion = random_fusion(seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +25,7 @@ from fusebuild.segmentation.dependencies import Dependencies
 from fusebuild.segmentation.exact import atoms_of, best_cover, exact_cover, rules_of, single_exprs
 from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
+from support.forkserver import commands
 from support.places import ROOT
 from support.random_fusions import random_fusion, tiny_fusion
 from support.small_recipes import SUM_THEN_ADD, primitive, text_of
@@ -285,5 +285,5 @@ class TestCommandLine:
 
 
 def run_cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fusebuild.cli", *arguments]
+    command = [commands() / "fusebuild", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)

@@ -60,10 +60,13 @@ def steps(text: str) -> int:
 
 @pytest.mark.parametrize(
     ("shape", "few"),
-    [(lambda i: "N", 60), (lambda i: "M, N", 60), (lambda i: f"N{i}", MOST_REFINED + 5),
-     (lambda i: f"M, N{i % 7}", MOST_REFINED + 5)],
-    ids=["one size", "two sizes", "sizes of their own", "seven sizes"],
-)  # fmt: skip
+    [
+        pytest.param(lambda i: "N", 60, id="one size"),
+        pytest.param(lambda i: "M, N", 60, id="two sizes", marks=pytest.mark.exhaustive),
+        pytest.param(lambda i: f"N{i}", MOST_REFINED + 5, id="sizes of their own", marks=pytest.mark.exhaustive),
+        pytest.param(lambda i: f"M, N{i % 7}", MOST_REFINED + 5, id="seven sizes"),
+    ],
+)
 def test_twice_as_many_take_twice_the_work(shape: Callable[[int], str], few: int) -> None:
     """Up to 4,000, as the parabola goes through three counts that do not take as long."""
     steps(elementwise(3, shape))  # what is done once for a process
@@ -84,8 +87,11 @@ def summed(count: int) -> str:
 
 @pytest.mark.parametrize(
     ("text", "most"),
-    [(elementwise(2500, lambda i: "N"), 2), (elementwise(2500, lambda i: "M, N"), 2), (summed(4500), 2)],
-    ids=["apart", "apart, of two sizes", "in a chain"],
+    [
+        pytest.param(elementwise(2500, lambda i: "N"), 2, id="apart"),
+        pytest.param(elementwise(2500, lambda i: "M, N"), 2, id="apart, of two sizes", marks=pytest.mark.exhaustive),
+        pytest.param(summed(4500), 2, id="in a chain", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_kernel_has_no_more_parameters_than_its_target_allows(text: str, most: int) -> None:
     recipe = plan_recipe(parse_recipe(text, "wide.yaml"), [TARGETS["sm_90"]])

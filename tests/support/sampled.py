@@ -12,8 +12,11 @@ Item = TypeVar("Item")
 
 
 def sampled(items: Iterable[Item], every: int) -> list[Item | ParameterSet]:
-    """``items`` for ``pytest.mark.parametrize``, of which all but each ``every``-th are marked as exhaustive."""
+    """``items`` for ``pytest.mark.parametrize``, of which all but each ``every``-th are marked as exhaustive.
+    A tuple is the values of several parameters."""
     return [
-        item if index % every == 0 else pytest.param(item, marks=pytest.mark.exhaustive)
+        item
+        if index % every == 0
+        else pytest.param(*(item if isinstance(item, tuple) else (item,)), marks=pytest.mark.exhaustive)
         for index, item in enumerate(items)
     ]
