@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,13 +14,7 @@ from fusebuild.errors import VerificationError
 from fusebuild.recipe.files import artifact_files
 
 
-def _report() -> Any:
-    from fusebuild.bench import Report
-
-    return Report
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="fusebuild.bench:Report")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
               help="Sizes to measure instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,13 +13,7 @@ from fusebuild.cli.verb import Verb
 from fusebuild.target.table import Target
 
 
-def _report() -> Any:
-    from fusebuild.freshness.verdict import CheckedRecipe
-
-    return list[CheckedRecipe]
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="list[fusebuild.freshness.verdict:CheckedRecipe]")
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named, help="Targets to expect (default: those in each artifact).")

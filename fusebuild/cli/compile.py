@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from fusebuild.segmentation import Search
 
 
-def _report() -> Any:
-    from fusebuild.freshness.incremental import CompileReport
-    from fusebuild.freshness.verdict import CheckedRecipe
-
-    return CompileReport | list[CheckedRecipe]
-
-
-@click.command("compile", cls=Verb, report=_report)
+@click.command(
+    "compile",
+    cls=Verb,
+    report="fusebuild.freshness.incremental:CompileReport | list[fusebuild.freshness.verdict:CheckedRecipe]",
+)
 @PATHS
 @OUT
 @click.option("--arch", "targets", default="sm_90", show_default=True, callback=targets_named,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,13 +14,7 @@ from fusebuild.errors import UsageError, one_line
 from fusebuild.target.table import Target
 
 
-def _report() -> Any:
-    from fusebuild.tuning.report import TuneReport
-
-    return TuneReport
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="fusebuild.tuning.report:TuneReport")
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named,

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     from fusebuild.oracle.verification import Skipped, Verdict, VerifiedCase
 
 
-def _report() -> Any:
-    from fusebuild.oracle.verification import VerifiedCase
-
-    return list[VerifiedCase]
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="list[fusebuild.oracle.verification:VerifiedCase]")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
