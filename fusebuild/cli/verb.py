@@ -9,6 +9,7 @@ from copy import copy
 from functools import reduce
 from pathlib import Path
 from pkgutil import resolve_name
+from types import GenericAlias
 from typing import Any
 
 import click
@@ -104,7 +105,7 @@ def _named_type(name: str) -> Any:
     """The type called ``name``: ``package.module:Type``, or ``list[package.module:Type]``."""
     item = name.removeprefix("list[").removesuffix("]")
     found = resolve_name(item)
-    return found if item == name else list[found]
+    return found if item == name else GenericAlias(list, found)
 
 
 class Verbs(click.Group):
