@@ -19,8 +19,7 @@ from fusebuild.artifact.elf import loaded_sections
 from fusebuild.artifact.file import write_artifact
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, as_formula
-from fusebuild.bench.contenders import InputSets, input_sets, our_contender, set_count
-from fusebuild.bench.copies import roof_copy
+from fusebuild.bench.contenders import InputSets, input_sets, our_contender, roof_copy, set_count
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
