@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, update_wrapper
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.runtime.memory import TorchMemory
 from fusebuild.runtime.signature import words_for
 from fusebuild.runtime.unreadable import ABSENT, ERRORS, explained, is_negated
+
+if TYPE_CHECKING:
+    from fusebuild.runtime.call import Executor
 
 _TEXT = """\
 def direct({parameters}, *more, out=None, variant=None):
@@ -51,13 +54,7 @@ _MAKING = """\
 """
 
 
-def directly(
-    plan: Plan,
-    call_into_given: Callable[..., Any],
-    call_into_new: Callable[..., Any],
-    memory: TorchMemory | None,
-    run: Callable[..., Any],
-) -> Callable[..., Any]:
+def directly(plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]) -> Callable[..., Any]:
     """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
     inputs.
 
@@ -70,8 +67,8 @@ def directly(
         "absent": ABSENT,
         "present": _present,
         "plan": plan,
-        "call_into_given": call_into_given,
-        "call_into_new": call_into_new,
+        "call_into_given": executor.call_into_given,
+        "call_into_new": executor.call_into_new,
         "run": run,
         "known": {} if memory is None else memory.makers_of_all,
         "undone": _undone,
@@ -85,7 +82,10 @@ def directly(
     outputs = tuple(place for place, each in enumerate(plan.outputs) if _is_asked_about(plan.value(each.fid)))
     exec(_code(len(plan.inputs), plan.overwritten, places, inputs, outputs), names)
     function = names["direct"]
-    function.__code__ = _renamed(function.__code__, words_for([plan.value(fid).name for fid in plan.inputs]))
+    # The first names of its code are those of its parameters, by which inputs are given.
+    rest = function.__code__.co_varnames[len(plan.inputs) :]
+    words = words_for([plan.value(fid).name for fid in plan.inputs])
+    function.__code__ = function.__code__.replace(co_varnames=(*words, *rest))
     return update_wrapper(function, run)
 
 
@@ -98,11 +98,6 @@ def _present(*inputs: Any) -> Sequence[Any]:
     """``inputs`` without those at the end that were not given."""
     count = max((place + 1 for place, each in enumerate(inputs) if each is not ABSENT), default=0)
     return inputs[:count]
-
-
-def _renamed(code: CodeType, parameters: Sequence[str]) -> CodeType:
-    """``code``, whose first parameters are called so where they are given by name."""
-    return code.replace(co_varnames=(*parameters, *code.co_varnames[len(parameters) :]))
 
 
 def _is_asked_about(value: PlanValue) -> bool:
