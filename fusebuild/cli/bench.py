@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from fusebuild.cli.options import SEED, sizes_given
+from fusebuild.cli.options import PATHS, SEED, sizes_given
 from fusebuild.cli.output import print_text
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import VerificationError
 from fusebuild.recipe.files import artifact_files
 
 
-@click.command(cls=Verb, report="fusebuild.bench:Report")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.command(cls=Verb, report="fusebuild.bench.report:Report")
+@PATHS
 @click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
               help="Sizes to measure instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
 @click.option("--no-compare", is_flag=True, help="Measure the artifacts and copies only, not torch.")
@@ -40,7 +40,9 @@ def bench(
     are those of the bench section, or the recipe's first case. Results are checked before anything is timed, and the
     errors of all against fp64 are shown.
     """
-    from fusebuild.bench import Options, bench_artifacts, markdown_table, require_plot, write_plot, write_report
+    from fusebuild.bench.measure import Options, bench_artifacts
+    from fusebuild.bench.plot import require_plot, write_plot
+    from fusebuild.bench.report import markdown_table, write_report
 
     if plot_file is not None:
         require_plot(plot_file)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.freshness import rebuild_and_report
+from fusebuild.cli.check import rebuild_and_report
 from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEGMENTATION, targets_named
 from fusebuild.cli.output import print_json, progress, say
 from fusebuild.cli.streams import printable

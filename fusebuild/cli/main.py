@@ -11,11 +11,11 @@ import click
 
 from fusebuild import __version__
 from fusebuild.cli.streams import Output, open_outputs, printable
-from fusebuild.cli.verb import Verb, Verbs, log_handler, loudness
+from fusebuild.cli.verb import Verb, log_handler, loudness
 from fusebuild.errors import FusebuildError, LocatedError
 
 
-@click.group(cls=Verbs, params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fusebuild")
 def cli() -> None:
     """Build, check and run GPU fusion artifacts, ahead of time."""

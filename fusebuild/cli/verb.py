@@ -106,9 +106,3 @@ def _named_type(name: str) -> Any:
     item = name.removeprefix("list[").removesuffix("]")
     found = resolve_name(item)
     return found if item == name else GenericAlias(list, found)
-
-
-class Verbs(click.Group):
-    """The verbs of the command line."""
-
-    command_class = Verb

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import JSON, SEED
+from fusebuild.cli.options import JSON, PATHS, SEED
 from fusebuild.cli.output import is_quiet, print_json, print_text, say
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Verb, report="list[fusebuild.oracle.verification:VerifiedCase]")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@PATHS
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
 @SEED

@@ -15,22 +15,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fusebuild.bench import (
-    Measurement,
-    Options,
-    Report,
-    bench_artifacts,
-    least_bytes,
-    markdown_table,
-    measure,
-    profiled_call,
-    read_report,
-    require_plot,
-    summary_table,
-    write_plot,
-    write_report,
-)
+from fusebuild.bench import measure, profiled_call
 from fusebuild.bench.exactness import OutputErrors, rms_error
+from fusebuild.bench.measure import Options, bench_artifacts, least_bytes
+from fusebuild.bench.plot import require_plot, write_plot
+from fusebuild.bench.report import Measurement, Report, markdown_table, read_report, summary_table, write_report
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli.main import cli
@@ -382,7 +371,7 @@ class TestMeasuring:
         report = bench_artifacts([artifacts / "sized.fuse"], device=device)
         assert [each.case for each in report.measurements] == [{"M": 0, "N": 5}]
         assert report.wrong == ("sized {'M': 3, 'N': 5}: error 0.5 exceeds 1e-05",)
-        monkeypatch.setattr("fusebuild.bench.bench_artifacts", lambda *given: report)
+        monkeypatch.setattr("fusebuild.bench.measure.bench_artifacts", lambda *given: report)
         arguments = ["bench", str(artifacts / "sized.fuse"), "--json", str(tmp_path / "bench.json")]
         done = CliRunner().invoke(cli, arguments)
         assert isinstance(done.exception, VerificationError)
@@ -494,7 +483,7 @@ class TestCommandLine:
             given.extend([*paths, options])
             return a_report()
 
-        monkeypatch.setattr("fusebuild.bench.bench_artifacts", measured)
+        monkeypatch.setattr("fusebuild.bench.measure.bench_artifacts", measured)
         (tmp_path / "a.fuse").write_text("")
         arguments = ["bench", str(tmp_path), "--case", "M=1,N=2", "--case", "M = 3, N=4", "--no-compare", "--ncu",
                      "--seed", "5", "--json", str(tmp_path / "r.json"), "--plot", str(tmp_path / "r.svg")]  # fmt: skip

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.bench import Measurement, Options, bench_artifacts
 from fusebuild.bench.device import CudaDevice
+from fusebuild.bench.measure import Options, bench_artifacts
+from fusebuild.bench.report import Measurement
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import find_target

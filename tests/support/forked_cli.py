@@ -21,7 +21,7 @@ STREAMS = ("", "2>&-", ">&-", ">&- 2>&-", "<&-", "> /dev/full", "2> /dev/full", 
 
 _IMPORTED = (
     "report.diff", "freshness.check", "definition.script", "freshness.incremental", "report.inspection", "pipeline",
-    "recipe.schema", "tuning", "oracle.verification",
+    "recipe.schema", "tuning.tune", "oracle.verification",
 )  # fmt: skip
 """What verbs import when they run."""
 
