@@ -64,7 +64,7 @@ _ROOF = "roof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class BenchOptions:
     """What to measure. ``cases`` replace those of the recipes; ``compare`` with torch; ``ncu`` counts DRAM bytes."""
 
     cases: tuple[Mapping[str, int], ...] = ()
@@ -73,7 +73,9 @@ class Options:
     seed: int = 0
 
 
-def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, device: Device | None = None) -> Report:
+def bench_artifacts(
+    paths: Sequence[Path], options: BenchOptions | None = None, *, device: Device | None = None
+) -> Report:
     """Measure every artifact in ``paths`` on ``device``, the current CUDA device where there is none given: the cases
     of ``options``, else those of the recipe's ``bench`` section, else its first case.
 
@@ -83,7 +85,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     """
     import torch
 
-    options = options or Options()
+    options = options or BenchOptions()
     chosen: Device = device if device is not None else CudaDevice()
     work: list[_Work] = []
     for path in paths:
@@ -110,7 +112,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     )
 
 
-def _cases(recipe: Recipe, options: Options) -> tuple[Mapping[str, int], ...]:
+def _cases(recipe: Recipe, options: BenchOptions) -> tuple[Mapping[str, int], ...]:
     fusion = recipe.fusion
     for case in options.cases:
         require_fitting(fusion, case)
@@ -147,7 +149,7 @@ class _Work:
     path: Path
     recipe: Recipe
     case: Mapping[str, int]
-    options: Options
+    options: BenchOptions
     device: Device
 
     def measured(self, roof: Run) -> Measurement:

@@ -44,8 +44,9 @@ class TorchGraph:
         self._sizes: dict[str, fx.Proxy] = {}
 
     def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> fx.Proxy:
-        """A node that calls ``function``, for functions that a proxy among their arguments does not tell of itself:
-        Python's own, those that take no tensor, and those of ``torch.nn.functional``, which add arguments."""
+        """A node that calls ``function``. Functions of torch that take a proxy for a tensor make such a node by
+        themselves; those that take no tensor do not, nor do Python's own, and those of ``torch.nn.functional`` write
+        out their defaults in it."""
         return self._tracer.create_proxy("call_function", function, arguments, named)
 
     def size(self, symbol: str) -> fx.Proxy:

@@ -77,15 +77,15 @@ def reciprocal_root(x: float) -> float:
 
 
 _OF_FLOATS: dict[str, Callable[..., Any]] = {"div": operator.truediv, "pow": operator.pow}
-"""Ops whose references say in many calls what integers need; of floats Python's operators say them."""
+"""Ops of which integers need more than one call, which their references make; for floats one operator is enough."""
 
 _OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "abs": operator.abs, "div": divide, "truediv": divide, "sqrt": square_root, "reciprocal": reciprocal,
     "rsqrt": reciprocal_root,
 }  # fmt: skip
-"""Ops that Python does to numbers alone, whose references are calls of torch, or raise an error where a device gives an
-infinity. So are those whose references take numbers for all operands; the others are done by torch, on tensors without
-dims."""
+"""Ops that are done by Python where all operands are numbers, since their references are calls of torch, or raise an
+error where a device gives an infinity. Ops whose references take numbers for all operands are done by Python, too; all
+others are done by torch, on tensors without dims."""
 
 _EXTREMES = {"maximum": "min", "minimum": "max"}
 """What ``torch.clamp`` calls the number that an element is compared with; ``torch.maximum`` takes tensors only."""

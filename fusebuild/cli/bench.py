@@ -40,13 +40,15 @@ def bench(
     are those of the bench section, or the recipe's first case. Results are checked before anything is timed, and the
     errors of all against fp64 are shown.
     """
-    from fusebuild.bench.measure import Options, bench_artifacts
+    from fusebuild.bench.measure import BenchOptions, bench_artifacts
     from fusebuild.bench.plot import require_plot, write_plot
     from fusebuild.bench.report import markdown_table, write_report
 
     if plot_file is not None:
         require_plot(plot_file)
-    report = bench_artifacts(artifact_files(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
+    report = bench_artifacts(
+        artifact_files(paths), BenchOptions(cases=cases, compare=not no_compare, ncu=ncu, seed=seed)
+    )
     if json_file is not None:
         write_report(report, json_file)
     if plot_file is not None:

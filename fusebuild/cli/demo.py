@@ -30,7 +30,7 @@ from fusebuild.target.table import find_target
 HOST = "host"
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class CaseRun(msgspec.Struct, frozen=True, kw_only=True):
     """One way of one case on the CPU; ``error`` is infinite where something else was wrong."""
 
     case: dict[str, int]
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     objects: dict[str, int]
     kernels: int
     cases: int
-    runs: tuple[Run, ...]
+    runs: tuple[CaseRun, ...]
 
     @property
     def ran(self) -> int:
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return len({tuple(run.case.items()) for run in self.runs})
 
     @property
-    def worst(self) -> Run:
+    def worst(self) -> CaseRun:
         """The run nearest to failing, or failed."""
         return max(self.runs, key=lambda run: (not run.ok, run.error / (run.bound or math.inf)))
 
@@ -77,14 +77,14 @@ def summarize(compiled: CompiledRecipe, max_elements: int) -> Row:
     )
 
 
-def _runs(path: Path, max_elements: int) -> tuple[Run, ...]:
+def _runs(path: Path, max_elements: int) -> tuple[CaseRun, ...]:
     """What running the artifact said: nothing where no case is small enough, which its row shows as a failure."""
     from fusebuild.oracle.verification import Limits, verify_artifact  # torch, which a second run does without
 
     limits = Limits(max_elements=max_elements)
     try:
         return tuple(
-            Run(case=dict(verdict.case), error=verdict.error, bound=verdict.bound, ok=verdict.ok)
+            CaseRun(case=dict(verdict.case), error=verdict.error, bound=verdict.bound, ok=verdict.ok)
             for verdict in verify_artifact(path, target=HOST, limits=limits)
         )
     except NothingVerifiedError:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], *, names: Collection[int]) -> list[str]:
-    """A line for each of ``rows``: the columns ``names`` begin below each other, the others, of numbers, end so."""
+    """A line for each of ``rows``. Cells in the columns ``names`` are aligned to the left; others hold numbers, which
+    are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     placed = (
         [cell.ljust(width) if column in names else cell.rjust(width) for column, (cell, width) in enumerate(cells)]

@@ -22,7 +22,7 @@ from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import show
 from fusebuild.ir.fusion import Fusion
 from fusebuild.report.inspection import InspectedSegment, Inspection, bytes_text, knobs_text, stored_bytes
-from fusebuild.report.layout import Box, Layout, Net, PlacedNet, layout
+from fusebuild.report.layout import Box, Net, PlacedGraph, PlacedNet, layout
 from fusebuild.runtime.layouts import described
 from fusebuild.system.resources import templates_dir
 
@@ -43,7 +43,7 @@ _NODE_MARGIN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class TensorText:
     """A tensor in words. ``size`` is for reading (``117 MB``), ``exact`` has every byte and the formula; ``producer``
     is the segment that writes it (None: the caller gives it), ``consumers`` are those that read it, and ``view_of`` is
     the value whose memory it shares."""
@@ -63,7 +63,7 @@ class Tensor:
 class Node:
     """An input or output of the fusion beside a box; ``line`` joins them. Coordinates are the top left corner's."""
 
-    tensor: Tensor
+    tensor: TensorText
     x: float
     y: float
     width: float
@@ -89,7 +89,7 @@ class SegmentBox:
 class Edge:
     """A boundary as drawn; ``thickness`` says how many bytes it has among all."""
 
-    tensor: Tensor
+    tensor: TensorText
     lines: PlacedNet
     thickness: float
     color: int
@@ -168,12 +168,12 @@ class _Page:
             ("read and written", _size_text(self.report.hbm_bytes, self.report.hbm_bytes_formula)),
         )
 
-    def tensor(self, fid: OriginalFid) -> Tensor:
+    def tensor(self, fid: OriginalFid) -> TensorText:
         """The tensor ``fid`` in words."""
         value = self.plan.value(fid)
         formula = stored_bytes(value) if value.kind == "tensor" else 0
         count = self.inspection.bytes_of(formula)
-        return Tensor(
+        return TensorText(
             fid=fid,
             name=value.name,
             type=described(value),
@@ -190,7 +190,7 @@ class _Page:
         named = {int(fid): value.name for fid, value in self.fusion.values.items()}
         return ", ".join(f"%{fid} {named.get(fid, '')}".strip() for fid in segment.rematerialized)
 
-    def _beside(self, segment: PlanSegment) -> tuple[list[Tensor], list[Tensor]]:
+    def _beside(self, segment: PlanSegment) -> tuple[list[TensorText], list[TensorText]]:
         """The inputs and outputs of the fusion that ``segment`` reads and writes."""
         reads = [self.tensor(fid) for fid in segment.inputs if fid in self.plan.inputs]
         return reads, [self.tensor(fid) for fid in segment.outputs if fid in self._outputs]
@@ -228,7 +228,7 @@ class _Page:
             ),
         )
 
-    def _edges(self, placed: Layout) -> list[Edge]:
+    def _edges(self, placed: PlacedGraph) -> list[Edge]:
         largest = max((size or 0 for size in self._bytes), default=0)
         return [
             Edge(
@@ -241,14 +241,14 @@ class _Page:
         ]
 
 
-def _net(tensor: Tensor) -> Net:
+def _net(tensor: TensorText) -> Net:
     assert tensor.producer is not None
     label = (shortened(tensor.name), shortened(tensor.type), tensor.size)
     width = max(_CHARACTER * len(line) for line in label) + _LABEL_MARGIN
     return Net(id=tensor.fid, source=tensor.producer, targets=tuple(tensor.consumers), label_width=width)
 
 
-def _nodes(tensors: Sequence[Tensor], box: Box, x: float, y: float, *, joins: float) -> Iterable[Node]:
+def _nodes(tensors: Sequence[TensorText], box: Box, x: float, y: float, *, joins: float) -> Iterable[Node]:
     """Small nodes in a column from ``x``, spread over the height of ``box``; their lines end at ``joins``."""
     width = _side_width(tensors) - _NODE_MARGIN
     spread = box.height / max(len(tensors), 1)
@@ -265,7 +265,7 @@ def _nodes(tensors: Sequence[Tensor], box: Box, x: float, y: float, *, joins: fl
         )
 
 
-def _side_width(tensors: Sequence[Tensor]) -> float:
+def _side_width(tensors: Sequence[TensorText]) -> float:
     """Room for the small nodes of ``tensors`` on one side of a box."""
     if not tensors:
         return 0.0
@@ -275,7 +275,7 @@ def _side_width(tensors: Sequence[Tensor]) -> float:
     return longest + 16 + _NODE_MARGIN
 
 
-def _second_line(tensor: Tensor) -> str:
+def _second_line(tensor: TensorText) -> str:
     return f"{shortened(tensor.type)} {tensor.size}"
 
 

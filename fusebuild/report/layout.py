@@ -59,7 +59,7 @@ class PlacedNet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PlacedGraph:
     """``boxes`` has the top left corner of each box itself, without the small nodes beside it."""
 
     width: float
@@ -89,7 +89,7 @@ class _Item:
         return self.x + self.offset
 
 
-def layout(boxes: Sequence[Box], nets: Sequence[Net]) -> Layout:
+def layout(boxes: Sequence[Box], nets: Sequence[Net]) -> PlacedGraph:
     """Place ``boxes``, which are in run order, and route ``nets``."""
     drawing = _Drawing(boxes, nets)
     drawing.order()
@@ -180,7 +180,7 @@ class _Drawing:
             for item in layer:
                 item.x += _GAP / 2 - left
 
-    def finished(self) -> Layout:
+    def finished(self) -> PlacedGraph:
         tops, height = self._tops()
         boxes = {
             id: (item.joint - item.box.width / 2, tops[item.layer])
@@ -190,7 +190,7 @@ class _Drawing:
         exits = self._exits(boxes)
         nets = {net.id: self._drawn(net, boxes, exits, tops) for net in self._nets}
         right = max((item.x + item.width / 2 for layer in self._layers for item in layer), default=0.0)
-        return Layout(width=right + _GAP / 2, height=height, boxes=boxes, nets=nets)
+        return PlacedGraph(width=right + _GAP / 2, height=height, boxes=boxes, nets=nets)
 
     def _tops(self) -> tuple[list[float], float]:
         """The upper edge of each layer, and the height of all. Where more edges turn there is more room."""

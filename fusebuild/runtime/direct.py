@@ -55,13 +55,14 @@ _MAKING = """\
 
 
 def directly(plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]) -> Callable[..., Any]:
-    """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
-    inputs.
+    """A function with a quick way for calls of shapes that it has seen before; it leaves all others to ``run``, which
+    takes every call. ``plan`` has inputs.
 
-    Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
-    or whose shapes ``memory`` does not know, as those of tensors that have none; and tensors that torch may have yet
-    to negate. What torch's public functions give of those has gaps, which fixed strides do not allow, or one element:
-    torch is asked where a tensor has strides of the caller's or no dims; the calls that are given find the rest.
+    ``run`` gets calls with more arguments or fewer, with an ``out`` in a list, with inputs that are not torch's or
+    whose shapes ``memory`` does not know, such as those of tensors without dims, and with tensors whose elements torch
+    has yet to negate. Such a tensor, as torch's public functions make it, has gaps between its elements or only one
+    element. A plan with fixed strides refuses gaps, so torch is asked whether a tensor is to be negated only where its
+    strides are the caller's or where it has no dims; the functions that are called find the rest.
     """
     names: dict[str, Any] = {
         "absent": ABSENT,

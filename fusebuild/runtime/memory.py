@@ -57,11 +57,11 @@ class TorchMemory:
     """New tensors for those ``outputs`` of ``plan`` that can be made, which are None for the others. How each is made
     is found out once for all calls of the same shapes.
 
-    ``places`` are the positions of the inputs whose shapes tell everything, none where the plan takes only numbers and
-    results are ``nowhere``'s; ``kinds`` are the types that these must have:
-    of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs that
-    overwrite no input, for those shapes with which torch can make them all; its keys are the shape of the telling
-    input, or a tuple if there are several.
+    ``places`` are the positions of the inputs whose shapes tell all sizes: none where the plan takes only numbers, and
+    then results lie on the device of ``nowhere``. ``kinds`` are the types that these inputs must have: a subclass of
+    torch's tensor may have no memory. ``makers_of_all`` has the makers of all outputs that overwrite no input, for
+    those shapes with which torch can make them all; its keys are the shape of the one input in ``places``, or a tuple
+    of shapes where there are several.
     """
 
     plan: Plan

@@ -29,7 +29,7 @@ from fusebuild.target.table import Target
 from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, climb
 from fusebuild.tuning.place import Place, find_place
 from fusebuild.tuning.report import MeasuredKernel, TuneReport
-from fusebuild.tuning.workshop import Bench, Workshop
+from fusebuild.tuning.workshop import Workbench, Workshop
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def tune_recipes(
     done, total = 0, sum(len(own.tasks) for own in work)
     kernels, written, skipped = list[MeasuredKernel](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Bench(
+        bench = Workbench(
             device=place.device, target=place.target, toolchain=toolchain, out=options.out, scratch=Path(scratch),
             jobs=options.jobs, seed=options.seed,
         )  # fmt: skip
@@ -175,7 +175,7 @@ def _unbound(fusion: Fusion) -> list[str]:
     return [symbol for symbol in used_symbols(fusion) if symbol not in bound]
 
 
-def _tuned(task: _Task, bench: Bench, budget: int) -> Outcome | None:
+def _tuned(task: _Task, bench: Workbench, budget: int) -> Outcome | None:
     """The outcome of climbing from what the heuristics choose for ``task``; None where its tensors do not fit the
     memory."""
     import torch
@@ -225,7 +225,7 @@ def _knobs(variant: VariantSpec) -> dict[str, int]:
     return dict(variant.decision.choice.knobs)
 
 
-def _entries(task: _Task, outcome: Outcome, bench: Bench) -> list[Entry]:
+def _entries(task: _Task, outcome: Outcome, bench: Workbench) -> list[Entry]:
     """The entry for ``task``; none where the heuristics' own choice is the best."""
     target = bench.target
     if outcome.best.launches == task.origin.launches:
@@ -247,7 +247,7 @@ def _entries(task: _Task, outcome: Outcome, bench: Bench) -> list[Entry]:
     return [entry]
 
 
-def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Bench) -> list[Entry]:
+def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Workbench) -> list[Entry]:
     """The entries of ``old`` that were not measured again with ``tasks``: those for other targets, and those for this
     one whose key still fits something."""
     target = bench.target

@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Workbench:
     """What all kernels of one ``fusebuild tune`` share: the device, the target, the compilers, the folder where objects
     are built (``out``), the one for artifacts that are removed right after they are loaded (``scratch``), and how many
     compilers run at a time."""
@@ -72,7 +72,7 @@ class Bench:
 class Workshop:
     """A :class:`~fusebuild.tuning.climb.Track` for one segment of ``recipe`` at one case."""
 
-    bench: Bench
+    bench: Workbench
     recipe: Recipe
     segment: Segment
     case: Mapping[str, int]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from fusebuild.bench import measure, profiled_call
 from fusebuild.bench.exactness import OutputErrors, rms_error
-from fusebuild.bench.measure import Options, bench_artifacts, least_bytes
+from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
 from fusebuild.bench.plot import require_plot, write_plot
 from fusebuild.bench.report import Measurement, Report, markdown_table, read_report, summary_table, write_report
 from fusebuild.bench.timing import BATCH
@@ -207,7 +207,7 @@ def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def measured(artifacts: Path, name: str, device: FakeDevice | None = None, **options: Any) -> Measurement:
     device = device or FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
-    (found,) = bench_artifacts([artifacts / f"{name}.fuse"], Options(**options), device=device).measurements
+    (found,) = bench_artifacts([artifacts / f"{name}.fuse"], BenchOptions(**options), device=device).measurements
     return found
 
 
@@ -407,7 +407,7 @@ class TestMeasuring:
     ) -> None:
         device = FakeDevice([1.0])
         with pytest.raises(UsageError) as caught:
-            bench_artifacts([artifacts / "even.fuse"], Options(cases=(case,)), device=device)
+            bench_artifacts([artifacts / "even.fuse"], BenchOptions(cases=(case,)), device=device)
         assert str(caught.value) == message
         assert device.captured_calls == []
 
@@ -479,7 +479,7 @@ class TestCommandLine:
     ) -> None:
         given: list[Any] = []
 
-        def measured(paths: Sequence[Path], options: Options) -> Report:
+        def measured(paths: Sequence[Path], options: BenchOptions) -> Report:
             given.extend([*paths, options])
             return a_report()
 
@@ -490,6 +490,6 @@ class TestCommandLine:
         done = CliRunner().invoke(cli, arguments)
         assert done.output == markdown_table(a_report())
         cases = ({"M": 1, "N": 2}, {"M": 3, "N": 4})
-        assert given == [tmp_path / "a.fuse", Options(cases=cases, compare=False, ncu=True, seed=5)]
+        assert given == [tmp_path / "a.fuse", BenchOptions(cases=cases, compare=False, ncu=True, seed=5)]
         assert read_report(tmp_path / "r.json") == a_report()
         assert (tmp_path / "r.svg").is_file()

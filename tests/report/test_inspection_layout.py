@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusebuild.report.layout import LABEL_HEIGHT, Box, Layout, Net, layers_of, layout
+from fusebuild.report.layout import LABEL_HEIGHT, Box, Net, PlacedGraph, layers_of, layout
 
 Rectangle = tuple[float, float, float, float]
 Graph = tuple[list[Box], list[Net]]
@@ -39,7 +39,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return boxes, nets
 
 
-def rooms(boxes: list[Box], placed: Layout) -> dict[int, Rectangle]:
+def rooms(boxes: list[Box], placed: PlacedGraph) -> dict[int, Rectangle]:
     """Left, top, right and bottom of each box with the small nodes beside it."""
     found = {}
     for each in boxes:
@@ -48,7 +48,7 @@ def rooms(boxes: list[Box], placed: Layout) -> dict[int, Rectangle]:
     return found
 
 
-def labels(nets: list[Net], placed: Layout) -> dict[int, Rectangle]:
+def labels(nets: list[Net], placed: PlacedGraph) -> dict[int, Rectangle]:
     return {
         each.id: (placed.nets[each.id].x, placed.nets[each.id].y,
                   placed.nets[each.id].x + each.label_width - 14, placed.nets[each.id].y + LABEL_HEIGHT)
@@ -56,7 +56,7 @@ def labels(nets: list[Net], placed: Layout) -> dict[int, Rectangle]:
     }  # fmt: skip
 
 
-def layers(placed: Layout) -> list[list[int]]:
+def layers(placed: PlacedGraph) -> list[list[int]]:
     """The ids of the boxes in each layer, from left to right and from top to bottom."""
     tops = sorted({y for _, y in placed.boxes.values()})
     return [
