@@ -128,14 +128,6 @@ def _iota(writer: Writer, expr: Expr, values: Values) -> Argument:
     return writer.in_dtype(indices, DType.INT64, values[0].dtype)
 
 
-def _size(writer: Writer, expr: Expr, values: Values) -> Argument:
-    return writer.extent(expr.attribute("extent"))  # type: ignore[arg-type]
-
-
-def _library(writer: Writer, expr: Expr, values: Values) -> Argument:
-    return writer.call(functional.linear if expr.op == "linear" else torch.matmul, *map(writer.whole, expr.inputs))
-
-
 def _slice(writer: Writer, expr: Expr, values: Values) -> Argument:
     starts, ends, steps = (_extents(writer, expr, name) for name in ("start_indices", "end_indices", "strides"))
     bounds = zip(starts, ends, steps or [1] * len(starts), strict=True)
@@ -166,10 +158,6 @@ def _linear_index(writer: Writer, expr: Expr, values: Values) -> Argument:
     count = writer.extent(values[0].tensor.numel)
     places: Any = writer.call(torch.arange, count, dtype=torch.int64, device=writer.device)
     return places.reshape(writer.shape(values[0]))
-
-
-def _rand_like(writer: Writer, expr: Expr, values: Values) -> Argument:
-    return torch.rand_like(writer.whole(expr.inputs[0]))
 
 
 def _uniform(writer: Writer, expr: Expr, values: Values) -> Argument:
@@ -225,9 +213,9 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     "online_softmax_statistics": _softmax_statistics,
     "full": _full,
     "iota": _iota,
-    "size": _size,
-    "matmul": _library,
-    "linear": _library,
+    "size": lambda writer, expr, values: writer.extent(expr.attribute("extent")),  # type: ignore[arg-type]
+    "matmul": lambda writer, expr, values: torch.matmul(*map(writer.whole, expr.inputs)),
+    "linear": lambda writer, expr, values: writer.call(functional.linear, *map(writer.whole, expr.inputs)),
     "slice": _slice,
     "pad": _pad,
     "take": _take,
@@ -236,7 +224,7 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     "take_along_axis": _take_along_axis,
     "gather": _take_along_axis,
     "linear_index": _linear_index,
-    "rand_like": _rand_like,
+    "rand_like": lambda writer, expr, values: torch.rand_like(writer.whole(expr.inputs[0])),
     "uniform": _uniform,
     "dropout": _dropout,
     "philox_uniform": _philox_uniform,

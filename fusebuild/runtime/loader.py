@@ -129,6 +129,8 @@ def load(path: str | os.PathLike[str], *, target: str | None = None, sha256: str
 
 def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     """:func:`load`, for an artifact that is open already."""
+    import tvm_ffi
+
     plan = artifact.plan
     name = target if target is not None else _current_target(artifact)
     chosen = plan.target(name)
@@ -148,8 +150,9 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         compiler = artifact.toolchain.get("nvcc") if architecture_of(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
+    get_item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
     num_devices = _native().device_count() if architecture_of(name) else 0
-    return LoadedPlan(plan, chosen, Executor(_array_getter(), num_devices, *functions))
+    return LoadedPlan(plan, chosen, Executor(get_item, num_devices, *functions))
 
 
 def _names(plan: Plan) -> str:
@@ -205,14 +208,6 @@ def _matrix_libraries(target: TargetPlan) -> list[str]:
     folders = [Path(folder) / "nvidia" for folder in sys.path]
     files = {str(file) for folder in folders for file in folder.glob("c*/lib/libcublasLt.so.*")}
     return sorted(files, key=lambda file: (int(re.findall(r"[0-9]+", file)[-1]), file), reverse=True)
-
-
-def _array_getter() -> Callable[[Any, int], Any]:
-    """``get(array, index)`` for the arrays that the executor returns."""
-    import tvm_ffi
-
-    function: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
-    return function
 
 
 def library_path() -> Path:

@@ -49,9 +49,10 @@ def signature_of(plan: Plan) -> Signature:
 
 def doc_of(plan: Plan, target: str) -> str:
     """What ``plan`` takes and gives, a line each."""
+    names = [plan.value(fid).name for fid in plan.inputs]
     inputs = [_line(plan.value(fid)) for fid in plan.inputs]
     outputs = [
-        _line(plan.value(output.fid)) + ("" if place is None else f", which overwrites {_name(plan, place)}")
+        _line(plan.value(output.fid)) + ("" if place is None else f", which overwrites {names[place]}")
         for output, place in zip(plan.outputs, plan.overwritten, strict=True)
     ]
     taken = "\n".join(inputs) or "    nothing"
@@ -64,7 +65,3 @@ def doc_of(plan: Plan, target: str) -> str:
 
 def _line(value: PlanValue) -> str:
     return f"    {value.name}: {described(value)}"
-
-
-def _name(plan: Plan, place: int) -> str:
-    return plan.value(plan.inputs[place]).name

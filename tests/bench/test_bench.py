@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fusebuild.bench import measure, profiled_call
+from fusebuild.bench import measure, traffic
 from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
 from fusebuild.bench.plot import require_plot, write_plot
@@ -421,8 +421,8 @@ class TestMeasuring:
         assert measured(artifacts, "scaled", ncu=True).missing == {"ncu": "ncu is not on PATH"}
 
     def test_what_ncu_counts_is_kept(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        traffic = Traffic(bytes_read=136, bytes_written=272, kernels=1)
-        monkeypatch.setattr("fusebuild.bench.measure.measured_traffic", lambda path, case, seed: traffic)
+        counted = Traffic(bytes_read=136, bytes_written=272, kernels=1)
+        monkeypatch.setattr("fusebuild.bench.measure.measured_traffic", lambda path, case, seed: counted)
         found = measured(artifacts, "scaled", ncu=True)
         assert (found.dram_bytes_read, found.dram_bytes_written, found.dram_ratio) == (136, 272, 1.5)
 
@@ -439,8 +439,8 @@ class TestMeasuring:
             return run(plan, *inputs)
 
         monkeypatch.setattr(LoadedPlan, "__call__", called)
-        profiled_call.main(str(artifacts / "scaled.fuse"), '{"M": 2, "N": 3}', "0", "host")
-        warm_up = ["call"] * profiled_call.WARM_UP
+        traffic.profiled_call(str(artifacts / "scaled.fuse"), '{"M": 2, "N": 3}', "0", "host")
+        warm_up = ["call"] * traffic.WARM_UP
         assert order == [*warm_up, "synchronize", "profiler.start", "call", "synchronize", "profiler.stop"]
 
 
