@@ -1,4 +1,5 @@
-"""Who is measured: the artifact, eager torch and torch.compile, each on the same sets of inputs."""
+"""Who is measured: the artifact, eager torch and torch.compile, each on the same sets of inputs; and copies, which run
+at the rate that the device's memory alone allows."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from fusebuild.bench.copies import equal_copies
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import Deviation, OutputErrors, as_results, torch_deviations
 from fusebuild.errors import FusebuildError, NoReferenceError
@@ -42,7 +42,7 @@ class InputSets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class TorchForm:
     """Torch's way to compute what an artifact does, and how exact its results are, as :func:`torch_deviations` says."""
 
     name: str
@@ -51,12 +51,21 @@ class Rival:
 
 
 @dataclass(slots=True, kw_only=True)
-class Field:
-    """The contenders and rivals that can be measured, and the reason for each that cannot, by name."""
+class Lineup:
+    """Torch's forms and the contenders that can be measured, and the reason for each that cannot, by name."""
 
-    rivals: list[Rival] = field(default_factory=list)
+    forms: list[TorchForm] = field(default_factory=list)
     contenders: list[Contender] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+
+    def attempt(self, name: str, make: Callable[[], Made], device: Device) -> list[Made]:
+        """The result of ``make``; nothing where it raises, with the reason in ``missing``."""
+        try:
+            return [make()]
+        except Exception as error:  # whatever torch raises: it did not run, and the report says why
+            self.missing[name] = _reason(error)
+        device.release()  # what it allocated is free only now that nobody holds the error
+        return []
 
 
 def set_count(least: int, device: Device) -> int:
@@ -95,78 +104,73 @@ def _into_own_outputs(plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> Run:
     return lambda: plan(*inputs, out=given)
 
 
-def torch_rivals(recipe: Recipe, trial: Trial, device: Device) -> Field:
+def torch_forms(recipe: Recipe, trial: Trial, device: Device) -> Lineup:
     """Eager torch and torch.compile, where they give what ``trial`` wants, or the reasons why they are not there."""
-    found = Field()
+    found = Lineup()
     try:
         module = reference_module(recipe)
     except NoReferenceError as error:
         found.missing["reference"] = error.diagnostics[0].message
         return found
 
-    def rival(name: str, make: Callable[[], Callable[..., Any]]) -> Rival:
+    def form(name: str, make: Callable[[], Callable[..., Any]]) -> TorchForm:
         function = make()
-        return Rival(name=name, function=function, deviations=torch_deviations(function, trial))
+        return TorchForm(name=name, function=function, deviations=torch_deviations(function, trial))
 
     # Plain functions: a module's own call costs microseconds that users can do without.
     makers = {EAGER: lambda: module.forward, COMPILE: lambda: device.compiled(module.forward)}
     for name, make in makers.items():
-        if (made := attempt(found, name, partial(rival, name, make), device)) is not None:
-            found.rivals.append(made)
-    if drawn := _drawn(trial, found.rivals):
+        found.forms += found.attempt(name, partial(form, name, make), device)
+    pairs = [pair for form in found.forms for pair in zip(trial.fusion.outputs, form.deviations, strict=False)]
+    if drawn := dict.fromkeys(output.name for output, deviation in pairs if deviation is None):
         found.missing["errors"] = f"torch draws other random numbers for {', '.join(drawn)}"
     return found
 
 
-def _drawn(trial: Trial, rivals: Sequence[Rival]) -> list[str]:
-    """The outputs that a rival gives and that have no errors because they were drawn."""
-    given = [rival.deviations for rival in rivals]
-    pairs = [pair for deviations in given for pair in zip(trial.fusion.outputs, deviations, strict=False)]
-    return list(dict.fromkeys(output.name for output, deviation in pairs if deviation is None))
-
-
-def output_errors(trial: Trial, ours: Sequence[Deviation], rivals: Sequence[Rival]) -> tuple[OutputErrors, ...]:
-    """A row for each output of ``trial``: our errors, and those of the rivals that give it."""
+def output_errors(trial: Trial, ours: Sequence[Deviation], forms: Sequence[TorchForm]) -> tuple[OutputErrors, ...]:
+    """A row for each output of ``trial``: our errors, and those of torch's forms that give it."""
     rows = []
     for place, (output, own) in enumerate(zip(trial.fusion.outputs, ours, strict=True)):
         fields: dict[str, float] = {"rms": own.rms, "largest": own.largest}
-        for rival in rivals:
-            given = rival.deviations[place] if place < len(rival.deviations) else None
+        for form in forms:
+            given = form.deviations[place] if place < len(form.deviations) else None
             if given is not None:
-                fields |= {f"{rival.name}_rms": given.rms, f"{rival.name}_largest": given.largest}
+                fields |= {f"{form.name}_rms": given.rms, f"{form.name}_largest": given.largest}
         dtype = trial.fusion.value(output.fid).dtype.value
         rows.append(OutputErrors(output=output.name, dtype=dtype, elements=trial.wanted[place].numel(), **fields))
     return tuple(rows)
 
 
-def torch_contender(rival: Rival, sets: InputSets, device: Device) -> Contender:
-    """``rival`` on each set."""
+def torch_contender(form: TorchForm, sets: InputSets, device: Device) -> Contender:
+    """``form`` on each set."""
 
     def call_of(inputs: Inputs) -> Run:
-        return lambda: rival.function(*inputs)
+        return lambda: form.function(*inputs)
 
-    return Contender(name=rival.name, timed=_timed(call_of, sets, device), call=call_of(sets.timed[0]))
-
-
-def add(found: Field, name: str, make: Callable[[], Contender], device: Device) -> None:
-    """Add what ``make`` makes to ``found``, or the reason why it cannot be measured."""
-    if (contender := attempt(found, name, make, device)) is not None:
-        found.contenders.append(contender)
+    return Contender(name=form.name, timed=_timed(call_of, sets, device), call=call_of(sets.timed[0]))
 
 
-def attempt(found: Field, name: str, make: Callable[[], Made], device: Device) -> Made | None:
-    """The result of ``make``; None where it raises, with the reason in ``found``."""
-    try:
-        return make()
-    except Exception as error:  # whatever torch raises: it did not run, and the report says why
-        found.missing[name] = reason(error)
-    device.release()  # what it allocated is free only now that nobody holds the error
-    return None
+def roof_copy(device: Device) -> Run:
+    """The copy whose rate is the roof. Not for a graph: there a copy is a memcpy node, which is slower."""
+    import torch
+
+    source = torch.zeros(device.roof_bytes // 2, dtype=torch.uint8, device=device.torch_name)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
 
 
 def equal_copy(least: int, count: int, device: Device) -> Contender:
-    """``count`` copies that move ``least`` bytes each, behind one more that is not timed."""
-    *copies, before = equal_copies(least, count + 1, device)
+    """``count`` copies in memory of their own, behind one more that is not timed; each reads and writes half of
+    ``least`` bytes, since small tensors do not reach the roof of large ones. Each is a kernel (a negation), so that it
+    can be part of a graph."""
+    import torch
+
+    def copy() -> Run:
+        source = torch.zeros(max(1, least // 8), dtype=torch.int32, device=device.torch_name)
+        target = torch.empty_like(source)
+        return lambda: torch.neg(source, out=target)
+
+    *copies, before = (copy() for _ in range(count + 1))
     return Contender(name=COPY, timed=Timed(run=device.captured(copies), before=device.captured([before])))
 
 
@@ -181,7 +185,7 @@ def reference_module(recipe: Recipe) -> Any:
     return torch_module(recipe.fusion)
 
 
-def reason(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """``error`` in one line."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, FusebuildError):

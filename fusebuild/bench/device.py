@@ -1,4 +1,4 @@
-"""What measuring asks of a device, and the current CUDA device, which is the only one that ships."""
+"""What measuring asks of a device, and the current CUDA device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Device(Protocol):
 
     def compiled(self, module: Any) -> Callable[..., Any]:
         """``module`` under ``torch.compile``."""
-        ...
+        import torch
+
+        made: Callable[..., Any] = torch.compile(module, dynamic=False)
+        return made
 
     def captured(self, calls: Sequence[Run]) -> Run:
         """All of ``calls`` in a row as one thing to run. Their results live as long as it does, so that no call writes
@@ -59,18 +62,19 @@ class Device(Protocol):
 
     def seconds(self) -> float:
         """The host's clock."""
-        ...
+        return time.perf_counter()
 
     def wait(self) -> None:
-        """Wait until everything that was enqueued is done."""
-        ...
+        """Wait until everything that was enqueued is done: nothing to do where nothing is enqueued."""
+        return
 
     def release(self) -> None:
-        """Give memory back to the device that nothing refers to, and forget what torch compiled."""
-        ...
+        """Give memory back to the device that nothing refers to, and forget what torch compiled; nothing to do where
+        memory needs no giving back."""
+        return
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """The current CUDA device. Raises :class:`UsageError`, naming the ``verb`` that needs it, where torch sees none."""
 
     torch_name = "cuda"
@@ -88,12 +92,6 @@ class CudaDevice:
     @property
     def description(self) -> tuple[str, str]:
         return self._cuda.get_device_name(), _driver_version()
-
-    def compiled(self, module: Any) -> Callable[..., Any]:
-        import torch
-
-        made: Callable[..., Any] = torch.compile(module, dynamic=False)
-        return made
 
     def captured(self, calls: Sequence[Run]) -> Run:
         """A CUDA graph, after each call ran once on the stream beside: compilers and allocators do their work there. A
@@ -114,7 +112,12 @@ class CudaDevice:
         graph = cuda.CUDAGraph()
         with cuda.graph(graph, capture_error_mode="thread_local"):
             results = [call() for call in calls]
-        return _Captured(graph, results)
+
+        def replay() -> object:
+            graph.replay()
+            return results  # their memory, which it writes, lives as long as it does
+
+        return replay
 
     def milliseconds(self, lead: Run, contenders: Sequence[Timed]) -> list[float]:
         events = [[self._cuda.Event(enable_timing=True) for _ in range(2)] for _ in contenders]
@@ -127,9 +130,6 @@ class CudaDevice:
         events[-1][-1].synchronize()
         return [float(start.elapsed_time(end)) for start, end in events]
 
-    def seconds(self) -> float:
-        return time.perf_counter()
-
     def wait(self) -> None:
         self._cuda.synchronize()
 
@@ -139,16 +139,6 @@ class CudaDevice:
         torch.compiler.reset()
         gc.collect()
         self._cuda.empty_cache()
-
-
-class _Captured:
-    """A graph, with the results whose memory it writes."""
-
-    def __init__(self, graph: Any, results: Sequence[object]) -> None:
-        self._graph, self._results = graph, results
-
-    def __call__(self) -> None:
-        self._graph.replay()
 
 
 def _driver_version() -> str:

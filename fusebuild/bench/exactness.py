@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 
 from fusebuild.errors import VerificationError, counted
+from fusebuild.ir.fusion import Fusion
+from fusebuild.ops.table import OPS
 from fusebuild.oracle.bounds import bound_for, compare
 from fusebuild.oracle.reference import torch_dtype
 from fusebuild.oracle.verification import Outcome, Trial
@@ -31,6 +33,9 @@ MARGIN = 1.05
 ROUNDINGS = {"double": 2.0**-53}
 """What an RMS error may be beyond that: one rounding of the dtype that everybody computes in, which is float but for
 outputs of double. Results that near to each other differ by the order of their sums."""
+DEVIATIONS = 6.0
+"""By how many standard deviations the means of two samples of one distribution may differ: chance exceeds that once in
+a billion times."""
 SLICE = 2**26
 """Elements whose errors are taken at a time: half a gigabyte in fp64."""
 
@@ -88,8 +93,6 @@ def torch_deviations(function: Callable[..., Any], trial: Trial) -> list[Deviati
     Raises :class:`VerificationError` where it computes something else; what follows from random numbers need only be
     distributed alike.
     """
-    from fusebuild.bench.torch_random import random_fids, same_distribution
-
     fusion, drawn = trial.fusion, random_fids(trial.fusion)
     results = as_results(function(*trial.arguments()))
     if len(results) > len(trial.wanted):
@@ -116,6 +119,25 @@ def torch_deviations(function: Callable[..., Any], trial: Trial) -> list[Deviati
             raise VerificationError(f"the reference is another {output.name}: error {verdict.error:.1e}")
         found.append(Deviation(rms=rms_error(got, want), largest=verdict.error))
     return found
+
+
+def random_fids(fusion: Fusion) -> frozenset[int]:
+    """The values of ``fusion`` that follow from random numbers."""
+    found: set[int] = set()
+    for expr in fusion.exprs:
+        if OPS[expr.op].is_random or not found.isdisjoint(expr.inputs):
+            found.update(expr.outputs)
+    return frozenset(found)
+
+
+def same_distribution(a: Any, b: Any) -> bool:
+    """Whether two tensors of one shape may be samples of one distribution: no more is asked than that their means
+    agree, and those of their squares, as well as so many elements tell."""
+    for first, second in ((a.double(), b.double()), (a.double().square(), b.double().square())):
+        spread = (first.var(correction=0) + second.var(correction=0)) / first.numel()
+        if not bool((first.mean() - second.mean()).abs() <= DEVIATIONS * spread.sqrt() + 1e-6 * first.abs().mean()):
+            return False
+    return True
 
 
 def rms_error(got: Any, want: Any) -> float:

@@ -34,22 +34,21 @@ from fusebuild.artifact.plan import as_formula
 from fusebuild.bench.contenders import (
     COPY,
     OURS,
-    Field,
-    add,
+    Lineup,
     equal_copy,
     input_sets,
     our_contender,
     output_errors,
+    roof_copy,
     set_count,
     torch_contender,
-    torch_rivals,
+    torch_forms,
 )
-from fusebuild.bench.copies import roof_copy
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.bench.exactness import OutputErrors, our_deviations
 from fusebuild.bench.report import Measurement, Report
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
-from fusebuild.bench.traffic import Traffic, TrafficError, measured_traffic
+from fusebuild.bench.traffic import TrafficError, measured_traffic
 from fusebuild.errors import UsageError, VerificationError, nearest
 from fusebuild.ir.formula import evaluate, total
 from fusebuild.ir.fusion import Fusion
@@ -65,7 +64,7 @@ _ROOF = "roof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class BenchOptions:
     """What to measure. ``cases`` replace those of the recipes; ``compare`` with torch; ``ncu`` counts DRAM bytes."""
 
     cases: tuple[Mapping[str, int], ...] = ()
@@ -74,7 +73,9 @@ class Options:
     seed: int = 0
 
 
-def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, device: Device | None = None) -> Report:
+def bench_artifacts(
+    paths: Sequence[Path], options: BenchOptions | None = None, *, device: Device | None = None
+) -> Report:
     """Measure every artifact in ``paths`` on ``device``, the current CUDA device where there is none given: the cases
     of ``options``, else those of the recipe's ``bench`` section, else its first case.
 
@@ -84,18 +85,20 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     """
     import torch
 
-    options = options or Options()
+    options = options or BenchOptions()
     chosen: Device = device if device is not None else CudaDevice()
-    work = []
+    work: list[_Work] = []
     for path in paths:
         recipe = read_recipe(path)
-        work += [(path, recipe, case) for case in _cases(recipe, options)]
+        work += [_Work(path, recipe, case, options, chosen) for case in _cases(recipe, options)]
     roof = roof_copy(chosen)
     measurements, wrong = list[Measurement](), list[str]()
-    for path, recipe, case in work:
+    for each in work:
         try:
-            with memory_named(path, recipe.fusion, case, chosen.torch_name, "--case measures other sizes"):
-                measurements.append(_bench_case(path, recipe, case, options, chosen, roof))
+            with memory_named(
+                each.path, each.recipe.fusion, each.case, chosen.torch_name, "--case measures other sizes"
+            ):
+                measurements.append(each.measured(roof))
         except VerificationError as error:
             wrong.append(str(error))
     name, driver = chosen.description
@@ -109,7 +112,7 @@ def bench_artifacts(paths: Sequence[Path], options: Options | None = None, *, de
     )
 
 
-def _cases(recipe: Recipe, options: Options) -> tuple[Mapping[str, int], ...]:
+def _cases(recipe: Recipe, options: BenchOptions) -> tuple[Mapping[str, int], ...]:
     fusion = recipe.fusion
     for case in options.cases:
         require_fitting(fusion, case)
@@ -139,96 +142,91 @@ def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
             raise UsageError(f"case {shown}: {fact.symbol} is {case[fact.symbol]}, but {broken}")
 
 
-def _bench_case(
-    path: Path, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device, roof: Run
-) -> Measurement:
-    logger.info("%s %s", path, dict(case))
-    plan, fusion = load(path, target=device.target), recipe.fusion
-    found, outputs = _judged(plan, recipe, case, options, device)
-    least = least_bytes(fusion, case)
-    target = plan.plan.target(plan.target)
-    assert target is not None
-    timed = _timed(plan, recipe, case, options, device, roof, found)
-    del found
-    device.release()
-    return Measurement(
-        fusion=fusion.name,
-        case=dict(case),
-        segments=len(target.segments),
-        least_bytes=least,
-        plan_bytes=evaluate(total([as_formula(segment.hbm_bytes) for segment in target.segments]), case),
-        gigabytes_per_second=least / timed["milliseconds"] / 1e6,
-        error=max((output.largest for output in outputs), default=0.0),
-        eager_error=max((e for output in outputs if (e := output.eager_largest) is not None), default=None),
-        compile_error=max((e for output in outputs if (e := output.compile_largest) is not None), default=None),
-        outputs=outputs,
-        **_with_traffic(timed, path, case, options),
-    )
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One case of one artifact to measure."""
 
+    path: Path
+    recipe: Recipe
+    case: Mapping[str, int]
+    options: BenchOptions
+    device: Device
 
-def _judged(
-    plan: LoadedPlan, recipe: Recipe, case: Mapping[str, int], options: Options, device: Device
-) -> tuple[Field, tuple[OutputErrors, ...]]:
-    """Who computes the same as ``plan``, and the errors of all of them on the first set of inputs. What the oracle
-    gives is free again afterwards. Raises :class:`VerificationError` where our own results are wrong."""
-    trial = recipe_trial(recipe, case, device.torch_name, options.seed)
-    outcome = run_trial(plan, trial)
-    verdict = outcome.verdict
-    if not verdict.ok:
-        raise VerificationError(
-            f"{verdict.fusion} {dict(case)}: error {verdict.error} exceeds {verdict.bound} {verdict.problem}".rstrip()
+    def measured(self, roof: Run) -> Measurement:
+        """Raises :class:`VerificationError` where the artifact's results are wrong."""
+        logger.info("%s %s", self.path, dict(self.case))
+        plan, fusion = load(self.path, target=self.device.target), self.recipe.fusion
+        lineup, outputs = self._judged(plan)
+        least = least_bytes(fusion, self.case)
+        target = plan.plan.target(plan.target)
+        assert target is not None
+        timed = self._timed(plan, roof, lineup)
+        del lineup
+        self.device.release()
+        return Measurement(
+            fusion=fusion.name,
+            case=dict(self.case),
+            segments=len(target.segments),
+            least_bytes=least,
+            plan_bytes=evaluate(total([as_formula(segment.hbm_bytes) for segment in target.segments]), self.case),
+            gigabytes_per_second=least / timed["milliseconds"] / 1e6,
+            error=max((output.largest for output in outputs), default=0.0),
+            eager_error=max((e for output in outputs if (e := output.eager_largest) is not None), default=None),
+            compile_error=max((e for output in outputs if (e := output.compile_largest) is not None), default=None),
+            outputs=outputs,
+            **self._with_traffic(timed),
         )
-    ours = our_deviations(trial, outcome)
-    del outcome
-    device.release()
-    found = torch_rivals(recipe, trial, device) if options.compare else Field()
-    return found, output_errors(trial, ours, found.rivals)
 
+    def _judged(self, plan: LoadedPlan) -> tuple[Lineup, tuple[OutputErrors, ...]]:
+        """Who computes the same as ``plan``, and the errors of all of them on the first set of inputs. What the oracle
+        gives is free again afterwards."""
+        trial = recipe_trial(self.recipe, self.case, self.device.torch_name, self.options.seed)
+        outcome = run_trial(plan, trial)
+        found = outcome.verdict
+        if not found.ok:
+            error = f"error {found.error} exceeds {found.bound} {found.problem}".rstrip()
+            raise VerificationError(f"{found.fusion} {dict(self.case)}: {error}")
+        ours = our_deviations(trial, outcome)
+        del outcome
+        self.device.release()
+        lineup = torch_forms(self.recipe, trial, self.device) if self.options.compare else Lineup()
+        return lineup, output_errors(trial, ours, lineup.forms)
 
-def _timed(
-    plan: LoadedPlan,
-    recipe: Recipe,
-    case: Mapping[str, int],
-    options: Options,
-    device: Device,
-    roof: Run,
-    found: Field,
-) -> dict[str, Any]:
-    """The fields of a :class:`Measurement` that are timed: those of the artifact, of the rivals in ``found``, and of
-    copies. What is allocated for it is free again when ``found`` is."""
-    fusion, least = recipe.fusion, least_bytes(recipe.fusion, case)
-    count = set_count(least, device)
-    sets = input_sets(recipe, case, count, options.seed, device)
-    found.contenders.append(our_contender(plan, fusion, sets, device))
-    for rival in found.rivals:
-        add(found, rival.name, partial(torch_contender, rival, sets, device), device)
-    add(found, COPY, lambda: equal_copy(least, count, device), device)
-    timed = {contender.name: contender.timed for contender in found.contenders}
-    times = side_by_side({**timed, _ROOF: Timed(run=roof, before=roof)}, roof, device)
-    fields: dict[str, Any] = {
-        "roof": device.roof_bytes / statistics.median(times[_ROOF]) / 1e6,
-        "missing": found.missing,
-    }
-    if options.compare and "reference" not in found.missing:
-        fields["reference"] = recipe.bench.reference.text if recipe.bench.reference else "fusion"
-    for contender in found.contenders:
-        prefix = "" if contender.name == OURS else f"{contender.name}_"
-        own = timing(times[contender.name], count)
-        fields |= {f"{prefix}milliseconds": own.milliseconds, f"{prefix}spread": own.spread}
-        if contender.call is not None:
-            fields[f"{prefix}call_microseconds"] = call_microseconds(contender.call, device)
-    return fields
+    def _timed(self, plan: LoadedPlan, roof: Run, lineup: Lineup) -> dict[str, Any]:
+        """The fields of a :class:`Measurement` that are timed: those of the artifact, of torch's forms in ``lineup``,
+        and of copies. What is allocated for it is free again when ``lineup`` is."""
+        recipe, device = self.recipe, self.device
+        least = least_bytes(recipe.fusion, self.case)
+        count = set_count(least, device)
+        sets = input_sets(recipe, self.case, count, self.options.seed, device)
+        lineup.contenders.append(our_contender(plan, recipe.fusion, sets, device))
+        makers = {form.name: partial(torch_contender, form, sets, device) for form in lineup.forms}
+        for name, make in {**makers, COPY: partial(equal_copy, least, count, device)}.items():
+            lineup.contenders += lineup.attempt(name, make, device)
+        timed = {contender.name: contender.timed for contender in lineup.contenders}
+        times = side_by_side({**timed, _ROOF: Timed(run=roof, before=roof)}, roof, device)
+        fields: dict[str, Any] = {
+            "roof": device.roof_bytes / statistics.median(times[_ROOF]) / 1e6,
+            "missing": lineup.missing,
+        }
+        if self.options.compare and "reference" not in lineup.missing:
+            fields["reference"] = recipe.bench.reference.text if recipe.bench.reference else "fusion"
+        for contender in lineup.contenders:
+            prefix = "" if contender.name == OURS else f"{contender.name}_"
+            fields[f"{prefix}milliseconds"], fields[f"{prefix}spread"] = timing(times[contender.name], count)
+            if contender.call is not None:
+                fields[f"{prefix}call_microseconds"] = call_microseconds(contender.call, device)
+        return fields
 
-
-def _with_traffic(timed: dict[str, Any], path: Path, case: Mapping[str, int], options: Options) -> dict[str, Any]:
-    """``timed``, with what ncu counted or why it did not."""
-    if not options.ncu:
-        return timed
-    try:
-        traffic: Traffic = measured_traffic(path, case, options.seed)
-    except TrafficError as error:
-        return {**timed, "missing": {**timed["missing"], "ncu": str(error)}}
-    return {**timed, "dram_bytes_read": traffic.bytes_read, "dram_bytes_written": traffic.bytes_written}
+    def _with_traffic(self, timed: dict[str, Any]) -> dict[str, Any]:
+        """``timed``, with what ncu counted or why it did not."""
+        if not self.options.ncu:
+            return timed
+        try:
+            traffic = measured_traffic(self.path, self.case, self.options.seed)
+        except TrafficError as error:
+            return {**timed, "missing": {**timed["missing"], "ncu": str(error)}}
+        return {**timed, "dram_bytes_read": traffic.bytes_read, "dram_bytes_written": traffic.bytes_written}
 
 
 def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.device}, driver {self.driver}, torch {self.torch}, {self.date}"
 
 
+Column = Callable[[Measurement], str]
+"""The cell that a column of a table has for a measurement."""
+
+
 def write_report(report: Report, path: Path) -> None:
     """``report`` as JSON."""
     path.write_text(json.dumps(json_value(report), indent=2) + "\n")
@@ -120,10 +125,6 @@ def read_report(path: Path) -> Report:
 
 _SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
             "copy": "equal copy", "errors": "errors of eager", "ncu": "DRAM bytes"}  # fmt: skip
-_HEAD = (
-    "recipe", "case", "segments", "ms", "eager ms", "compile ms", "GB/s", "of the copy roof", "of an equal copy",
-    "times compile", "call µs", "plan bytes / least bytes", "DRAM bytes / least bytes", "error", "RMS error / eager's",
-)  # fmt: skip
 
 
 def markdown_table(report: Report) -> str:
@@ -136,10 +137,8 @@ def markdown_table(report: Report) -> str:
         "recipe's reference, else the fusion op by op. Call: host time, ours / eager / compiled. "
         "Error: the largest against fp64, ours / eager / compiled.",
         "",
-        f"| {' | '.join(_HEAD)} |",
-        f"|---|---|{'---:|' * (len(_HEAD) - 2)}",
+        *_table(_COLUMNS, report.measurements),
     ]
-    lines += [f"| {' | '.join(_row(each))} |" for each in report.measurements]
     reasons = [
         f"- {each.fusion} {each.label}: no {_SPELLED.get(what, what)}: {why}"
         for each in report.measurements
@@ -149,25 +148,18 @@ def markdown_table(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_SUMMARY_HEAD = ("recipe", "case", "ms", "times eager", "times compile", "times a copy")
-
-
 def summary_table(report: Report) -> str:
     """The table that the README shows: the first case of each recipe."""
     first = {each.fusion: each for each in reversed(report.measurements)}
-    lines = [
-        f"{report.origin}.",
-        "",
-        f"| {' | '.join(_SUMMARY_HEAD)} |",
-        f"|---|---|{'---:|' * (len(_SUMMARY_HEAD) - 2)}",
-        *(f"| {' | '.join(_summary_row(each))} |" for _, each in sorted(first.items())),
-    ]
+    lines = [f"{report.origin}.", "", *_table(_SUMMARY_COLUMNS, [each for _, each in sorted(first.items())])]
     return "\n".join(lines) + "\n"
 
 
-def _summary_row(each: Measurement) -> list[str]:
-    ratios = (each.eager_ratio, each.compile_ratio, each.copy_ratio)
-    return [each.fusion, each.label, f"{each.milliseconds:.4f}", *(_shown(ratio, ".2f") for ratio in ratios)]
+def _table(columns: Mapping[str, Column], measurements: Sequence[Measurement]) -> list[str]:
+    """The first two of ``columns`` are names, the others numbers."""
+    rows = [columns, *([column(each) for column in columns.values()] for each in measurements)]
+    head, *cells = (f"| {' | '.join(row)} |" for row in rows)
+    return [head, f"|---|---|{'---:|' * (len(columns) - 2)}", *cells]
 
 
 def _exactness(report: Report) -> list[str]:
@@ -186,27 +178,42 @@ def _exactness(report: Report) -> list[str]:
     return [f"{claim}:", "", *worse] if worse else [f"{claim}."]
 
 
-def _row(each: Measurement) -> list[str]:
-    calls = (each.call_microseconds, each.eager_call_microseconds, each.compile_call_microseconds)
-    errors = (each.error, each.eager_error, each.compile_error)
-    return [
-        each.fusion,
-        each.label,
-        str(each.segments),
-        f"{each.milliseconds:.4f}",
-        _shown(each.eager_milliseconds, ".4f"),
-        _shown(each.compile_milliseconds, ".4f"),
-        f"{each.gigabytes_per_second:.0f}",
-        f"{each.ratio:.2f}",
-        _shown(each.copy_ratio, ".2f"),
-        _shown(each.compile_ratio, ".2f"),
-        ABSENT if calls == (None,) * 3 else " / ".join(_shown(call, ".1f") for call in calls),
-        f"{each.plan_bytes / max(each.least_bytes, 1):.2f}",
-        _shown(each.dram_ratio, ".2f"),
-        f"{each.error:.1e}" if errors[1:] == (None, None) else " / ".join(_shown(error, ".1e") for error in errors),
-        _shown(each.error_ratio, ".2f"),
-    ]
-
-
 def _shown(number: float | None, form: str) -> str:
     return ABSENT if number is None else format(number, form)
+
+
+def _calls(each: Measurement) -> str:
+    calls = (each.call_microseconds, each.eager_call_microseconds, each.compile_call_microseconds)
+    return ABSENT if calls == (None,) * 3 else " / ".join(_shown(call, ".1f") for call in calls)
+
+
+def _errors(each: Measurement) -> str:
+    torchs = (each.eager_error, each.compile_error)
+    shown = (each.error,) if torchs == (None, None) else (each.error, *torchs)
+    return " / ".join(_shown(error, ".1e") for error in shown)
+
+
+_COLUMNS: dict[str, Column] = {
+    "recipe": lambda each: each.fusion,
+    "case": lambda each: each.label,
+    "segments": lambda each: str(each.segments),
+    "ms": lambda each: f"{each.milliseconds:.4f}",
+    "eager ms": lambda each: _shown(each.eager_milliseconds, ".4f"),
+    "compile ms": lambda each: _shown(each.compile_milliseconds, ".4f"),
+    "GB/s": lambda each: f"{each.gigabytes_per_second:.0f}",
+    "of the copy roof": lambda each: f"{each.ratio:.2f}",
+    "of an equal copy": lambda each: _shown(each.copy_ratio, ".2f"),
+    "times compile": lambda each: _shown(each.compile_ratio, ".2f"),
+    "call µs": _calls,
+    "plan bytes / least bytes": lambda each: f"{each.plan_bytes / max(each.least_bytes, 1):.2f}",
+    "DRAM bytes / least bytes": lambda each: _shown(each.dram_ratio, ".2f"),
+    "error": _errors,
+    "RMS error / eager's": lambda each: _shown(each.error_ratio, ".2f"),
+}
+
+_SUMMARY_COLUMNS: dict[str, Column] = {
+    **{name: _COLUMNS[name] for name in ("recipe", "case", "ms")},
+    "times eager": lambda each: _shown(each.eager_ratio, ".2f"),
+    "times compile": _COLUMNS["times compile"],
+    "times a copy": _COLUMNS["of an equal copy"],
+}

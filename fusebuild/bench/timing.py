@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fusebuild.bench.device import Device, Run, Timed
 
@@ -12,14 +11,6 @@ REPLAYS = 20
 WARM_UP = 3
 BATCHES, BATCH = 31, 8
 """Host time is taken over batches of so few calls that the launch queue, about a thousand kernels, never fills."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """The median of some times, in milliseconds, and the distance between their quartiles over the median."""
-
-    milliseconds: float
-    spread: float
 
 
 def side_by_side(contenders: Mapping[str, Timed], lead: Run, device: Device) -> dict[str, list[float]]:
@@ -37,11 +28,12 @@ def side_by_side(contenders: Mapping[str, Timed], lead: Run, device: Device) -> 
     return {name: each[WARM_UP:] for name, each in times.items()}
 
 
-def timing(times: Sequence[float], calls: int) -> Timing:
-    """``times`` of runs of ``calls`` calls each, as the time of one call."""
+def timing(times: Sequence[float], calls: int) -> tuple[float, float]:
+    """The time of one call, from ``times`` of runs of ``calls`` calls each: the median, and the distance between the
+    quartiles over the median."""
     median = statistics.median(times)
     quartiles = statistics.quantiles(times, n=4)
-    return Timing(milliseconds=median / calls, spread=(quartiles[2] - quartiles[0]) / median if median else 0.0)
+    return median / calls, (quartiles[2] - quartiles[0]) / median if median else 0.0
 
 
 def call_microseconds(call: Run, device: Device) -> float:

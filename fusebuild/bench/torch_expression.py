@@ -37,28 +37,28 @@ def expression_module(fusion: Fusion, reference: Reference) -> fx.GraphModule:
     """
     writer = _Writer(fusion, reference)
     results = writer.write(reference_expression(reference.text))
-    return writer.graph.finish(tuple(results) if isinstance(results, tuple | list) else (results,))
+    return writer.finish(tuple(results) if isinstance(results, tuple | list) else (results,))
 
 
-class _Writer:
+class _Writer(TorchGraph):
     def __init__(self, fusion: Fusion, reference: Reference) -> None:
-        self.graph = TorchGraph(fusion)
+        super().__init__(fusion)
         self._reference = reference
         self._names: dict[str, Any] = {
             value.name: value.literal
             for value in fusion.values.values()
             if value.is_constant and isinstance(value.type, ScalarType)
         }
-        self._names |= {fusion.value(fid).name: node for fid, node in self.graph.inputs.items()}
+        self._names |= {fusion.value(fid).name: node for fid, node in self.inputs.items()}
         self._numbers = {fusion.value(fid).name for fid in fusion.inputs if not fusion.value(fid).is_tensor}
 
     def write(self, node: ast.expr) -> Any:
-        """What ``node`` is in the graph: a node, a number, a text, or a tuple or list of those."""
+        """What ``node`` is in the graph: a proxy, a number, a text, or a tuple or list of those."""
         match node:
             case ast.Constant(value=value):
                 return value
             case ast.Name(id=name):
-                return self._names[name] if name in self._names else self.graph.size(name)
+                return self._names[name] if name in self._names else self.size(name)
             case ast.Tuple(elts=items):
                 return tuple(self.write(item) for item in items)
             case ast.List(elts=items):
@@ -79,8 +79,8 @@ class _Writer:
                 raise AssertionError(f"{ast.dump(node)} was accepted when the recipe was read")
 
     def _apply(self, function: Callable[..., Any], *operands: Any) -> Any:
-        if any(isinstance(operand, fx.Node) for operand in operands):
-            return self.graph.call(function, *operands)
+        if any(isinstance(operand, fx.Proxy) for operand in operands):
+            return self.call(function, *operands)
         try:
             return function(*operands)
         except (ArithmeticError, TypeError) as error:
@@ -88,22 +88,22 @@ class _Writer:
 
     def _is_number(self, node: ast.expr) -> bool:
         """Whether ``node`` holds no tensor."""
-        tensors = {name for name, found in self._names.items() if isinstance(found, fx.Node)} - self._numbers
+        tensors = {name for name, found in self._names.items() if isinstance(found, fx.Proxy)} - self._numbers
         walked = list(ast.walk(node))
         return not any(isinstance(each, ast.Call) or getattr(each, "id", "") in tensors for each in walked)
 
-    def _call(self, node: ast.Call) -> fx.Node:
+    def _call(self, node: ast.Call) -> fx.Proxy:
         assert isinstance(node.func, ast.Attribute)
         arguments = [self.write(argument) for argument in node.args]
         named = {str(keyword.arg): self.write(keyword.value) for keyword in node.keywords}
         name = node.func.attr
         match node.func.value:
             case ast.Name(id="F"):
-                return self.graph.call(self._functional(name), *arguments, **named)
+                return self.call(self._functional(name), *arguments, **named)
             case ast.Name(id="torch"):
-                return self.graph.call(self._found(torch, "torch", name), *arguments, **named)
+                return self.call(self._found(torch, "torch", name), *arguments, **named)
             case value:
-                return self.graph.method(name, self.write(value), *arguments, **named)
+                return self._tracer.create_proxy("call_method", name, (self.write(value), *arguments), named)
 
     def _functional(self, name: str) -> Callable[..., Any]:
         """The function ``name`` of ``torch.nn.functional``, which must be one of torch's own."""

@@ -1,12 +1,14 @@
 """A ``torch.fx`` graph that takes the inputs of a Fusion: what the modules of this package are written into.
 
-Sizes are read from the shapes of the inputs, so that one module serves every case.
+What is in the graph is written as a torch user writes it, with proxies in the place of tensors: each call that a proxy
+takes part in becomes a node. Sizes are read from the shapes of the inputs, so that one module serves every case.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -16,8 +18,8 @@ from fusebuild.errors import NOWHERE, NoReferenceError
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 
-Argument: TypeAlias = "fx.Node | bool | int | float"
-"""What a value is in the graph: a node, or the number that it always is."""
+Argument: TypeAlias = Any
+"""What a value is in the graph: a proxy, or the number that it always is."""
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -37,32 +39,25 @@ class TorchGraph:
         self.fusion = fusion
         self._graph = fx.Graph()
         self._tracer = fx.proxy.GraphAppendingTracer(self._graph)
-        self.inputs = {fid: self._graph.placeholder(fusion.value(fid).name) for fid in fusion.inputs}
-        self._sizes: dict[str, fx.Node] = {}
-        self._device: fx.Node | None = None
+        nodes = {fid: self._graph.placeholder(fusion.value(fid).name) for fid in fusion.inputs}
+        self.inputs: dict[int, Argument] = {fid: fx.Proxy(node, self._tracer) for fid, node in nodes.items()}
+        self._sizes: dict[str, fx.Proxy] = {}
 
-    def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> fx.Node:
-        """A node that calls ``function``."""
-        return self._graph.call_function(function, arguments, named)
+    def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> fx.Proxy:
+        """A node that calls ``function``. Functions of torch that take a proxy for a tensor make such a node by
+        themselves; those that take no tensor do not, nor do Python's own, and those of ``torch.nn.functional`` write
+        out their defaults in it."""
+        return self._tracer.create_proxy("call_function", function, arguments, named)
 
-    def method(self, name: str, *arguments: Any, **named: Any) -> fx.Node:
-        """A node that calls the method ``name`` of its first argument."""
-        return self._graph.call_method(name, arguments, named)
-
-    def proxy(self, node: fx.Node) -> fx.Proxy:
-        """``node`` for torch functions to be called on; each call becomes a node."""
-        return fx.Proxy(node, self._tracer)
-
-    def size(self, symbol: str) -> fx.Node:
+    def size(self, symbol: str) -> fx.Proxy:
         """The size of ``symbol``, from the first dim of an input that has it."""
         if symbol not in self._sizes:
             binding = next(binding for binding in self.fusion.extents if binding.extent == symbol)
-            shape = self.call(getattr, self.inputs[binding.input], "shape")
-            self._sizes[symbol] = self.call(operator.getitem, shape, binding.dim)
+            self._sizes[symbol] = self.inputs[binding.input].shape[binding.dim]
         return self._sizes[symbol]
 
-    def extent(self, formula: Formula) -> Any:
-        """The value of ``formula``: a number, or a node."""
+    def extent(self, formula: Formula) -> Argument:
+        """The value of ``formula``."""
         if isinstance(formula, int):
             return formula
         if isinstance(formula, str):
@@ -71,28 +66,25 @@ class TorchGraph:
         first, *rest = (self.extent(operand) for operand in operands)  # type: ignore[arg-type]
         for operand in rest:
             if name == "ceil_div":
-                first = self.call(operator.neg, self.call(operator.floordiv, self.call(operator.neg, first), operand))
+                first = -(-first // operand)
             elif name in _OPERATORS:
                 first = self.call(_OPERATORS[str(name)], first, operand)
             else:
                 raise NoReferenceError.at(NOWHERE, f"'{name}' of sizes has no torch form")
         return first
 
-    @property
-    def device(self) -> fx.Node:
+    @cached_property
+    def device(self) -> fx.Proxy:
         """Where the inputs lie. Raises :class:`NoReferenceError` for a fusion without tensor inputs."""
-        if self._device is None:
-            tensors = [
-                value for value in self.fusion.tensor_inputs if not value.tensor.cpu
-            ] or self.fusion.tensor_inputs
-            if not tensors:
-                raise NoReferenceError.at(NOWHERE, f"fusion {self.fusion.name} has no tensor input to name a device")
-            self._device = self.call(getattr, self.inputs[tensors[0].fid], "device")
-        return self._device
+        tensors = sorted(self.fusion.tensor_inputs, key=lambda value: value.tensor.cpu)  # others go first
+        if not tensors:
+            raise NoReferenceError.at(NOWHERE, f"fusion {self.fusion.name} has no tensor input to name a device")
+        device: fx.Proxy = self.inputs[tensors[0].fid].device
+        return device
 
-    def finish(self, results: Any) -> fx.GraphModule:
+    def finish(self, results: tuple[Argument, ...]) -> fx.GraphModule:
         """The module that returns ``results``, without what they do not follow from."""
-        self._graph.output(results)
+        self._graph.output(self._tracer.create_arg(results))
         self._graph.eliminate_dead_code()
         self._graph.lint()
         return fx.GraphModule(torch.nn.Module(), self._graph, class_name=self.fusion.name)

@@ -1,5 +1,7 @@
 """DRAM bytes that the kernels of one call move, counted by the GPU: NVIDIA's ``ncu`` runs the artifact once.
 
+``python -m fusebuild.bench.traffic ARTIFACT CASE SEED``, which ncu is given to run, makes one call between the
+profiler's start and stop; CASE is a JSON object of sizes.
 ncu empties the caches before each kernel, so what one segment left in L2 for the next counts as read again; and what a
 kernel leaves in L2 when it ends is not counted as written.
 """
@@ -14,13 +16,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fusebuild.errors import FusebuildError
+from fusebuild.oracle.verification import read_recipe, recipe_inputs
+from fusebuild.runtime.loader import load
 
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
 _UNITS = {"byte": 1, "Kbyte": 10**3, "Mbyte": 10**6, "Gbyte": 10**9, "Tbyte": 10**12}
 _COLUMNS = ("Metric Name", "Metric Unit", "Metric Value")
 TIMEOUT = 300.0
+WARM_UP = 3
+"""Calls before the one that is counted: they load kernels and fill the allocator."""
 
 
 class TrafficError(FusebuildError):
@@ -44,7 +51,7 @@ def measured_traffic(artifact: Path, case: Mapping[str, int], seed: int) -> Traf
     command = [
         ncu, "--clock-control", "none", "--target-processes", "all", "--profile-from-start", "off", "--csv",
         "--metrics", f"{READ},{WRITTEN}",
-        sys.executable, "-m", "fusebuild.bench.profiled_call", str(artifact), json.dumps(dict(case)), str(seed),
+        sys.executable, "-m", "fusebuild.bench.traffic", str(artifact), json.dumps(dict(case)), str(seed),
     ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
@@ -96,3 +103,26 @@ def _bytes(value: str, unit: str, where: str) -> float:
         return float(value.replace(",", "")) * _UNITS[unit]
     except ValueError:
         raise TrafficError(f"{where}: '{value}' is no number") from None
+
+
+def profiled_call(artifact: str, case: str, seed: str, target: str | None = None) -> None:
+    """Call the artifact on random inputs of the sizes in ``case``, while ncu counts; ``target`` as for :func:`load`."""
+    import torch
+
+    path = Path(artifact)
+    plan, recipe = load(path, target=target), read_recipe(path)
+    device = "cpu" if plan.target.startswith("host") else "cuda"
+    inputs = recipe_inputs(recipe, json.loads(case), seed=int(seed), device=device)
+    cuda: Any = torch.cuda
+    for _ in range(WARM_UP):
+        plan(*inputs)
+    cuda.synchronize()
+    cuda.profiler.start()
+    results = plan(*inputs)
+    cuda.synchronize()
+    cuda.profiler.stop()
+    del results
+
+
+if __name__ == "__main__":
+    profiled_call(*sys.argv[1:])

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from fusebuild.cli.options import SEED, sizes_given
+from fusebuild.cli.options import PATHS, SEED, sizes_given
 from fusebuild.cli.output import print_text
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import VerificationError
 from fusebuild.recipe.files import artifact_files
 
 
-def _report() -> Any:
-    from fusebuild.bench import Report
-
-    return Report
-
-
-@click.command(cls=Verb, report=_report)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.command(cls=Verb, report="fusebuild.bench.report:Report")
+@PATHS
 @click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
               help="Sizes to measure instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
 @click.option("--no-compare", is_flag=True, help="Measure the artifacts and copies only, not torch.")
@@ -47,11 +40,15 @@ def bench(
     are those of the bench section, or the recipe's first case. Results are checked before anything is timed, and the
     errors of all against fp64 are shown.
     """
-    from fusebuild.bench import Options, bench_artifacts, markdown_table, require_plot, write_plot, write_report
+    from fusebuild.bench.measure import BenchOptions, bench_artifacts
+    from fusebuild.bench.plot import require_plot, write_plot
+    from fusebuild.bench.report import markdown_table, write_report
 
     if plot_file is not None:
         require_plot(plot_file)
-    report = bench_artifacts(artifact_files(paths), Options(cases=cases, compare=not no_compare, ncu=ncu, seed=seed))
+    report = bench_artifacts(
+        artifact_files(paths), BenchOptions(cases=cases, compare=not no_compare, ncu=ncu, seed=seed)
+    )
     if json_file is not None:
         write_report(report, json_file)
     if plot_file is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
@@ -12,13 +11,7 @@ from fusebuild.cli.output import print_json, say
 from fusebuild.cli.verb import Verb
 
 
-def _report() -> Any:
-    from fusebuild.report.cache import CacheReport
-
-    return CacheReport
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="fusebuild.report.cache:CacheReport")
 @click.option("--prune", is_flag=False, flag_value="", metavar="[SIZE]",
               help="Remove compiled objects, those first that were not used for longest, until there are at most SIZE "
                    "bytes, such as 500M or 0 (default: the limit).")  # fmt: skip

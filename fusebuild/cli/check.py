@@ -1,31 +1,32 @@
-"""``fusebuild check``."""
+"""``fusebuild check``. ``compile --frozen`` says what is stale in the same way, and exits with 3 where anything is."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.freshness import rebuild_and_report, report_freshness
-from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, targets_named
+from fusebuild.cli.options import JOBS, JSON, NVCC, OUT, PATHS, targets_named
+from fusebuild.cli.output import print_json, progress, say
+from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
+from fusebuild.errors import StaleError, one_line
 from fusebuild.target.table import Target
 
-
-def _report() -> Any:
+if TYPE_CHECKING:
     from fusebuild.freshness.verdict import CheckedRecipe
+    from fusebuild.segmentation import Search
 
-    return list[CheckedRecipe]
 
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="list[fusebuild.freshness.verdict:CheckedRecipe]")
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named, help="Targets to expect (default: those in each artifact).")
 @click.option("--rebuild", is_flag=True, help="Compile into scratch, too, and compare every byte.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@JOBS
 @NVCC
 @JSON
 def check(
@@ -47,3 +48,43 @@ def check(
     from fusebuild.freshness.check import check_recipes
 
     report_freshness(check_recipes(paths, out, targets=targets, nvcc=nvcc), paths, out, as_json)
+
+
+def rebuild_and_report(
+    paths: Sequence[Path],
+    out: Path,
+    targets: tuple[Target, ...] | None,
+    search: Search | None,
+    nvcc: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> list[Path]:
+    """Compile everything into a scratch folder, say which artifacts differ from that, and exit 3 where any does. Gives
+    the artifacts where none does."""
+    from fusebuild.freshness.rebuild import rebuild_recipes
+
+    with progress("compiling") as on_progress:
+        verdicts = rebuild_recipes(
+            paths, out, targets=targets, search=search, nvcc=nvcc, jobs=jobs, on_progress=on_progress
+        )
+    report_freshness(verdicts, paths, out, as_json)
+    return [verdict.artifact for verdict in verdicts]
+
+
+def report_freshness(verdicts: Sequence[CheckedRecipe], paths: Sequence[Path], out: Path, as_json: bool) -> None:
+    """Say what is stale, and exit 3 when anything is."""
+    from fusebuild.freshness.check import orphans
+    from fusebuild.freshness.verdict import Stale, orphan, summary
+
+    orphaned = orphans(paths, out, verdicts)
+    if as_json:
+        print_json([*verdicts, *map(orphan, orphaned)])
+    for verdict in verdicts:
+        for reason in verdict.why:
+            click.echo(printable(f"{one_line(verdict.recipe)}: stale: {reason}"), err=True)
+    for path in orphaned:
+        click.echo(printable(f"orphaned: {one_line(path)}: {Stale.NO_RECIPE()}"), err=True)
+    if not as_json:
+        say(summary(verdicts))
+    if not all(verdict.fresh for verdict in verdicts):
+        sys.exit(StaleError.exit_code)

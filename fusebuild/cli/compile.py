@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.freshness import rebuild_and_report
+from fusebuild.cli.check import rebuild_and_report
 from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEGMENTATION, targets_named
 from fusebuild.cli.output import print_json, progress, say
 from fusebuild.cli.streams import printable
@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from fusebuild.segmentation import Search
 
 
-def _report() -> Any:
-    from fusebuild.freshness.incremental import CompileReport
-    from fusebuild.freshness.verdict import CheckedRecipe
-
-    return CompileReport | list[CheckedRecipe]
-
-
-@click.command("compile", cls=Verb, report=_report)
+@click.command(
+    "compile",
+    cls=Verb,
+    report="fusebuild.freshness.incremental:CompileReport | list[fusebuild.freshness.verdict:CheckedRecipe]",
+)
 @PATHS
 @OUT
 @click.option("--arch", "targets", default="sm_90", show_default=True, callback=targets_named,

@@ -19,16 +19,18 @@ import msgspec
 from fusebuild.artifact.file import open_artifact
 from fusebuild.build.build_dir import BuildDir, write_if_changed
 from fusebuild.build.record import artifact_digest, fusebuild_digest
-from fusebuild.errors import FusebuildError, LocatedError, NothingVerifiedError
+from fusebuild.cli.main import main
+from fusebuild.errors import NothingVerifiedError
 from fusebuild.freshness.incremental import CompiledRecipe, compile_changed
 from fusebuild.recipe.inside import recipe_in
+from fusebuild.report.aligned import aligned
 from fusebuild.runtime.loader import library_path
 from fusebuild.target.table import find_target
 
 HOST = "host"
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class CaseRun(msgspec.Struct, frozen=True, kw_only=True):
     """One way of one case on the CPU; ``error`` is infinite where something else was wrong."""
 
     case: dict[str, int]
@@ -45,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     objects: dict[str, int]
     kernels: int
     cases: int
-    runs: tuple[Run, ...]
+    runs: tuple[CaseRun, ...]
 
     @property
     def ran(self) -> int:
@@ -53,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return len({tuple(run.case.items()) for run in self.runs})
 
     @property
-    def worst(self) -> Run:
+    def worst(self) -> CaseRun:
         """The run nearest to failing, or failed."""
         return max(self.runs, key=lambda run: (not run.ok, run.error / (run.bound or math.inf)))
 
@@ -75,14 +77,14 @@ def summarize(compiled: CompiledRecipe, max_elements: int) -> Row:
     )
 
 
-def _runs(path: Path, max_elements: int) -> tuple[Run, ...]:
+def _runs(path: Path, max_elements: int) -> tuple[CaseRun, ...]:
     """What running the artifact said: nothing where no case is small enough, which its row shows as a failure."""
     from fusebuild.oracle.verification import Limits, verify_artifact  # torch, which a second run does without
 
     limits = Limits(max_elements=max_elements)
     try:
         return tuple(
-            Run(case=dict(verdict.case), error=verdict.error, bound=verdict.bound, ok=verdict.ok)
+            CaseRun(case=dict(verdict.case), error=verdict.error, bound=verdict.bound, ok=verdict.ok)
             for verdict in verify_artifact(path, target=HOST, limits=limits)
         )
     except NothingVerifiedError:
@@ -114,15 +116,7 @@ def table(rows: Sequence[Row]) -> str:
     """The rows as text, one line each. ``runs`` counts every variant and alignment of every case that ran."""
     targets = list(rows[0].objects)
     head = ["recipe", "segments", "kernels", *targets, "cases", "runs", "worst error", "bound", "ok"]
-    lines = [head, *(_cells(row, targets) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
+    return "\n".join(aligned([head, *(_cells(row, targets) for row in rows)], names=[0]))
 
 
 def _cells(row: Row, targets: Sequence[str]) -> list[str]:
@@ -158,14 +152,5 @@ def demo(recipes: tuple[Path, ...], out: Path, arch: str, max_elements: int) -> 
         sys.exit(1)
 
 
-def main() -> None:
-    """Run the demo; errors of fusebuild end it with their message and exit code."""
-    try:
-        demo()
-    except FusebuildError as error:
-        click.echo(str(error) if isinstance(error, LocatedError) else f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-
-
 if __name__ == "__main__":
-    main()
+    main(demo)

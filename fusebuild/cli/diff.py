@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,13 +11,7 @@ from fusebuild.cli.output import print_json, print_text
 from fusebuild.cli.verb import Verb
 
 
-def _report() -> Any:
-    from fusebuild.report.diff import DiffReport
-
-    return DiffReport
-
-
-@click.command("diff", cls=Verb, report=_report)
+@click.command("diff", cls=Verb, report="fusebuild.report.diff:DiffReport")
 @click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JSON

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -13,13 +12,7 @@ from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
 
 
-def _report() -> Any:
-    from fusebuild.report.doctor import DoctorFinding
-
-    return list[DoctorFinding]
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="list[fusebuild.report.doctor:DoctorFinding]")
 @NVCC
 @JSON
 def doctor(nvcc: str | None, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,13 +12,7 @@ from fusebuild.cli.verb import Verb
 from fusebuild.errors import one_line
 
 
-def _report() -> Any:
-    from fusebuild.definition.script import ImportedRecipe
-
-    return list[ImportedRecipe]
-
-
-@click.command("import", cls=Verb, report=_report)
+@click.command("import", cls=Verb, report="list[fusebuild.definition.script:ImportedRecipe]")
 @click.argument("script", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-o", "--out", type=click.Path(path_type=Path),
               help="The recipe to write, or a folder for one recipe of each definition (default: stdout).")  # fmt: skip

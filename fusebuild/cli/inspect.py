@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,13 +16,9 @@ if TYPE_CHECKING:
     from fusebuild.segmentation import Search
 
 
-def _report() -> Any:
-    from fusebuild.report.inspection import InspectReport
-
-    return InspectReport | list[InspectReport]
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(
+    cls=Verb, report="fusebuild.report.inspection:InspectReport | list[fusebuild.report.inspection:InspectReport]"
+)
 @click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "--arch", "targets", callback=targets_named, help="Targets to show (default: sm_90, or an artifact's own)."

@@ -11,31 +11,31 @@ import click
 
 from fusebuild import __version__
 from fusebuild.cli.streams import Output, open_outputs, printable
-from fusebuild.cli.verb import Verb, Verbs, log_handler, loudness
+from fusebuild.cli.verb import Verb, log_handler, loudness
 from fusebuild.errors import FusebuildError, LocatedError
 
 
-@click.group(cls=Verbs, params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fusebuild")
 def cli() -> None:
     """Build, check and run GPU fusion artifacts, ahead of time."""
 
 
-def main() -> None:
+def main(command: click.Command = cli) -> None:
     """Run the command line; errors of fusebuild end it with their message and exit code."""
     stdout, stderr = open_outputs()
     logging.basicConfig(handlers=[log_handler()])
-    code = _run(stderr)
+    code = _run(command, stderr)
     if stdout.problem:
         _complain(f"error: stdout cannot be written to: {stdout.problem}", stderr)
     sys.exit(code or int(bool(stdout.problem)))
 
 
-def _run(stderr: Output) -> int:
-    """Run the verb; its exit code."""
+def _run(command: click.Command, stderr: Output) -> int:
+    """Run ``command``; its exit code."""
     color = False if os.environ.get("NO_COLOR") else None
     try:
-        done = cli.main(standalone_mode=False, color=color)
+        done = command.main(standalone_mode=False, color=color)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except click.ClickException as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from fusebuild.cli.options import JSON
@@ -11,13 +9,7 @@ from fusebuild.cli.output import print_json, print_text
 from fusebuild.cli.verb import Verb
 
 
-def _report() -> Any:
-    from fusebuild.report.op_reference import OpReference
-
-    return list[OpReference]
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="list[fusebuild.report.op_reference:OpReference]")
 @click.argument("names", nargs=-1)
 @JSON
 def ops(names: tuple[str, ...], as_json: bool) -> None:

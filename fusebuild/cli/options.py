@@ -16,6 +16,8 @@ OUT = click.option("-o", "--out", default="build", show_default=True, type=click
 NVCC = click.option("--nvcc", metavar="FILE", help="The nvcc to use (default: see 'fusebuild doctor').")
 SEGMENTATION = click.option("--segmentation", "search", type=click.Choice(["heuristic", "exact"]),
                             help="How cuts are found; exact is for small fusions (default: heuristic).")  # fmt: skip
+JOBS = click.option("-j", "--jobs", type=click.IntRange(min=1),
+                    help="Compilers at a time (default: one for each CPU).")  # fmt: skip
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
                     help="Seed of the random inputs.")  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")

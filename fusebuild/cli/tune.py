@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
+from fusebuild.cli.options import JOBS, JSON, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
 from fusebuild.cli.output import print_json, print_text, progress, say
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import UsageError, one_line
 from fusebuild.target.table import Target
 
 
-def _report() -> Any:
-    from fusebuild.tuning.report import TuneReport
-
-    return TuneReport
-
-
-@click.command(cls=Verb, report=_report)
+@click.command(cls=Verb, report="fusebuild.tuning.report:TuneReport")
 @PATHS
 @OUT
 @click.option("--arch", "targets", callback=targets_named,
@@ -31,7 +24,7 @@ def _report() -> Any:
                    "such as M=1024,N=4096; may be repeated.")  # fmt: skip
 @click.option("--budget", default=16, show_default=True, type=click.IntRange(1, 16),
               help="Neighbours to try for each kernel.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time (default: one for each CPU).")
+@JOBS
 @SEED
 @NVCC
 @JSON
@@ -51,7 +44,7 @@ def tune(
     Needs a compiler, torch, and the device to tune for in one machine. What is faster by more than 2 % every time it is
     measured goes into NAME.tuned.json beside the recipe, where compile finds it.
     """
-    from fusebuild.tuning import TuneOptions, tune_recipes
+    from fusebuild.tuning.tune import TuneOptions, tune_recipes
 
     if targets is not None and len(targets) != 1:
         raise UsageError("tune is for one target at a time")

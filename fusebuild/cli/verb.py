@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import operator
 import sys
-from collections.abc import Callable
 from copy import copy
+from functools import reduce
 from pathlib import Path
+from pkgutil import resolve_name
+from types import GenericAlias
 from typing import Any
 
 import click
@@ -56,13 +59,23 @@ def loudness() -> list[click.Parameter]:
 
 
 class Verb(click.Command):
-    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well. ``report``
-    gives the type of what it prints then, which its schema is made from; a verb without ``--json`` has none."""
+    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well.
 
-    def __init__(self, *arguments: Any, report: Callable[[], Any] | None = None, **options: Any) -> None:
+    ``report`` is the type of what it prints then, from which its schema is made; None for a verb without ``--json``.
+    Where importing the type takes time, ``report`` is its name: ``package.module:Type``, a ``list[...]`` of one, or
+    several of these with `` | `` between them.
+    """
+
+    def __init__(self, *arguments: Any, report: Any = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.params += loudness()
         self.report = report
+
+    def report_type(self) -> Any:
+        """The type that ``report`` is or names."""
+        if not isinstance(self.report, str):
+            return self.report
+        return reduce(operator.or_, map(_named_type, self.report.split(" | ")))
 
     @property
     def prints_json(self) -> bool:
@@ -88,7 +101,8 @@ class Verb(click.Command):
             raise
 
 
-class Verbs(click.Group):
-    """The verbs of the command line."""
-
-    command_class = Verb
+def _named_type(name: str) -> Any:
+    """The type called ``name``: ``package.module:Type``, or ``list[package.module:Type]``."""
+    item = name.removeprefix("list[").removesuffix("]")
+    found = resolve_name(item)
+    return found if item == name else GenericAlias(list, found)

@@ -6,11 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import JSON, SEED
+from fusebuild.cli.options import JSON, PATHS, SEED
 from fusebuild.cli.output import is_quiet, print_json, print_text, say
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from fusebuild.oracle.verification import Skipped, Verdict, VerifiedCase
 
 
-def _report() -> Any:
-    from fusebuild.oracle.verification import VerifiedCase
-
-    return list[VerifiedCase]
-
-
-@click.command(cls=Verb, report=_report)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.command(cls=Verb, report="list[fusebuild.oracle.verification:VerifiedCase]")
+@PATHS
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
 @SEED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -48,20 +49,13 @@ def cache_report(environ: Mapping[str, str], prune: str | None) -> CacheReport:
     store = user_store(environ)
     removed = None if prune is None else store.prune(parse_size(prune) if prune else store.limit)
     folder = cache_dir(environ)
+    _, kinds, _ = next(os.walk(folder), ("", [], []))  # a folder for each kind of thing; none where it cannot be read
     return CacheReport(
         folder=folder,
         limit=store.limit,
-        folders=tuple(_part(kind.name, usage(kind)) for kind in _kinds(folder)),
+        folders=tuple(_part(kind, usage(folder / kind)) for kind in sorted(kinds)),
         removed=None if removed is None else _part("objects", removed),
     )
-
-
-def _kinds(folder: Path) -> list[Path]:
-    """The folders in ``folder``, one for each kind of thing that the cache holds."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
-    except OSError:
-        return []
 
 
 def _part(name: str, held: Usage) -> CacheFolder:

@@ -36,10 +36,8 @@ def composites_of(segmented: SegmentedFusion) -> tuple[InspectedComposite, ...]:
         for index in each.task.exprs:
             holders.setdefault(index, []).append(each.id)
     writers = {int(fid): each.id for each in segmented.segments for fid in each.outputs}
-    return tuple(
-        _placed(composite, _segments_of(segmented.fusion, composite, holders, writers))
-        for composite in segmented.fusion.composites
-    )
+    fusion = segmented.fusion
+    return tuple(_placed(each, _segments_of(fusion, each, holders, writers)) for each in fusion.composites)
 
 
 def composites_in(artifact: Artifact, fusion: Fusion, target: str) -> tuple[InspectedComposite, ...]:

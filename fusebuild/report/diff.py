@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from fusebuild.artifact.json_types import Bytes, FormulaText
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
 from fusebuild.errors import one_line
-from fusebuild.ir.formula import Formula, evaluate, show, symbols, total
+from fusebuild.ir.formula import evaluate, show, symbols, total
 
 
 class DifferingLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +86,11 @@ class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(map(one_line, lines)) + "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Launched:
-    """A kernel as a plan launches it: its name, the digest of its object, and what it takes of the chip, which is None
-    where the manifest does not say so."""
+_Launched = tuple[str | None, str | None, KernelResources | None]
+"""A kernel as a plan launches it: its name, the digest of its object, and what it takes of the chip, which is None
+where the manifest does not say so."""
 
-    kernel: str
-    object_digest: str
-    resources: KernelResources | None
-
+_NOTHING: _Launched = (None, None, None)
 
 _Place = tuple[int, str, int]
 """Where a plan launches a kernel: the id of the segment, the name of the variant, the index of the launch in it."""
@@ -127,31 +122,38 @@ def compare(old: Artifact, new: Artifact, sizes: Mapping[str, int]) -> DiffRepor
 
 def _compare_targets(old: Artifact, new: Artifact, name: str, sizes: Mapping[str, int]) -> DifferingTarget:
     plans = old.plan.target(name), new.plan.target(name)
-    formulas = _hbm_bytes(plans[0]), _hbm_bytes(plans[1])
+    (old_segments, old_formula, old_bytes), (new_segments, new_formula, new_bytes) = (
+        _sums(plan, sizes) for plan in plans
+    )
     before, after = _launches(old, plans[0]), _launches(new, plans[1])
     places = sorted({*before, *after}) if None not in plans else []
+    pairs = [(place, before.get(place, _NOTHING), after.get(place, _NOTHING)) for place in places]
     return DifferingTarget(
-        segments=(_count(plans[0]), _count(plans[1])),
-        hbm_bytes_formula=(_shown(formulas[0]), _shown(formulas[1])),
-        hbm_bytes=(_evaluated(formulas[0], sizes), _evaluated(formulas[1], sizes)),
+        segments=(old_segments, new_segments),
+        hbm_bytes_formula=(old_formula, new_formula),
+        hbm_bytes=(old_bytes, new_bytes),
         plan=_what_runs(old.plan, name) != _what_runs(new.plan, name),
         kernels=tuple(
-            _differing_launch(place, before.get(place), after.get(place))
-            for place in places
-            if before.get(place) != after.get(place)
+            DifferingLaunch(
+                segment=segment,
+                variant=variant,
+                launch=launch,
+                kernel=(old_launched[0], new_launched[0]),
+                resources=(old_launched[2], new_launched[2]),
+            )
+            for (segment, variant, launch), old_launched, new_launched in pairs
+            if old_launched != new_launched
         ),
     )
 
 
-def _differing_launch(place: _Place, old: _Launched | None, new: _Launched | None) -> DifferingLaunch:
-    segment, variant, launch = place
-    return DifferingLaunch(
-        segment=segment,
-        variant=variant,
-        launch=launch,
-        kernel=(old.kernel if old else None, new.kernel if new else None),
-        resources=(old.resources if old else None, new.resources if new else None),
-    )
+def _sums(plan: TargetPlan | None, sizes: Mapping[str, int]) -> tuple[int | None, str | None, int | None]:
+    """How many segments ``plan`` has, and the bytes that they read and write: as a formula, and at ``sizes``, None
+    where those do not give every symbol."""
+    if plan is None:
+        return None, None, None
+    formula = total([as_formula(segment.hbm_bytes) for segment in plan.segments])
+    return len(plan.segments), show(formula), evaluate(formula, sizes) if {*symbols(formula)} <= {*sizes} else None
 
 
 def _what_runs(plan: Plan, target: str) -> Plan:
@@ -164,10 +166,10 @@ def _launches(artifact: Artifact, plan: TargetPlan | None) -> dict[_Place, _Laun
     if plan is None:
         return {}
     return {
-        (segment.id, variant.name, index): _Launched(
-            kernel=launch.kernel,
-            object_digest=artifact.object_digest(plan.target, launch.kernel),
-            resources=artifact.resources(plan.target, launch.kernel),
+        (segment.id, variant.name, index): (
+            launch.kernel,
+            artifact.object_digest(plan.target, launch.kernel),
+            artifact.resources(plan.target, launch.kernel),
         )
         for segment in plan.segments
         for variant in segment.variants
@@ -183,26 +185,8 @@ def _changes(before: KernelResources | None, after: KernelResources | None) -> l
     return [f"{name.replace('_', ' ')} {old} -> {new}" for name, old, new in pairs if old != new]
 
 
-def _count(plan: TargetPlan | None) -> int | None:
-    return None if plan is None else len(plan.segments)
-
-
-def _hbm_bytes(plan: TargetPlan | None) -> Formula | None:
-    return None if plan is None else total([as_formula(segment.hbm_bytes) for segment in plan.segments])
-
-
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
-
-
-def _shown(formula: Formula | None) -> str | None:
-    return None if formula is None else show(formula)
-
-
-def _evaluated(formula: Formula | None, sizes: Mapping[str, int]) -> int | None:
-    if formula is None or not {*symbols(formula)} <= {*sizes}:
-        return None
-    return evaluate(formula, sizes)
 
 
 def _bytes_text(count: int | None, formula: str | None) -> str:

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
-from msgspec import UNSET
 
 from fusebuild.artifact.kernel_resources import resources_text
-from fusebuild.artifact.plan import PlanSegment, PlanValue, as_formula
-from fusebuild.errors import UsageError, one_line
+from fusebuild.artifact.plan import PlanSegment
+from fusebuild.errors import UsageError, counted, one_line
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import show
 from fusebuild.ir.fusion import Fusion
-from fusebuild.report.inspection import Inspection, bytes_text, knobs_text, stored_bytes
-from fusebuild.report.layout import Box, Layout, Net, PlacedNet, layout
+from fusebuild.report.inspection import InspectedSegment, Inspection, bytes_text, knobs_text, stored_bytes
+from fusebuild.report.layout import Box, Net, PlacedGraph, PlacedNet, layout
+from fusebuild.runtime.layouts import described
 from fusebuild.system.resources import templates_dir
 
 _CHARACTER = 6.7
@@ -44,14 +44,19 @@ _NODE_MARGIN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorText:
-    """A tensor in words. ``size`` is for reading (``117 MB``), ``exact`` has every byte and the formula."""
+    """A tensor in words. ``size`` is for reading (``117 MB``), ``exact`` has every byte and the formula; ``producer``
+    is the segment that writes it (None: the caller gives it), ``consumers`` are those that read it, and ``view_of`` is
+    the value whose memory it shares."""
 
-    fid: int
+    fid: OriginalFid
     name: str
     type: str
     size: str
     exact: str
     kind: str
+    producer: int | None
+    consumers: Sequence[int]
+    view_of: OriginalFid | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +73,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentBox:
-    """A segment as drawn."""
+    """A segment as drawn, with the inputs and outputs of the fusion beside it."""
 
-    id: int
-    scheduler: str
+    segment: InspectedSegment
     size: str
     notes: tuple[str, ...]
     x: float
     y: float
     width: float
     height: float
-    inputs: tuple[Node, ...]
-    outputs: tuple[Node, ...]
+    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,64 +95,10 @@ class Edge:
     color: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """Why a segment is cut from another: ``cut`` names it, each of ``rejections`` is a scheduler's."""
-
-    cut: str
-    rejections: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentDetails:
-    """What the page tells of a segment when it is chosen. ``variants`` have a name, a guard and their kernels, each
-    with what it takes of the chip; ``eased`` says what was chosen otherwise because kernels spilled."""
-
-    id: int
-    scheduler: str
-    exact: str
-    inputs: tuple[TensorText, ...]
-    outputs: tuple[TensorText, ...]
-    fid_map: tuple[tuple[int, TensorText], ...]
-    rematerialized: tuple[str, ...]
-    variants: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
-    eased: tuple[str, ...]
-    reasons: tuple[Reason, ...]
-    call: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorDetails:
-    """What the page tells of a tensor: who writes it (None: the caller gives it), who reads it."""
-
-    tensor: TensorText
-    producer: int | None
-    consumers: tuple[int, ...]
-    view_of: TensorText | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Everything that the template shows."""
-
-    fusion: str
-    doc: str
-    target: str
-    case: str
-    totals: tuple[tuple[str, str], ...]
-    width: float
-    height: float
-    boxes: tuple[SegmentBox, ...]
-    edges: tuple[Edge, ...]
-    segments: tuple[SegmentDetails, ...]
-    tensors: tuple[TensorDetails, ...]
-    boundaries: tuple[TensorDetails, ...]
-
-
 def render_page(inspection: Inspection, fusion: Fusion) -> str:
     """The page for ``inspection`` of ``fusion``, as the recipe says it: its doc, and the names of values that the plan
     does not name because no memory holds them."""
-    return _environment().get_template("page.html.jinja").render(page=_Pages(inspection, fusion).page())
+    return _environment().get_template("page.html.jinja").render(page=_Page(inspection, fusion))
 
 
 def write_page(path: Path, inspections: Sequence[Inspection], fusion: Fusion) -> None:
@@ -174,172 +123,129 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         autoescape=True,
     )
-    made.filters["shortened"] = shortened
+    made.filters |= {"shortened": shortened, "bytes": bytes_text, "knobs": knobs_text, "resources": resources_text}
     return made
 
 
-class _Pages:
-    """Makes the page of one inspection."""
+class _Page:
+    """What the template shows of one inspection."""
 
     def __init__(self, inspection: Inspection, fusion: Fusion) -> None:
-        self._inspection, self._fusion = inspection, fusion
-        self._plan = inspection.plan
-        self._segments = inspection.segments
-        self._report = inspection.report
-        self._writer = {fid: each.id for each in self._segments for fid in each.outputs}
+        self.inspection, self.fusion = inspection, fusion
+        self.plan, self.report = inspection.plan, inspection.report
+        self.case = "no case" if inspection.sizes is None else _equations(inspection.sizes) or "constant sizes"
+        self.segments = list(zip(inspection.segments, self.report.segments, strict=True))
+        self._writer = {fid: each.id for each in inspection.segments for fid in each.outputs}
         self._readers: dict[int, list[int]] = {}
-        for each in self._segments:
+        for each in inspection.segments:
             for fid in each.inputs:
                 self._readers.setdefault(fid, []).append(each.id)
-        self._outputs = {output.fid for output in self._plan.outputs}
-        self._views = {view: source for each in self._segments for view, source in each.views.items()}
-        self._boundaries = [value.fid for value in inspection.boundaries]
-        self._nets = [self._net(fid) for fid in self._boundaries]
+        self._outputs = {output.fid for output in self.plan.outputs}
+        self._views = {view: source for each in inspection.segments for view, source in each.views.items()}
+        shown = sorted({*self.plan.inputs, *self._outputs, *self._writer})
+        self.tensors = [self.tensor(fid) for fid in shown]
+        self.boundaries = [self.tensor(value.fid) for value in inspection.boundaries]
+        self._bytes = [inspection.bytes_of(stored_bytes(value)) for value in inspection.boundaries]
+        self._nets = [_net(tensor) for tensor in self.boundaries]
+        self._sides = {each.id: self._beside(each) for each in inspection.segments}
+        boxes = [self._box(each) for each in inspection.segments]
+        placed = layout(boxes, self._nets)
+        self.width, self.height = math.ceil(placed.width), math.ceil(placed.height)
+        self.boxes = [
+            self._drawn(*each, box, *placed.boxes[box.id]) for each, box in zip(self.segments, boxes, strict=True)
+        ]
+        self.edges = self._edges(placed)
 
-    def page(self) -> Page:
-        sides = {each.id: self._sides(each) for each in self._segments}
-        placed = layout([self._box(each, *sides[each.id]) for each in self._segments], self._nets)
-        case = "no case" if self._inspection.sizes is None else _equations(self._inspection.sizes) or "constant sizes"
-        shown = sorted({*self._plan.inputs, *self._outputs, *self._writer})
-        return Page(
-            fusion=self._plan.fusion,
-            doc=self._fusion.doc.strip(),
-            target=self._inspection.target,
-            case=case,
-            totals=self._totals(),
-            width=math.ceil(placed.width),
-            height=math.ceil(placed.height),
-            boxes=tuple(self._drawn_box(each, sides[each.id], placed) for each in self._segments),
-            edges=self._edges(placed),
-            segments=tuple(self._segment(each) for each in self._segments),
-            tensors=tuple(self._tensor_details(fid) for fid in shown),
-            boundaries=tuple(self._tensor_details(fid) for fid in self._boundaries),
-        )
-
-    def _totals(self) -> tuple[tuple[str, str], ...]:
-        sizes = [self._inspection.bytes_of(stored_bytes(self._plan.value(fid))) for fid in self._boundaries
-                 if fid not in self._views]  # fmt: skip
-        crossing = _size_text(sum(size or 0 for size in sizes)) if None not in sizes else ""
-        kernels = {kernel for segment in self._report.segments for kernel in segment.kernels}
+    def totals(self) -> tuple[tuple[str, str], ...]:
+        """What is counted over all segments, with the names of it."""
+        own = [size for tensor, size in zip(self.boundaries, self._bytes, strict=True) if tensor.view_of is None]
+        crossing = f", {_size_text(sum(size or 0 for size in own))}" if self.boundaries and None not in own else ""
+        kernels = {kernel for segment in self.report.segments for kernel in segment.kernels}
         return (
-            ("segments", str(len(self._segments))),
+            ("segments", str(len(self.segments))),
             ("kernels", str(len(kernels))),
-            ("boundaries", f"{len(self._boundaries)}{f', {crossing}' if crossing and self._boundaries else ''}"),
-            ("read and written", _size_text(self._report.hbm_bytes, self._report.hbm_bytes_formula)),
+            ("boundaries", f"{len(self.boundaries)}{crossing}"),
+            ("read and written", _size_text(self.report.hbm_bytes, self.report.hbm_bytes_formula)),
         )
 
-    def _text(self, fid: int) -> TensorText:
-        value = self._plan.value(fid)
+    def tensor(self, fid: OriginalFid) -> TensorText:
+        """The tensor ``fid`` in words."""
+        value = self.plan.value(fid)
         formula = stored_bytes(value) if value.kind == "tensor" else 0
-        count = self._inspection.bytes_of(formula)
-        is_intermediate = fid not in self._plan.inputs and fid not in self._outputs
-        kind = "input" if fid in self._plan.inputs else "intermediate" if is_intermediate else "output"
+        count = self.inspection.bytes_of(formula)
         return TensorText(
             fid=fid,
             name=value.name,
-            type=_type_text(value),
+            type=described(value),
             size=_size_text(count, show(formula)) if value.kind == "tensor" else "scalar",
             exact=bytes_text(count, show(formula)) if value.kind == "tensor" else "passed by value",
-            kind=kind,
+            kind="input" if fid in self.plan.inputs else "output" if fid in self._outputs else "intermediate",
+            producer=self._writer.get(fid),
+            consumers=self._readers.get(fid, ()),
+            view_of=self._views.get(fid),
         )
 
-    def _sides(self, segment: PlanSegment) -> tuple[list[TensorText], list[TensorText]]:
-        """The inputs and outputs of the fusion that ``segment`` reads and writes: the small nodes beside it."""
-        reads = [self._text(fid) for fid in segment.inputs if fid in self._plan.inputs]
-        return reads, [self._text(fid) for fid in segment.outputs if fid in self._outputs]
+    def recomputed(self, segment: PlanSegment) -> str:
+        """The values that ``segment`` computes again. Many have no memory, so that only the recipe names them."""
+        named = {int(fid): value.name for fid, value in self.fusion.values.items()}
+        return ", ".join(f"%{fid} {named.get(fid, '')}".strip() for fid in segment.rematerialized)
 
-    def _box(self, segment: PlanSegment, reads: Sequence[TensorText], writes: Sequence[TensorText]) -> Box:
-        coming = sum(fid in self._boundaries for fid in segment.inputs)
+    def _beside(self, segment: PlanSegment) -> tuple[list[TensorText], list[TensorText]]:
+        """The inputs and outputs of the fusion that ``segment`` reads and writes."""
+        reads = [self.tensor(fid) for fid in segment.inputs if fid in self.plan.inputs]
+        return reads, [self.tensor(fid) for fid in segment.outputs if fid in self._outputs]
+
+    def _box(self, segment: PlanSegment) -> Box:
+        reads, writes = self._sides[segment.id]
+        coming = sum(segment.id in net.targets for net in self._nets)
         labels = sum(net.label_width for net in self._nets if net.source == segment.id)
-        rows = max(len(reads), len(writes), 3)
         return Box(
             id=segment.id,
             width=max(_BOX_WIDTH, 26.0 * (coming + 1), labels),
-            height=rows * _NODE_STEP + 6,
+            height=max(len(reads), len(writes), 3) * _NODE_STEP + 6,
             left=_side_width(reads),
             right=_side_width(writes),
         )
 
-    def _net(self, fid: OriginalFid) -> Net:
-        return Net(
-            id=fid,
-            source=self._writer[fid],
-            targets=tuple(self._readers[fid]),
-            label_width=max(_CHARACTER * len(line) for line in _label(self._text(fid))) + _LABEL_MARGIN,
-        )
-
-    def _drawn_box(
-        self, segment: PlanSegment, sides: tuple[list[TensorText], list[TensorText]], placed: Layout
-    ) -> SegmentBox:
-        box = self._box(segment, *sides)
-        x, y = placed.boxes[segment.id]
-        report = self._report.segments[segment.id]
-        counts = [_counted(len(report.kernels), "kernel"), _counted(len(segment.variants), "variant")]
-        notes = [", ".join(filter(None, counts))]
+    def _drawn(self, segment: PlanSegment, report: InspectedSegment, box: Box, x: float, y: float) -> SegmentBox:
+        reads, writes = self._sides[segment.id]
+        counts = [counted(len(report.kernels), "kernel"), counted(len(segment.variants), "variant")]
+        notes = [", ".join(each for each in counts if not each.startswith("0 "))]
         if segment.rematerialized:
             notes.append(f"{len(segment.rematerialized)} recomputed")
+        right = x + box.width
         return SegmentBox(
-            id=segment.id,
-            scheduler=segment.scheduler,
+            segment=report,
             size=_size_text(report.hbm_bytes, report.hbm_bytes_formula),
             notes=tuple(notes),
             x=x,
             y=y,
             width=box.width,
             height=box.height,
-            inputs=tuple(_nodes(sides[0], box, x - box.left, y, joins=x)),
-            outputs=tuple(_nodes(sides[1], box, x + box.width + _NODE_MARGIN, y, joins=x + box.width)),
+            nodes=(
+                *_nodes(reads, box, x - box.left, y, joins=x),
+                *_nodes(writes, box, right + _NODE_MARGIN, y, joins=right),
+            ),
         )
 
-    def _edges(self, placed: Layout) -> tuple[Edge, ...]:
-        sizes = {fid: self._inspection.bytes_of(stored_bytes(self._plan.value(fid))) or 0 for fid in self._boundaries}
-        largest = max(sizes.values(), default=0)
-        return tuple(
+    def _edges(self, placed: PlacedGraph) -> list[Edge]:
+        largest = max((size or 0 for size in self._bytes), default=0)
+        return [
             Edge(
-                tensor=self._text(fid),
-                lines=placed.nets[fid],
-                thickness=1.5 + (5.5 * math.sqrt(sizes[fid] / largest) if largest else 0.5),
+                tensor=tensor,
+                lines=placed.nets[tensor.fid],
+                thickness=1.5 + (5.5 * math.sqrt((size or 0) / largest) if largest else 0.5),
                 color=index % 6,
             )
-            for index, fid in enumerate(self._boundaries)
-        )
+            for index, (tensor, size) in enumerate(zip(self.boundaries, self._bytes, strict=True))
+        ]
 
-    def _segment(self, segment: PlanSegment) -> SegmentDetails:
-        report = self._report.segments[segment.id]
-        named = {fid: value.name for fid, value in self._fusion.values.items()}
-        return SegmentDetails(
-            id=segment.id,
-            scheduler=segment.scheduler,
-            exact=bytes_text(report.hbm_bytes, report.hbm_bytes_formula),
-            inputs=tuple(map(self._text, segment.inputs)),
-            outputs=tuple(map(self._text, segment.outputs)),
-            fid_map=tuple((own, self._text(fid)) for own, fid in sorted(segment.fid_map.items())),
-            rematerialized=tuple(f"%{fid} {named.get(fid, '')}".strip() for fid in segment.rematerialized),
-            variants=tuple(
-                (
-                    f"{each.name} (tuned: {knobs_text(each.tuned)})" if each.tuned is not UNSET else each.name,
-                    " and ".join(each.guard) or "always",
-                    tuple((kernel, self._resources(kernel)) for kernel in each.kernels),
-                )
-                for each in report.variants
-            ),
-            eased=tuple(each.as_text() for each in report.eased or ()),
-            reasons=tuple(_reason(why) for why in segment.why),
-            call=report.call.as_text() if report.call else "",
-        )
 
-    def _resources(self, kernel: str) -> str:
-        """What ``kernel`` takes of the chip, in words; empty where it is not known."""
-        used = self._inspection.resources.get(kernel)
-        return resources_text(used) if used is not None else ""
-
-    def _tensor_details(self, fid: OriginalFid) -> TensorDetails:
-        return TensorDetails(
-            tensor=self._text(fid),
-            producer=self._writer.get(fid),
-            consumers=tuple(self._readers.get(fid, ())),
-            view_of=self._text(self._views[fid]) if fid in self._views else None,
-        )
+def _net(tensor: TensorText) -> Net:
+    assert tensor.producer is not None
+    label = (shortened(tensor.name), shortened(tensor.type), tensor.size)
+    width = max(_CHARACTER * len(line) for line in label) + _LABEL_MARGIN
+    return Net(id=tensor.fid, source=tensor.producer, targets=tuple(tensor.consumers), label_width=width)
 
 
 def _nodes(tensors: Sequence[TensorText], box: Box, x: float, y: float, *, joins: float) -> Iterable[Node]:
@@ -373,21 +279,10 @@ def _second_line(tensor: TensorText) -> str:
     return f"{shortened(tensor.type)} {tensor.size}"
 
 
-def _label(tensor: TensorText) -> tuple[str, str, str]:
-    """The three lines beside an edge."""
-    return shortened(tensor.name), shortened(tensor.type), tensor.size
-
-
 def shortened(text: str) -> str:
     """``text``, cut in the middle where a label has no room for it."""
     half = _LONGEST // 2 - 1
     return text if len(text) <= _LONGEST else f"{text[:half]}…{text[-half:]}"
-
-
-def _type_text(value: PlanValue) -> str:
-    if value.kind == "scalar":
-        return value.dtype
-    return f"{value.dtype}[{', '.join(show(as_formula(extent)) for extent in value.shape)}]"
 
 
 def _size_text(count: int | None, formula: str = "") -> str:
@@ -402,14 +297,5 @@ def _size_text(count: int | None, formula: str = "") -> str:
     return f"{number:.0f} {unit}" if unit == "B" or number >= 99.95 else f"{number:.3g} {unit}"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}" if count else ""
-
-
 def _equations(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items())
-
-
-def _reason(why: str) -> Reason:
-    cut, _, rejections = why.partition(": ")
-    return Reason(cut=cut, rejections=tuple(rejections.split("; ")))

@@ -259,8 +259,6 @@ def inspections_of(
 def _of_artifact(artifact: Artifact, targets: Sequence[Target] | None) -> tuple[list[Inspection], Fusion]:
     names = [target.name for target in targets] if targets else artifact.targets
     fusion = recipe_in(artifact).fusion
-    for name in names:
-        artifact.require_target(name)
     return [
         Inspection(
             plan=artifact.plan,

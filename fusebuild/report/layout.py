@@ -22,6 +22,8 @@ _LABEL_MARGIN = 14
 """From the left end of a label's room to its line."""
 _SWEEPS = 12
 
+Point = tuple[float, float]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
@@ -57,14 +59,13 @@ class PlacedNet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """``boxes`` has the top left corner of each box itself; ``layers`` the ids of the boxes from top to bottom."""
+class PlacedGraph:
+    """``boxes`` has the top left corner of each box itself, without the small nodes beside it."""
 
     width: float
     height: float
-    boxes: Mapping[int, tuple[float, float]]
+    boxes: Mapping[int, Point]
     nets: Mapping[int, PlacedNet]
-    layers: tuple[tuple[int, ...], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +75,6 @@ class _Item:
     layer: int
     width: float
     box: Box | None = None
-    net: Net | None = None
     x: float = 0  # of the middle of all its room
     above: list[_Item] = field(default_factory=list)
     below: list[_Item] = field(default_factory=list)
@@ -89,7 +89,7 @@ class _Item:
         return self.x + self.offset
 
 
-def layout(boxes: Sequence[Box], nets: Sequence[Net]) -> Layout:
+def layout(boxes: Sequence[Box], nets: Sequence[Net]) -> PlacedGraph:
     """Place ``boxes``, which are in run order, and route ``nets``."""
     drawing = _Drawing(boxes, nets)
     drawing.order()
@@ -122,6 +122,7 @@ class _Drawing:
             item = _Item(layer[box.id], box.left + box.width + box.right, box=box)
             self._items[box.id] = item
             self._layers[item.layer].append(item)
+        self._after: dict[int, list[_Item]] = {}  # what follows the source of each net in the next layer
         self._routes = {net.id: self._route(net) for net in self._nets}
 
     def _route(self, net: Net) -> dict[int, _Item]:
@@ -130,14 +131,15 @@ class _Drawing:
         last = max(self._items[target].layer for target in net.targets)
         route = {source.layer: source}
         for layer in range(source.layer + 1, last):
-            lane = _Item(layer, LANE_WIDTH, net=net)
-            self._layers[layer].append(lane)
-            route[layer] = lane
+            route[layer] = _Item(layer, LANE_WIDTH)
+            self._layers[layer].append(route[layer])
         ends = [self._items[target] for target in net.targets]
         links = [(route[layer], route[layer + 1]) for layer in range(source.layer, last - 1)]
-        for upper, lower in [*links, *((route[end.layer - 1], end) for end in ends)]:
+        links += [(route[end.layer - 1], end) for end in ends]
+        for upper, lower in links:
             upper.below.append(lower)
             lower.above.append(upper)
+        self._after[net.id] = [lower for upper, lower in links if upper is source]
         return route
 
     def order(self) -> None:
@@ -178,19 +180,17 @@ class _Drawing:
             for item in layer:
                 item.x += _GAP / 2 - left
 
-    def finished(self) -> Layout:
+    def finished(self) -> PlacedGraph:
         tops, height = self._tops()
         boxes = {
-            item.box.id: (item.joint - item.box.width / 2, tops[item.layer])
-            for layer in self._layers
-            for item in layer
+            id: (item.joint - item.box.width / 2, tops[item.layer])
+            for id, item in self._items.items()
             if item.box is not None
         }
         exits = self._exits(boxes)
         nets = {net.id: self._drawn(net, boxes, exits, tops) for net in self._nets}
         right = max((item.x + item.width / 2 for layer in self._layers for item in layer), default=0.0)
-        layers = tuple(tuple(item.box.id for item in layer if item.box is not None) for layer in self._layers)
-        return Layout(width=right + _GAP / 2, height=height, boxes=boxes, nets=nets, layers=layers)
+        return PlacedGraph(width=right + _GAP / 2, height=height, boxes=boxes, nets=nets)
 
     def _tops(self) -> tuple[list[float], float]:
         """The upper edge of each layer, and the height of all. Where more edges turn there is more room."""
@@ -207,29 +207,20 @@ class _Drawing:
         has_labels = any(item.below for item in layer if item.box is not None)
         return max((item.box.height for item in layer if item.box), default=0.0) + LABEL_HEIGHT * has_labels
 
-    def _exits(self, boxes: Mapping[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
+    def _exits(self, boxes: Mapping[int, Point]) -> dict[int, Point]:
         """Where each net leaves its source: side by side below the box, in the order of where they go."""
-        exits: dict[int, tuple[float, float]] = {}
+        exits: dict[int, Point] = {}
         for source, item in self._items.items():
             assert item.box is not None
             own = [net for net in self._nets if net.source == source]
-            own.sort(key=lambda net: _mean([after.joint for after in self._after(net)], 0.0))
+            own.sort(key=lambda net: _mean([after.joint for after in self._after[net.id]], 0.0))
             x = item.joint - sum(net.label_width for net in own) / 2
             for net in own:
                 exits[net.id] = (x + _LABEL_MARGIN, boxes[source][1] + item.box.height)
                 x += net.label_width
         return exits
 
-    def _after(self, net: Net) -> list[_Item]:
-        """What follows the source of ``net`` in the next layer."""
-        layer = self._items[net.source].layer + 1
-        targets = [self._items[target] for target in net.targets if self._items[target].layer == layer]
-        lanes = [lane for at, lane in self._routes[net.id].items() if at == layer]
-        return targets + lanes
-
-    def _entry(
-        self, net: Net, target: int, boxes: Mapping[int, tuple[float, float]], exits: Mapping[int, tuple[float, float]]
-    ) -> tuple[float, float]:
+    def _entry(self, net: Net, target: int, boxes: Mapping[int, Point], exits: Mapping[int, Point]) -> Point:
         """Where ``net`` enters ``target``: side by side at its top, in the order of where they come from."""
         item = self._items[target]
         assert item.box is not None
@@ -243,17 +234,12 @@ class _Drawing:
         return x + item.box.width * (coming.index(net) + 1) / (len(coming) + 1), y
 
     def _drawn(
-        self,
-        net: Net,
-        boxes: Mapping[int, tuple[float, float]],
-        exits: Mapping[int, tuple[float, float]],
-        tops: Sequence[float],
+        self, net: Net, boxes: Mapping[int, Point], exits: Mapping[int, Point], tops: Sequence[float]
     ) -> PlacedNet:
         x, y = exits[net.id]
-        route = self._routes[net.id]
         trunk = ""
-        ends: dict[int, tuple[float, float]] = {}
-        for layer, item in sorted(route.items()):
+        ends: dict[int, Point] = {}
+        for layer, item in sorted(self._routes[net.id].items()):
             bottom = tops[layer] + self._height(self._layers[layer])
             if item.box is not None:
                 trunk += f"M{x:.0f} {y:.0f}V{bottom:.0f}"
@@ -273,7 +259,7 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
     return sum(numbers) / len(numbers) if numbers else otherwise
 
 
-def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _curve(start: Point, end: Point) -> str:
     """From ``start``, where the pen is, to ``end``, leaving and arriving downwards."""
     middle = (start[1] + end[1]) / 2
     return f"C{start[0]:.0f} {middle:.0f} {end[0]:.0f} {middle:.0f} {end[0]:.0f} {end[1]:.0f}"

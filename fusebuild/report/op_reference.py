@@ -8,7 +8,7 @@ is read from that, so that nothing here can differ from the type rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -18,7 +18,7 @@ from fusebuild.errors import RecipeError, UsageError, nearest
 from fusebuild.ir.dtype import DType
 from fusebuild.ops.table import OPS, Kind, OpDef
 from fusebuild.recipe.calls import operator_of, signature
-from fusebuild.recipe.recipe import Recipe, parse_recipe
+from fusebuild.recipe.recipe import parse_recipe
 
 _ANNOTATED = re.compile(r"(\w+): (\w+\[[^\]]*\])")
 _PREFERRED = (DType.FLOAT, DType.INT64, DType.BOOL)
@@ -64,15 +64,14 @@ def op_reference(name: str) -> OpReference:
         hint = nearest(name, OPS)
         raise UsageError(f"unknown op '{name}'{'; ' + hint if hint else ''}")
     op = OPS[name]
-    recorded = {dtype: recipe for dtype in DType if (recipe := _recorded(op, dtype))}
-    shown = next((dtype for dtype in _PREFERRED if dtype in recorded), None)
+    examples = {dtype: example for dtype in DType if (example := _example(op, dtype))}
     return OpReference(
         name=name,
         signature=signature(op),
         operator=operator_of(name),
         kind=op.kind.value,
-        dtypes={dtype.value: [each.partition("[")[0] for each in _results(of)] for dtype, of in recorded.items()},
-        example=_example(op, shown, recorded[shown]) if shown else None,
+        dtypes={dtype.value: [each.partition("[")[0] for each in found.results] for dtype, found in examples.items()},
+        example=next((examples[dtype] for dtype in _PREFERRED if dtype in examples), None),
     )
 
 
@@ -109,21 +108,14 @@ def _parts(op: OpDef, dtype: DType) -> tuple[dict[str, str], str]:
     return inputs, _ANNOTATED.sub(r"\1", text)
 
 
-def _recorded(op: OpDef, dtype: DType) -> Recipe | None:
-    """The example of ``op`` as a recipe; None where the op takes no tensors of ``dtype``."""
+def _example(op: OpDef, dtype: DType) -> OpExample | None:
+    """The example of ``op``, recorded; None where the op takes no tensors of ``dtype``."""
+    inputs, call = _parts(op, dtype)
     try:
-        return parse_recipe(example_recipe(op, dtype), op.name)
+        fusion = parse_recipe(example_recipe(op, dtype), op.name).fusion
     except RecipeError:
         return None
-
-
-def _results(recipe: Recipe) -> list[str]:
-    return [str(recipe.fusion.value(output.fid).type) for output in recipe.fusion.outputs]
-
-
-def _example(op: OpDef, dtype: DType, recipe: Recipe) -> OpExample:
-    inputs, call = _parts(op, dtype)
-    return OpExample(inputs=inputs, call=call, results=_results(recipe))
+    return OpExample(inputs=inputs, call=call, results=[str(fusion.value(fid).type) for fid in fusion.output_fids])
 
 
 def op_lines(reference: OpReference) -> list[str]:
@@ -159,16 +151,13 @@ def reference_text(references: Sequence[OpReference]) -> str:
 
 def reference_page(references: Sequence[OpReference]) -> str:
     """The page of the documentation."""
-    return "\n".join(_page(references)) + "\n"
-
-
-def _page(references: Sequence[OpReference]) -> Iterator[str]:
-    yield _INTRODUCTION
+    lines = [_INTRODUCTION]
     for kind, title in KINDS.items():
-        yield f"## {title}\n"
+        lines.append(f"## {title}\n")
         for each in references:
             if each.kind == kind.value:
-                yield "\n".join([f"### {each.name}", "", "```text", *op_lines(each), "```", ""])
+                lines += [f"### {each.name}", "", "```text", *op_lines(each), "```", ""]
+    return "\n".join(lines) + "\n"
 
 
 _INTRODUCTION = """\

@@ -1,7 +1,12 @@
-"""What a call of a loaded plan does in Python: it gives back the caller's own tensors where outputs are those."""
+"""What a call of a loaded plan does in Python: it gives back the caller's own tensors where outputs are those.
+
+torch.compile leaves such a call alone, unless it is that of an operator: otherwise it would compile the Python of the
+call, again for each new shape, and find nothing in it that it knows.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,7 +14,6 @@ from typing import Any, TypeAlias
 from fusebuild.artifact.plan import Plan, TargetPlan
 from fusebuild.errors import counted
 from fusebuild.runtime.direct import directly
-from fusebuild.runtime.dynamo import left_alone
 from fusebuild.runtime.memory import TorchMemory, torch_memory
 from fusebuild.runtime.unreadable import ERRORS, explained, is_negated
 
@@ -20,19 +24,20 @@ Native: TypeAlias = Callable[..., Any]
 """A function of the native executor; ``native/export.cc`` describes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Executor:
-    """The native functions that a loaded plan consists of; ``native/export.cc`` describes the first five."""
+    """The functions that a loaded plan consists of; ``native/export.cc`` describes those after ``num_devices``, and
+    gives them in this order."""
 
+    get_item: Native
+    """``get_item(array, index)`` reads the arrays that ``call`` returns."""
+    num_devices: int
+    """How many GPUs it could run on; 0 for code for the CPU."""
     call: Native
     call_into_given: Native
     call_into_new: Native
     check: Native
     variants_for: Native
-    get_item: Native
-    """``get_item(array, index)`` reads the arrays that ``call`` returns."""
-    num_devices: int
-    """How many GPUs it could run on; 0 for code for the CPU."""
 
 
 def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., Any]:
@@ -40,9 +45,19 @@ def caller(plan: Plan, target: TargetPlan, executor: Executor) -> Callable[..., 
     memory = torch_memory(plan, target, executor.check, executor.num_devices)
     run = _general(plan, executor, memory)
     run.__qualname__ = plan.fusion  # what Python calls it where keywords do not fit
-    return left_alone(
-        directly(plan, executor.call_into_given, executor.call_into_new, memory, run) if plan.inputs else run
-    )
+    call = directly(plan, executor, memory, run) if plan.inputs else run
+    _leave_alone(call)
+    return call
+
+
+def _leave_alone(function: Any) -> None:
+    """Make torch.compile break its graph at ``function``. This does what ``torch._dynamo.disable`` would, which takes a
+    wrapper's time in every call and seconds to import; nothing where torch is not in use, or has not got this way."""
+    frames: Any = getattr(getattr(sys.modules.get("torch._C"), "_dynamo", None), "eval_frame", None)
+    if hasattr(frames, "_FrameExecStrategy"):
+        skip = frames._FrameAction.SKIP
+        function._torchdynamo_disable = True
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
 
 
 def _general(plan: Plan, executor: Executor, memory: TorchMemory | None) -> Callable[..., Any]:

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, update_wrapper
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.runtime.memory import TorchMemory
 from fusebuild.runtime.signature import words_for
 from fusebuild.runtime.unreadable import ABSENT, ERRORS, explained, is_negated
+
+if TYPE_CHECKING:
+    from fusebuild.runtime.call import Executor
 
 _TEXT = """\
 def direct({parameters}, *more, out=None, variant=None):
@@ -51,27 +54,22 @@ _MAKING = """\
 """
 
 
-def directly(
-    plan: Plan,
-    call_into_given: Callable[..., Any],
-    call_into_new: Callable[..., Any],
-    memory: TorchMemory | None,
-    run: Callable[..., Any],
-) -> Callable[..., Any]:
-    """``run``, which takes all calls, with a quick way before it for those that it has seen the like of. ``plan`` has
-    inputs.
+def directly(plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with a quick way for calls of shapes that it has seen before; it leaves all others to ``run``, which
+    takes every call. ``plan`` has inputs.
 
-    Whatever is unusual is left to ``run``: more arguments or fewer, an ``out`` in a list, inputs that are not torch's
-    or whose shapes ``memory`` does not know, as those of tensors that have none; and tensors that torch may have yet
-    to negate. What torch's public functions give of those has gaps, which fixed strides do not allow, or one element:
-    torch is asked where a tensor has strides of the caller's or no dims; the calls that are given find the rest.
+    ``run`` gets calls with more arguments or fewer, with an ``out`` in a list, with inputs that are not torch's or
+    whose shapes ``memory`` does not know, such as those of tensors without dims, and with tensors whose elements torch
+    has yet to negate. Such a tensor, as torch's public functions make it, has gaps between its elements or only one
+    element. A plan with fixed strides refuses gaps, so torch is asked whether a tensor is to be negated only where its
+    strides are the caller's or where it has no dims; the functions that are called find the rest.
     """
     names: dict[str, Any] = {
         "absent": ABSENT,
         "present": _present,
         "plan": plan,
-        "call_into_given": call_into_given,
-        "call_into_new": call_into_new,
+        "call_into_given": executor.call_into_given,
+        "call_into_new": executor.call_into_new,
         "run": run,
         "known": {} if memory is None else memory.makers_of_all,
         "undone": _undone,
@@ -85,7 +83,10 @@ def directly(
     outputs = tuple(place for place, each in enumerate(plan.outputs) if _is_asked_about(plan.value(each.fid)))
     exec(_code(len(plan.inputs), plan.overwritten, places, inputs, outputs), names)
     function = names["direct"]
-    function.__code__ = _renamed(function.__code__, words_for([plan.value(fid).name for fid in plan.inputs]))
+    # The first names of its code are those of its parameters, by which inputs are given.
+    rest = function.__code__.co_varnames[len(plan.inputs) :]
+    words = words_for([plan.value(fid).name for fid in plan.inputs])
+    function.__code__ = function.__code__.replace(co_varnames=(*words, *rest))
     return update_wrapper(function, run)
 
 
@@ -98,11 +99,6 @@ def _present(*inputs: Any) -> Sequence[Any]:
     """``inputs`` without those at the end that were not given."""
     count = max((place + 1 for place, each in enumerate(inputs) if each is not ABSENT), default=0)
     return inputs[:count]
-
-
-def _renamed(code: CodeType, parameters: Sequence[str]) -> CodeType:
-    """``code``, whose first parameters are called so where they are given by name."""
-    return code.replace(co_varnames=(*parameters, *code.co_varnames[len(parameters) :]))
 
 
 def _is_asked_about(value: PlanValue) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,19 +33,22 @@ def described(value: PlanValue) -> str:
     return value.dtype + (_listed(show(as_formula(size)) for size in value.shape) if value.kind == "tensor" else "")
 
 
+def _tensors(plan: Plan, inputs: Sequence[Any]) -> Iterator[tuple[str, PlanValue, Any]]:
+    """Each of ``inputs`` that is a tensor, after what messages call it and what ``plan`` says of it."""
+    for place, (fid, given) in enumerate(zip(plan.inputs, inputs, strict=True)):
+        value = plan.value(fid)
+        if value.kind != "scalar":
+            yield f"{plan.fusion}: argument {place} '{value.name}'", value, given
+
+
 def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
     """Raises for ``inputs`` what a call does for tensors of another dtype (``TypeError``) or with another number of
     dims (``ValueError``), without looking at memory."""
-    for place, (fid, given) in enumerate(zip(plan.inputs, inputs, strict=True)):
-        value = plan.value(fid)
-        if value.kind == "scalar":
-            continue
+    for name, value, given in _tensors(plan, inputs):
         right_dtype = given.dtype == _torch_dtype(value.dtype)
-        if right_dtype and len(given.shape) == len(value.shape):
-            continue
-        got = _name(given.dtype) + _listed(given.shape)
-        message = f"{plan.fusion}: argument {place} '{value.name}': expected {described(value)}, got {got}"
-        raise ValueError(message) if right_dtype else TypeError(message)
+        if not right_dtype or len(given.shape) != len(value.shape):
+            message = f"{name}: expected {described(value)}, got {_name(given.dtype)}{_listed(given.shape)}"
+            raise ValueError(message) if right_dtype else TypeError(message)
 
 
 def check_sizes(plan: Plan, inputs: Sequence[Any], sizes: Mapping[str, Any]) -> None:
@@ -53,14 +56,10 @@ def check_sizes(plan: Plan, inputs: Sequence[Any], sizes: Mapping[str, Any]) -> 
     torch's symbols, they are equal from here on: what is exported says so."""
     import torch
 
-    for place, (fid, given) in enumerate(zip(plan.inputs, inputs, strict=True)):
-        value = plan.value(fid)
-        if value.kind == "scalar":
-            continue
-        for dim, (formula, size) in enumerate(zip(value.shape, given.shape, strict=True)):
-            expected = evaluate(as_formula(formula), sizes)
-            message = f"{plan.fusion}: argument {place} '{value.name}': dim {dim} has to be {show(as_formula(formula))}"
-            torch._check(size == expected, partial(str, message))  # type: ignore[no-untyped-call]
+    for name, value, given in _tensors(plan, inputs):
+        for dim, (formula, size) in enumerate(zip(map(as_formula, value.shape), given.shape, strict=True)):
+            message = f"{name}: dim {dim} has to be {show(formula)}"
+            torch._check(size == evaluate(formula, sizes), partial(str, message))  # type: ignore[no-untyped-call]
 
 
 def sizes_of(plan: Plan, inputs: Sequence[Any]) -> Mapping[str, Any]:

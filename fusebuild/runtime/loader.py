@@ -129,14 +129,17 @@ def load(path: str | os.PathLike[str], *, target: str | None = None, sha256: str
 
 def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     """:func:`load`, for an artifact that is open already."""
+    import tvm_ffi
+
     plan = artifact.plan
     name = target if target is not None else _current_target(artifact)
     chosen = plan.target(name)
     if chosen is None:
-        raise ArtifactError(
-            str(artifact.path), f"it has no code for {name}, only for {_names(plan)}{_hint(plan, name)}"
-        )
-    kernels = list(dict.fromkeys(_kernels(chosen)))
+        meant = "" if architecture_of(name) else nearest(name, [target.target for target in plan.targets])
+        hint = f"; {meant}" if meant else ""
+        raise ArtifactError(str(artifact.path), f"it has no code for {name}, only for {_names(plan)}{hint}")
+    variants = [variant for segment in chosen.segments for variant in segment.variants]
+    kernels = list(dict.fromkeys(launch.kernel for variant in variants for launch in variant.launches))
     objects = [artifact.object_bytes(name, kernel) for kernel in kernels]
     text = msgspec.json.encode(msgspec.structs.replace(plan, targets=(chosen,))).decode()
     try:
@@ -147,27 +150,9 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
         compiler = artifact.toolchain.get("nvcc") if architecture_of(name) else None
         reason = f"{error}; nvcc {compiler} compiled it" if compiler else str(error)
         raise ArtifactError(str(artifact.path), reason) from error
-    call, call_into_given, call_into_new, check, variants_for = functions
-    executor = Executor(
-        call=call,
-        call_into_given=call_into_given,
-        call_into_new=call_into_new,
-        check=check,
-        variants_for=variants_for,
-        get_item=_array_getter(),
-        num_devices=_native().device_count() if architecture_of(name) else 0,
-    )
-    return LoadedPlan(plan, chosen, executor)
-
-
-def _kernels(target: TargetPlan) -> list[str]:
-    return [launch.kernel for segment in target.segments for variant in segment.variants for launch in variant.launches]
-
-
-def _hint(plan: Plan, name: str) -> str:
-    """Which target was meant by ``name``; empty where that is one of a GPU."""
-    found = "" if architecture_of(name) else nearest(name, [target.target for target in plan.targets])
-    return f"; {found}" if found else ""
+    get_item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
+    num_devices = _native().device_count() if architecture_of(name) else 0
+    return LoadedPlan(plan, chosen, Executor(get_item, num_devices, *functions))
 
 
 def _names(plan: Plan) -> str:
@@ -222,19 +207,7 @@ def _matrix_libraries(target: TargetPlan) -> list[str]:
         return []
     folders = [Path(folder) / "nvidia" for folder in sys.path]
     files = {str(file) for folder in folders for file in folder.glob("c*/lib/libcublasLt.so.*")}
-    return sorted(files, key=_library_version, reverse=True)
-
-
-def _library_version(path: str) -> tuple[int, str]:
-    return int(re.findall(r"[0-9]+", path)[-1]), path
-
-
-def _array_getter() -> Callable[[Any, int], Any]:
-    """``get(array, index)`` for the arrays that the executor returns."""
-    import tvm_ffi
-
-    function: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
-    return function
+    return sorted(files, key=lambda file: (int(re.findall(r"[0-9]+", file)[-1]), file), reverse=True)
 
 
 def library_path() -> Path:

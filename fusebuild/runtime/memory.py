@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fusebuild.artifact.plan import Plan, PlanValue, TargetPlan, as_formula
@@ -41,45 +41,45 @@ def torch_memory(plan: Plan, target: TargetPlan, check: Check, num_devices: int)
     if sys.modules.get("torch") is None or not any(outputs):
         return None
     nowhere = _CurrentDevice(device="cuda" if num_devices else "cpu")
-    return TorchMemory(plan, outputs, places, check, _maker_of(num_devices), nowhere)
+    return TorchMemory(
+        plan=plan, outputs=outputs, places=places, check=check, maker_of=_maker_of(num_devices), nowhere=nowhere
+    )
 
 
+def _tensor_kinds() -> frozenset[type]:
+    import torch
+
+    return frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchMemory:
-    """New tensors for one plan's outputs. How each is made is found out once for all calls of the same shapes.
+    """New tensors for those ``outputs`` of ``plan`` that can be made, which are None for the others. How each is made
+    is found out once for all calls of the same shapes.
 
-    ``places`` are the positions of the inputs whose shapes tell everything, none where the plan takes only numbers and
-    results are ``nowhere``'s; ``kinds`` are the types that these must have:
-    of what inherits from a tensor, some is no memory at all. ``makers_of_all`` has the makers of all outputs that
-    overwrite no input, for those shapes with which torch can make them all; its keys are the shape of the telling
-    input, or a tuple if there are several.
+    ``places`` are the positions of the inputs whose shapes tell all sizes: none where the plan takes only numbers, and
+    then results lie on the device of ``nowhere``. ``kinds`` are the types that these inputs must have: a subclass of
+    torch's tensor may have no memory. ``makers_of_all`` has the makers of all outputs that overwrite no input, for
+    those shapes with which torch can make them all; its keys are the shape of the one input in ``places``, or a tuple
+    of shapes where there are several.
     """
 
-    __slots__ = ("_known", "_maker_of", "_nowhere", "_outputs", "_plan", "check", "kinds", "makers_of_all", "places")
-
-    def __init__(
-        self,
-        plan: Plan,
-        outputs: Sequence[OwnOutput | None],
-        places: Sequence[int],
-        check: Check,
-        maker_of: Callable[[Layout], Maker],
-        nowhere: Tensor,
-    ) -> None:
-        """``outputs`` are those to make, None for others."""
-        import torch
-
-        self._plan, self._outputs, self._maker_of, self._nowhere = plan, outputs, maker_of, nowhere
-        self.places, self.check = places, check
-        self.kinds = frozenset({torch.Tensor, torch.nn.Parameter})
-        self.makers_of_all: dict[Shapes, Sequence[Maker]] = {}
-        self._known: dict[Shapes, Sequence[Maker | None]] = {}
+    plan: Plan
+    outputs: Sequence[OwnOutput | None]
+    places: Sequence[int]
+    check: Check
+    maker_of: Callable[[Layout], Maker]
+    nowhere: Tensor
+    kinds: frozenset[type] = field(default_factory=_tensor_kinds)
+    makers_of_all: dict[Shapes, Sequence[Maker]] = field(default_factory=dict)
+    known: dict[Shapes, Sequence[Maker | None]] = field(default_factory=dict)
 
     def make(self, inputs: Sequence[Any], outs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """``outs``, with a new tensor for every None that can be torch's own. Raises what ``check`` does, and torch's
         error where there is no memory, which says for which output."""
         if any(len(inputs) <= place or type(inputs[place]) not in self.kinds for place in self.places):
             return outs
-        like = inputs[self.places[0]] if self.places else self._nowhere
+        like = inputs[self.places[0]] if self.places else self.nowhere
         makers, made = self._makers(inputs), list[Tensor | None]()
         try:
             for make, given in zip(makers, outs, strict=True):
@@ -87,7 +87,7 @@ class TorchMemory:
         except RuntimeError as error:
             self.check(*inputs)  # a process that was forked has a better reason than torch knows
             place = len(made)
-            name = f"{self._plan.fusion}: out {place} '{self._plan.outputs[place].name}'"
+            name = f"{self.plan.fusion}: out {place} '{self.plan.outputs[place].name}'"
             error.args = (f"{name}: {error}",)  # its type is torch's own, which callers know
             raise
         return made
@@ -96,19 +96,19 @@ class TorchMemory:
         """The maker of every output, None for one that cannot be torch's."""
         told = tuple([inputs[place].shape for place in self.places])
         shapes = told[0] if len(told) == 1 else told
-        return self._known.get(shapes) or self._learn(shapes, inputs)
+        return self.known.get(shapes) or self._learn(shapes, inputs)
 
     def _learn(self, shapes: Shapes, inputs: Sequence[Any]) -> Sequence[Maker | None]:
         self.check(*inputs)
-        sizes = sizes_of(self._plan, inputs)
-        layouts = [None if output is None else output.layout(sizes) for output in self._outputs]
-        if len(self._known) >= KEPT_SHAPES:
-            self._known.clear()
+        sizes = sizes_of(self.plan, inputs)
+        layouts = [None if output is None else output.layout(sizes) for output in self.outputs]
+        if len(self.known) >= KEPT_SHAPES:
+            self.known.clear()
             self.makers_of_all.clear()
-        makers = [None if layout is None else self._maker_of(layout) for layout in layouts]
-        self._known[shapes] = makers
+        makers = [None if layout is None else self.maker_of(layout) for layout in layouts]
+        self.known[shapes] = makers
         made = [make for make in makers if make is not None]
-        if len(made) == self._plan.overwritten.count(None):
+        if len(made) == self.plan.overwritten.count(None):
             self.makers_of_all[shapes] = made
         return makers
 

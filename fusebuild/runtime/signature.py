@@ -19,7 +19,8 @@ def is_keyword(name: str) -> bool:
 
 
 def words_for(names: Sequence[str]) -> tuple[str, ...]:
-    """What a call gives inputs called ``names`` by; something that no call says for those that have only a place."""
+    """The keyword of each of the inputs called ``names``. An input that can be given by its place alone gets a text
+    with a space in it, which is no keyword."""
     return tuple(
         name if is_keyword(name) and name not in names[:place] else f"argument {place}"
         for place, name in enumerate(names)
@@ -27,7 +28,8 @@ def words_for(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def signature_of(plan: Plan) -> Signature:
-    """Inputs by place or name, but those before one that has only a place by place; then what is optional."""
+    """Inputs, which are given by place or by name, and then the options. An input without a keyword of its own is given
+    by place, and so is every input before it."""
     values = [plan.value(fid) for fid in plan.inputs]
     words = words_for([value.name for value in values])
     placed = max((place + 1 for place, word in enumerate(words) if not is_keyword(word)), default=0)
@@ -47,9 +49,10 @@ def signature_of(plan: Plan) -> Signature:
 
 def doc_of(plan: Plan, target: str) -> str:
     """What ``plan`` takes and gives, a line each."""
+    names = [plan.value(fid).name for fid in plan.inputs]
     inputs = [_line(plan.value(fid)) for fid in plan.inputs]
     outputs = [
-        _line(plan.value(output.fid)) + ("" if place is None else f", which overwrites {_name(plan, place)}")
+        _line(plan.value(output.fid)) + ("" if place is None else f", which overwrites {names[place]}")
         for output, place in zip(plan.outputs, plan.overwritten, strict=True)
     ]
     taken = "\n".join(inputs) or "    nothing"
@@ -62,7 +65,3 @@ def doc_of(plan: Plan, target: str) -> str:
 
 def _line(value: PlanValue) -> str:
     return f"    {value.name}: {described(value)}"
-
-
-def _name(plan: Plan, place: int) -> str:
-    return plan.value(plan.inputs[place]).name

@@ -15,12 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from threading import RLock
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.errors import UsageError, counted
 from fusebuild.ir.dtype import DType
 from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_of, sizes_of
+
+if TYPE_CHECKING:
+    from fusebuild.runtime.loader import LoadedPlan
 
 Tensor: TypeAlias = Any
 Operator: TypeAlias = Callable[..., Any]
@@ -28,17 +31,7 @@ Operator: TypeAlias = Callable[..., Any]
 GRADIENT = "grad_"
 
 
-class Runnable(Protocol):
-    """What is needed of :class:`fusebuild.runtime.loader.LoadedPlan`."""
-
-    @property
-    def plan(self) -> Plan: ...
-    @property
-    def target(self) -> str: ...
-    def __call__(self, *inputs: Any) -> Any: ...
-
-
-def register(runnable: Runnable, name: str, backward: Runnable | None = None) -> Operator:
+def register(runnable: LoadedPlan, name: str, backward: LoadedPlan | None = None) -> Operator:
     """The operator ``name``, such as ``"norms::layernorm"``, which takes and returns what ``runnable`` does.
 
     With ``backward``, tensors that require gradients get them; it becomes an operator too, ``name`` + ``_backward``.
@@ -65,7 +58,7 @@ _REGISTERING = RLock()
 """Operators, with the plans that they run, forward and backward, and where; they last as long as the process."""
 
 
-def _registered(runnable: Runnable, name: str, backward: Runnable | None) -> Operator:
+def _registered(runnable: LoadedPlan, name: str, backward: LoadedPlan | None) -> Operator:
     import torch
 
     signature = _Signature(runnable.plan)
@@ -169,13 +162,9 @@ def _as_returned(results: Sequence[Tensor]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """Where an argument of the backward plan comes from: the ``position``-th of the forward plan's inputs, of its
-    outputs, or of their gradients."""
-
-    kind: Literal["input", "output", "gradient"]
-    position: int
+_Source = tuple[str, int]
+"""Where an argument of the backward plan comes from: ``input``, ``output`` or ``gradient``, and its position among the
+forward plan's inputs, its outputs, or the gradients of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +187,10 @@ class _Gradients:
         kinds: dict[str, tuple[_Source, PlanValue]] = {}
         for position, output in enumerate(forward.outputs):
             value = forward.value(output.fid)
-            kinds[output.name] = _Source(kind="output", position=position), value
-            kinds[GRADIENT + output.name] = _Source(kind="gradient", position=position), value
+            kinds[output.name] = ("output", position), value
+            kinds[GRADIENT + output.name] = ("gradient", position), value
         for position, (name, fid) in enumerate(zip(inputs, forward.inputs, strict=True)):
-            kinds[name] = _Source(kind="input", position=position), forward.value(fid)
+            kinds[name] = ("input", position), forward.value(fid)
         sources = []
         for fid in backward.inputs:
             name = backward.value(fid).name
@@ -221,21 +210,19 @@ class _Gradients:
                 )
             wanted.append(inputs.index(name))
         _check_kinds(backward, {name: value for name, (_, value) in kinds.items()})
-        used = {source.position for source in sources if source.kind == "gradient"}
+        used = {position for kind, position in sources if kind == "gradient"}
         constant = tuple(position for position in range(len(outputs)) if position not in used)
         return cls(sources=tuple(sources), wanted=tuple(wanted), constant=constant, num_inputs=len(inputs))
 
     def kept(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """What the backward plan needs of a forward call, in the order of its inputs."""
         given = {"input": inputs, "output": outputs}
-        return [given[source.kind][source.position] for source in self.sources if source.kind != "gradient"]
+        return [given[kind][position] for kind, position in self.sources if kind != "gradient"]
 
     def arguments(self, kept: Sequence[Any], grads: Sequence[Tensor]) -> list[Any]:
         """The arguments of the backward plan. Gradients lie as autograd has them; the plan wants them dense."""
         left = iter(kept)
-        return [
-            grads[source.position].contiguous() if source.kind == "gradient" else next(left) for source in self.sources
-        ]
+        return [grads[place].contiguous() if kind == "gradient" else next(left) for kind, place in self.sources]
 
 
 def _check_kinds(backward: Plan, named: Mapping[str, PlanValue]) -> None:

@@ -4,7 +4,7 @@ tvm-ffi turns arguments into DLPack before the executor sees them. Where a tenso
 inside of a transformation of torch, or read-only), what comes is an error of whoever made the tensor, with no name in
 it. Looking for that argument again costs only calls that have failed.
 
-What comes for one whose elements torch has yet to negate is no error at all but the elements as they are.
+A tensor whose elements torch has yet to negate raises no error there: it would be read with the wrong signs.
 """
 
 from __future__ import annotations

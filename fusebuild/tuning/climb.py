@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from fusebuild.bench.device import Timed
@@ -70,14 +70,6 @@ class Outcome:
         return 1 - self.milliseconds / self.heuristic_milliseconds if self.heuristic_milliseconds else 0.0
 
 
-@dataclass(slots=True, kw_only=True)
-class _State:
-    best: Rival
-    seen: list[VariantSpec]
-    tried: int = 0
-    refused: list[str] = field(default_factory=list)
-
-
 def climb(
     origin: VariantSpec,
     neighbours: Callable[[VariantSpec], Sequence[VariantSpec]],
@@ -87,36 +79,31 @@ def climb(
 ) -> Outcome:
     """The best variant that at most ``budget`` races find from ``origin`` on."""
     (first,) = track.rivals([origin])
-    state = _State(best=first, seen=[origin])
-    while state.tried < budget:
-        known = [variant.launches for variant in state.seen]
-        fresh = [variant for variant in neighbours(state.best.variant) if variant.launches not in known]
+    best, seen, tried, refused = first, [origin], 0, list[str]()
+    while tried < budget:
+        known = [variant.launches for variant in seen]
+        fresh = [variant for variant in neighbours(best.variant) if variant.launches not in known]
         if not fresh:
             break
-        _race_all(state, fresh[: budget - state.tried], track)
-    turns = track.race(first, state.best)
-    heuristic, best = (statistics.median(times) for times in zip(*turns, strict=True))
-    if state.best is first or not is_win(turns):
-        state.best, best = first, heuristic
+        for rival in track.rivals(fresh[: budget - tried]):
+            seen.append(rival.variant)
+            if rival.timed is None:
+                refused.append(rival.refused)
+                continue
+            tried += 1
+            if all(is_win(track.race(best, rival)) for _ in range(ROUNDS)):
+                best = rival
+    turns = track.race(first, best)
+    heuristic_milliseconds, milliseconds = (statistics.median(times) for times in zip(*turns, strict=True))
+    if best is first or not is_win(turns):
+        best, milliseconds = first, heuristic_milliseconds
     return Outcome(
-        best=state.best.variant,
-        milliseconds=best,
-        heuristic_milliseconds=heuristic,
-        tried=state.tried,
-        refused=tuple(state.refused),
+        best=best.variant,
+        milliseconds=milliseconds,
+        heuristic_milliseconds=heuristic_milliseconds,
+        tried=tried,
+        refused=tuple(refused),
     )
-
-
-def _race_all(state: _State, variants: Sequence[VariantSpec], track: Track) -> None:
-    """Race each of ``variants`` against the best so far."""
-    for rival in track.rivals(variants):
-        state.seen.append(rival.variant)
-        if rival.timed is None:
-            state.refused.append(rival.refused)
-            continue
-        state.tried += 1
-        if all(is_win(track.race(state.best, rival)) for _ in range(ROUNDS)):
-            state.best = rival
 
 
 def is_win(turns: Turns) -> bool:

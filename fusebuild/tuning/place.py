@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.errors import UsageError
@@ -20,7 +19,7 @@ LONG_SECONDS = 0.1
 processes matter little."""
 
 
-class HostDevice:
+class HostDevice(Device):
     """The CPU that runs ``host`` artifacts, timed by the wall clock."""
 
     torch_name = "cpu"
@@ -33,12 +32,6 @@ class HostDevice:
     @property
     def description(self) -> tuple[str, str]:
         return platform.processor() or platform.machine(), ""
-
-    def compiled(self, module: Any) -> Callable[..., Any]:
-        import torch
-
-        made: Callable[..., Any] = torch.compile(module, dynamic=False)
-        return made
 
     def captured(self, calls: Sequence[Run]) -> Run:
         """The calls one after the other, after each ran once."""
@@ -54,15 +47,6 @@ class HostDevice:
         """The time of the fastest of some executions of each contender; other processes only make executions slower.
         ``lead`` is not used: a CPU has no queue that the host would have to fill ahead."""
         return [1e3 * _fastest(contender) for contender in contenders]
-
-    def seconds(self) -> float:
-        return time.perf_counter()
-
-    def wait(self) -> None:
-        pass
-
-    def release(self) -> None:
-        pass
 
 
 def _fastest(contender: Timed) -> float:

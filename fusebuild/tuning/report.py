@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from fusebuild.artifact.json_types import Milliseconds, Sizes
+from fusebuild.report.aligned import aligned
 from fusebuild.report.inspection import knobs_text
 
 
@@ -40,21 +41,8 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     def as_text(self) -> str:
         """A line for each kernel."""
         head = ("kernel", "case", "heuristic ms", "best ms", "win", "tried", "knobs")
-        lines = [head, *map(_cells, self.kernels)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join([*(_line(line, widths) for line in lines), *self.skipped]) + "\n"
-
-
-_NUMBERS = (2, 3, 4, 5)
-"""The columns that hold numbers."""
-
-
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    placed = [
-        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(placed).rstrip()
+        lines = aligned([head, *map(_cells, self.kernels)], names=[0, 1, 6])
+        return "\n".join([*lines, *self.skipped]) + "\n"
 
 
 def _cells(row: MeasuredKernel) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
 from fusebuild.ir.formula import symbols
 from fusebuild.ir.fusion import Fusion
+from fusebuild.kernels.common.choice import Decision
 from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.spec import DEFAULT_EXTENT, VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, taken_variant, used_symbols
@@ -25,15 +26,14 @@ from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.segmentation import segment
 from fusebuild.target.table import Target
-from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, Track, climb
+from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, climb
 from fusebuild.tuning.place import Place, find_place
 from fusebuild.tuning.report import MeasuredKernel, TuneReport
-from fusebuild.tuning.workshop import Bench, Workshop
+from fusebuild.tuning.workshop import Workbench, Workshop
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-MakeTrack = Callable[[Bench, Recipe, Point, Mapping[str, int]], Track]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,15 @@ class _Task:
     origin: VariantSpec
 
     @property
+    def decision(self) -> Decision:
+        """What the heuristics decided."""
+        assert self.origin.decision is not None
+        return self.origin.decision
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What tells the task from every other one."""
-        assert self.origin.decision is not None
-        return (self.recipe.path, *self.point.key, self.origin.decision.way)
+        return (self.recipe.path, *self.point.key, self.decision.way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +78,12 @@ class _Work:
     asked: frozenset[tuple[str, tuple[tuple[str, int], ...]]]
 
 
-def _workshop(bench: Bench, recipe: Recipe, point: Point, case: Mapping[str, int]) -> Track:
-    return Workshop(bench=bench, recipe=recipe, segment=point.segment, case=case)
-
-
 def tune_recipes(
     paths: Sequence[Path],
     target: Target | None = None,
     options: TuneOptions | None = None,
     *,
     place: Place | None = None,
-    make_track: MakeTrack = _workshop,
     on_progress: Progress | None = None,
 ) -> TuneReport:
     """Tune every kernel of the recipes below ``paths`` and write :func:`~fusebuild.recipe.files.tuned_path` beside each
@@ -103,14 +103,14 @@ def tune_recipes(
     done, total = 0, sum(len(own.tasks) for own in work)
     kernels, written, skipped = list[MeasuredKernel](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Bench(
-            place=place, toolchain=toolchain, out=options.out, scratch=Path(scratch), jobs=options.jobs,
-            seed=options.seed,
+        bench = Workbench(
+            device=place.device, target=place.target, toolchain=toolchain, out=options.out, scratch=Path(scratch),
+            jobs=options.jobs, seed=options.seed,
         )  # fmt: skip
         for recipe, old, own in zip(recipes, before, work, strict=True):
             entries, measured = list[Entry](), list[_Task]()
             for task in own.tasks:
-                outcome = _tuned(task, bench, make_track, options.budget)
+                outcome = _tuned(task, bench, options.budget)
                 if outcome is None:
                     skipped.append(f"{_place(task)}: not measured: its tensors do not fit the memory of the device")
                 else:
@@ -175,7 +175,7 @@ def _unbound(fusion: Fusion) -> list[str]:
     return [symbol for symbol in used_symbols(fusion) if symbol not in bound]
 
 
-def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Outcome | None:
+def _tuned(task: _Task, bench: Workbench, budget: int) -> Outcome | None:
     """The outcome of climbing from what the heuristics choose for ``task``; None where its tensors do not fit the
     memory."""
     import torch
@@ -183,7 +183,8 @@ def _tuned(task: _Task, bench: Bench, make_track: MakeTrack, budget: int) -> Out
     point = task.point
     beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
     try:
-        return climb(task.origin, beside, make_track(bench, task.recipe, point, task.case), budget=budget)
+        track = Workshop(bench=bench, recipe=task.recipe, segment=point.segment, case=task.case)
+        return climb(task.origin, beside, track, budget=budget)
     except torch.OutOfMemoryError as error:
         logger.info("%s: %s", _place(task), error)
     finally:
@@ -203,10 +204,8 @@ def _case(task: _Task) -> dict[str, int]:
 
 
 def _measured(task: _Task, outcome: Outcome) -> MeasuredKernel:
-    origin, best = task.origin.decision, outcome.best.decision
-    assert origin is not None
-    assert best is not None
-    changed = {knob: value for knob, value in best.choice.knobs.items() if value != origin.choice.knobs[knob]}
+    own = task.decision.choice.knobs
+    changed = {knob: value for knob, value in _knobs(outcome.best).items() if value != own[knob]}
     return MeasuredKernel(
         fusion=task.recipe.fusion.name,
         segment=task.point.segment.id,
@@ -221,11 +220,14 @@ def _measured(task: _Task, outcome: Outcome) -> MeasuredKernel:
     )
 
 
-def _entries(task: _Task, outcome: Outcome, bench: Bench) -> list[Entry]:
+def _knobs(variant: VariantSpec) -> dict[str, int]:
+    assert variant.decision is not None
+    return dict(variant.decision.choice.knobs)
+
+
+def _entries(task: _Task, outcome: Outcome, bench: Workbench) -> list[Entry]:
     """The entry for ``task``; none where the heuristics' own choice is the best."""
-    origin, best, target = task.origin.decision, outcome.best.decision, bench.target
-    assert origin is not None
-    assert best is not None
+    target = bench.target
     if outcome.best.launches == task.origin.launches:
         return []
     digest, bucket = task.point.key
@@ -235,22 +237,17 @@ def _entries(task: _Task, outcome: Outcome, bench: Bench) -> list[Entry]:
         arch=target.name,
         multiprocessors=target.multiprocessors,
         toolchain=bench.toolchain.digest_for(target),
-        variant=origin.way,
-        knobs=dict(best.choice.knobs),
-        heuristic=dict(origin.choice.knobs),
-        milliseconds=_rounded(outcome.milliseconds),
-        heuristic_milliseconds=_rounded(outcome.heuristic_milliseconds),
+        variant=task.decision.way,
+        knobs=_knobs(outcome.best),
+        heuristic=_knobs(task.origin),
+        milliseconds=float(f"{outcome.milliseconds:.4g}"),  # more digits were never measured
+        heuristic_milliseconds=float(f"{outcome.heuristic_milliseconds:.4g}"),
         device=bench.device.description[0],
     )
     return [entry]
 
 
-def _rounded(milliseconds: float) -> float:
-    """Four digits: more were never measured."""
-    return float(f"{milliseconds:.4g}")
-
-
-def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Bench) -> list[Entry]:
+def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Workbench) -> list[Entry]:
     """The entries of ``old`` that were not measured again with ``tasks``: those for other targets, and those for this
     one whose key still fits something."""
     target = bench.target

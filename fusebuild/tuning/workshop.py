@@ -19,8 +19,7 @@ from fusebuild.artifact.elf import loaded_sections
 from fusebuild.artifact.file import write_artifact
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, as_formula
-from fusebuild.bench.contenders import InputSets, input_sets, our_contender, set_count
-from fusebuild.bench.copies import roof_copy
+from fusebuild.bench.contenders import InputSets, input_sets, our_contender, roof_copy, set_count
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
 from fusebuild.bench.measure import least_bytes
@@ -42,7 +41,6 @@ from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import Segment
 from fusebuild.target.table import Target
 from fusebuild.tuning.climb import Rival, Turns
-from fusebuild.tuning.place import Place
 
 TURNS = 20
 """How often a round times both rivals."""
@@ -56,36 +54,28 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What all kernels of one ``fusebuild tune`` share: the place, the compilers, the folder where objects are built
-    (``out``), the one for artifacts that are removed right after they are loaded (``scratch``), and how many compilers
-    run at a time."""
+class Workbench:
+    """What all kernels of one ``fusebuild tune`` share: the device, the target, the compilers, the folder where objects
+    are built (``out``), the one for artifacts that are removed right after they are loaded (``scratch``), and how many
+    compilers run at a time."""
 
-    place: Place
+    device: Device
+    target: Target
     toolchain: Toolchain
     out: Path
     scratch: Path
     jobs: int | None = None
     seed: int = 0
 
-    @property
-    def target(self) -> Target:
-        return self.place.target
-
-    @property
-    def device(self) -> Device:
-        return self.place.device
-
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
     """A :class:`~fusebuild.tuning.climb.Track` for one segment of ``recipe`` at one case."""
 
-    bench: Bench
+    bench: Workbench
     recipe: Recipe
     segment: Segment
     case: Mapping[str, int]
-    _made: list[int] = field(default_factory=list)
     _expected: list[Sequence[Any]] = field(default_factory=list)
     _launched: list[object] = field(default_factory=list)
 
@@ -149,20 +139,18 @@ class Workshop:
 
     def _built(self, kernels: Sequence[Mapping[str, Kernel]]) -> tuple[BuildResult, dict[str, str]]:
         """The objects of all ``kernels`` that compile, and why the others do not."""
-        target, build_dir = self.bench.target, BuildDir(root=self.bench.out)
-        sources = {
-            name: KernelSource(name=name, text=kernel.source) for each in kernels for name, kernel in each.items()
-        }
-        failed: dict[str, str] = {}
+        make = partial(
+            build, build_dir=BuildDir(root=self.bench.out), toolchain=self.bench.toolchain, jobs=self.bench.jobs
+        )
+        sources = {name: kernel.source for each in kernels for name, kernel in each.items()}
+        requests = {name: (self.bench.target, KernelSource(name=name, text=text)) for name, text in sources.items()}
         try:
-            requests = [(target, source) for source in sources.values()]
-            return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
+            return make([*requests.values()]), {}
         except BuildError as error:
             if not self._expected:
                 raise
             failed = {failure.kernel: _first_line(failure.output) for failure in error.failures}
-        requests = [(target, source) for name, source in sources.items() if name not in failed]
-        return build(requests, build_dir, self.bench.toolchain, jobs=self.bench.jobs), failed
+        return make([request for name, request in requests.items() if name not in failed]), failed
 
     def _beyond_limits(self, plan: Plan, resources: Mapping[tuple[str, str], KernelResources]) -> str:
         """The limit of the chip that a kernel of ``plan`` exceeds, in words; empty where it exceeds none."""
@@ -197,8 +185,7 @@ class Workshop:
     def _timed(self, variant: VariantSpec, plan: Plan, kernels: Mapping[str, Kernel], built: BuildResult) -> Timed:
         """``variant`` ready to be timed on all sets, after its results were compared."""
         target, device = self.bench.target, self.bench.device
-        self._made.append(len(self._made))
-        path = self.bench.scratch / f"{self.segment.fusion.name}_{len(self._made)}.fuse"
+        path = self.bench.scratch / f"{self.segment.fusion.name}.fuse"
         write_artifact(
             path,
             plan=plan,

@@ -15,22 +15,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fusebuild.bench import (
-    Measurement,
-    Options,
-    Report,
-    bench_artifacts,
-    least_bytes,
-    markdown_table,
-    measure,
-    profiled_call,
-    read_report,
-    require_plot,
-    summary_table,
-    write_plot,
-    write_report,
-)
+from fusebuild.bench import measure, traffic
 from fusebuild.bench.exactness import OutputErrors, rms_error
+from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
+from fusebuild.bench.plot import require_plot, write_plot
+from fusebuild.bench.report import Measurement, Report, markdown_table, read_report, summary_table, write_report
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli.main import cli
@@ -218,7 +207,7 @@ def artifacts(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def measured(artifacts: Path, name: str, device: FakeDevice | None = None, **options: Any) -> Measurement:
     device = device or FakeDevice([2.0, 30.0, 4.0, 1.0, 0.5])
-    (found,) = bench_artifacts([artifacts / f"{name}.fuse"], Options(**options), device=device).measurements
+    (found,) = bench_artifacts([artifacts / f"{name}.fuse"], BenchOptions(**options), device=device).measurements
     return found
 
 
@@ -382,7 +371,7 @@ class TestMeasuring:
         report = bench_artifacts([artifacts / "sized.fuse"], device=device)
         assert [each.case for each in report.measurements] == [{"M": 0, "N": 5}]
         assert report.wrong == ("sized {'M': 3, 'N': 5}: error 0.5 exceeds 1e-05",)
-        monkeypatch.setattr("fusebuild.bench.bench_artifacts", lambda *given: report)
+        monkeypatch.setattr("fusebuild.bench.measure.bench_artifacts", lambda *given: report)
         arguments = ["bench", str(artifacts / "sized.fuse"), "--json", str(tmp_path / "bench.json")]
         done = CliRunner().invoke(cli, arguments)
         assert isinstance(done.exception, VerificationError)
@@ -418,7 +407,7 @@ class TestMeasuring:
     ) -> None:
         device = FakeDevice([1.0])
         with pytest.raises(UsageError) as caught:
-            bench_artifacts([artifacts / "even.fuse"], Options(cases=(case,)), device=device)
+            bench_artifacts([artifacts / "even.fuse"], BenchOptions(cases=(case,)), device=device)
         assert str(caught.value) == message
         assert device.captured_calls == []
 
@@ -432,8 +421,8 @@ class TestMeasuring:
         assert measured(artifacts, "scaled", ncu=True).missing == {"ncu": "ncu is not on PATH"}
 
     def test_what_ncu_counts_is_kept(self, artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        traffic = Traffic(bytes_read=136, bytes_written=272, kernels=1)
-        monkeypatch.setattr("fusebuild.bench.measure.measured_traffic", lambda path, case, seed: traffic)
+        counted = Traffic(bytes_read=136, bytes_written=272, kernels=1)
+        monkeypatch.setattr("fusebuild.bench.measure.measured_traffic", lambda path, case, seed: counted)
         found = measured(artifacts, "scaled", ncu=True)
         assert (found.dram_bytes_read, found.dram_bytes_written, found.dram_ratio) == (136, 272, 1.5)
 
@@ -450,8 +439,8 @@ class TestMeasuring:
             return run(plan, *inputs)
 
         monkeypatch.setattr(LoadedPlan, "__call__", called)
-        profiled_call.main(str(artifacts / "scaled.fuse"), '{"M": 2, "N": 3}', "0", "host")
-        warm_up = ["call"] * profiled_call.WARM_UP
+        traffic.profiled_call(str(artifacts / "scaled.fuse"), '{"M": 2, "N": 3}', "0", "host")
+        warm_up = ["call"] * traffic.WARM_UP
         assert order == [*warm_up, "synchronize", "profiler.start", "call", "synchronize", "profiler.stop"]
 
 
@@ -490,17 +479,17 @@ class TestCommandLine:
     ) -> None:
         given: list[Any] = []
 
-        def measured(paths: Sequence[Path], options: Options) -> Report:
+        def measured(paths: Sequence[Path], options: BenchOptions) -> Report:
             given.extend([*paths, options])
             return a_report()
 
-        monkeypatch.setattr("fusebuild.bench.bench_artifacts", measured)
+        monkeypatch.setattr("fusebuild.bench.measure.bench_artifacts", measured)
         (tmp_path / "a.fuse").write_text("")
         arguments = ["bench", str(tmp_path), "--case", "M=1,N=2", "--case", "M = 3, N=4", "--no-compare", "--ncu",
                      "--seed", "5", "--json", str(tmp_path / "r.json"), "--plot", str(tmp_path / "r.svg")]  # fmt: skip
         done = CliRunner().invoke(cli, arguments)
         assert done.output == markdown_table(a_report())
         cases = ({"M": 1, "N": 2}, {"M": 3, "N": 4})
-        assert given == [tmp_path / "a.fuse", Options(cases=cases, compare=False, ncu=True, seed=5)]
+        assert given == [tmp_path / "a.fuse", BenchOptions(cases=cases, compare=False, ncu=True, seed=5)]
         assert read_report(tmp_path / "r.json") == a_report()
         assert (tmp_path / "r.svg").is_file()

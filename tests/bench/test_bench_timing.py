@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fusebuild.bench.contenders import Rival, equal_copy, input_sets, our_contender, torch_contender
+from fusebuild.bench.contenders import TorchForm, equal_copy, input_sets, our_contender, torch_contender
 from fusebuild.bench.device import CudaDevice, Run, Timed
 from fusebuild.bench.timing import BATCH, REPLAYS, WARM_UP, call_microseconds, side_by_side, timing
 from fusebuild.pipeline import compile_recipes
@@ -78,9 +78,7 @@ class TestTiming:
         assert enqueued == [100.0, 10.0, 1.0, 100.0, 20.0, 2.0]
 
     def test_the_time_of_a_call_is_its_share_of_the_median(self) -> None:
-        found = timing([1.0, 2.0, 3.0, 4.0, 100.0], 2)
-        assert found.milliseconds == 1.5
-        assert found.spread == (52.0 - 1.5) / 3.0
+        assert timing([1.0, 2.0, 3.0, 4.0, 100.0], 2) == (1.5, (52.0 - 1.5) / 3.0)
 
     def test_host_time_is_the_batchs_share(self) -> None:
         called: list[int] = []
@@ -118,8 +116,8 @@ class TestSets:
         (tmp_path / "halved.yaml").write_text(HALVED)
         device, called = FakeDevice([]), list[Any]()
         sets = input_sets(load_recipe(tmp_path / "halved.yaml"), {"M": 64}, 2, 0, device)
-        rival = Rival(name="eager", function=lambda x, s: called.append(x), deviations=())
-        contender = torch_contender(rival, sets, device)
+        form = TorchForm(name="eager", function=lambda x, s: called.append(x), deviations=())
+        contender = torch_contender(form, sets, device)
         called.clear()
         contender.timed.before()
         contender.timed.run()

@@ -17,10 +17,9 @@ from support.strategies import EXTENTS, exact_inputs, fusions
 
 torch = pytest.importorskip("torch")
 
-from fusebuild.bench.exactness import as_results  # noqa: E402
+from fusebuild.bench.exactness import as_results, random_fids, same_distribution  # noqa: E402
 from fusebuild.bench.torch_expression import expression_module  # noqa: E402
 from fusebuild.bench.torch_module import divide, reciprocal_root, square_root, torch_module  # noqa: E402
-from fusebuild.bench.torch_random import random_fids, same_distribution  # noqa: E402
 from fusebuild.errors import NoReferenceError  # noqa: E402
 from fusebuild.ir.dtype import DType  # noqa: E402
 from fusebuild.ir.fusion import Fusion  # noqa: E402

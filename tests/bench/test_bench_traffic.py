@@ -108,7 +108,7 @@ class TestRunning:
         ]  # fmt: skip
         assert asked[8] == "dram__bytes_read.sum,dram__bytes_write.sum"
         assert asked[10:] == [
-            "-m", "fusebuild.bench.profiled_call", str(folder / "layernorm.fuse"), '{"M": 3, "N": 5}', "7",
+            "-m", "fusebuild.bench.traffic", str(folder / "layernorm.fuse"), '{"M": 3, "N": 5}', "7",
         ]  # fmt: skip
 
     def test_what_ncu_complains_about_is_the_message(self, folder: Path) -> None:

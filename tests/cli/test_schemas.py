@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from fusebuild.cli.main import cli
-from fusebuild.cli.schemas import reporting, schema_of
+from fusebuild.cli.schema import reporting, schema_of
 from fusebuild.errors import RecipeError
 from fusebuild.recipe.recipe import Recipe, parse_recipe
 from fusebuild.recipe.sections import SECTIONS

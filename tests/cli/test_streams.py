@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from fusebuild.cli.main import cli
-from fusebuild.cli.schemas import schema_of
+from fusebuild.cli.schema import schema_of
 from fusebuild.cli.streams import printable
 from fusebuild.errors import one_line
 from support.forkserver import commands

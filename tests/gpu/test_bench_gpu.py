@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fusebuild.bench import Measurement, Options, bench_artifacts
 from fusebuild.bench.device import CudaDevice
+from fusebuild.bench.measure import BenchOptions, bench_artifacts
+from fusebuild.bench.report import Measurement
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.target.table import find_target
@@ -46,7 +47,7 @@ def is_whole(found: Measurement) -> bool:
 def test_everybody_is_measured_on_a_small_case(artifacts: Path, name: str) -> None:
     cases = load_recipe(artifacts.parent / f"{name}.yaml").fusion.cases
     small = cases[min(1, len(cases) - 1)]
-    options = Options(cases=(small,) if small else ())
+    options = BenchOptions(cases=(small,) if small else ())
     (found,) = bench_artifacts([artifacts / f"{name}.fuse"], options).measurements
     drawn = {"errors"} if name == "dropout_add_rmsnorm" else set()  # torch draws other numbers there
     assert set(found.missing) == drawn

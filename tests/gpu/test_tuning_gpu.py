@@ -11,7 +11,8 @@ from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import read_tuned
 from fusebuild.recipe.files import tuned_path
-from fusebuild.tuning import TuneOptions, find_place, tune_recipes
+from fusebuild.tuning.place import find_place
+from fusebuild.tuning.tune import TuneOptions, tune_recipes
 from support.places import ROOT
 from support.small_recipes import text_of
 

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from fusebuild.cli.demo import _runs
-from fusebuild.cli.schemas import schema_of
+from fusebuild.cli.schema import schema_of
 from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.oracle.verification import (
     Limits,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 IMPORTED = (
-    "fusebuild.api", "fusebuild.cli.main", "fusebuild.cli.schemas", "fusebuild.definition.script",
+    "fusebuild.api", "fusebuild.cli.main", "fusebuild.definition.script",
     "fusebuild.freshness.check", "fusebuild.freshness.incremental", "fusebuild.freshness.rebuild",
     "fusebuild.oracle.verification", "fusebuild.pipeline", "fusebuild.report.diff", "fusebuild.report.inspection",
     "fusebuild.tuning", "torch",

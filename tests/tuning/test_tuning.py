@@ -30,9 +30,11 @@ from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.target.table import TARGETS
-from fusebuild.tuning import MeasuredKernel, Place, TuneOptions, TuneReport, find_place, tune_recipes, workshop
+from fusebuild.tuning import workshop
 from fusebuild.tuning.climb import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, climb, is_win
-from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, own_target
+from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, Place, find_place, own_target
+from fusebuild.tuning.report import MeasuredKernel, TuneReport
+from fusebuild.tuning.tune import TuneOptions, tune_recipes
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
 from support.small_recipes import text_of, whole
 
