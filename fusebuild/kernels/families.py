@@ -10,7 +10,7 @@ from fusebuild.kernels import alias, inner_outer, library, persistent, pointwise
 from fusebuild.kernels.common.family import Family, Runs, View
 from fusebuild.kernels.common.finish_view import reduction_finish
 from fusebuild.kernels.common.spec import KernelSpec, Rejection, Scheduler, too_many_parameters
-from fusebuild.kernels.common.tickets_view import ticket_counters
+from fusebuild.kernels.common.tickets import ticket_counters
 from fusebuild.kernels.common.view import KernelView
 from fusebuild.target.table import Target
 

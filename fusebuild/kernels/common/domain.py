@@ -18,6 +18,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.storage import Position, Storage, hidden, operands
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.indexing import permutation_of
 from fusebuild.ops.table import Kind, op_of
 
@@ -52,10 +53,6 @@ class Domain:
         return frozenset(loop for loop, flag in pairs if loop is not None and flag is not None)
 
 
-class DomainError(Exception):
-    """The task has no single iteration domain; the message says why."""
-
-
 class _Loops:
     """Union-find over ``(fid, dim)``."""
 
@@ -77,7 +74,7 @@ class _Loops:
 def domain_of(task: Task) -> Domain:
     """The iteration domain of ``task``, whose exprs must be primitive (after the ``decompose`` pass).
 
-    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`DomainError`
+    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`UnfitError`
     when a loop cannot be placed.
     """
     loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
@@ -246,7 +243,7 @@ def _common_order(
     """
     for chain in chains.values():
         if len(set(chain)) < len(chain):
-            raise DomainError("a tensor walks one loop with two of its dims")
+            raise UnfitError("a tensor walks one loop with two of its dims")
     order = _sorted_loops(chains.values(), reduced)
     if order is not None:
         return order, frozenset()
@@ -343,6 +340,56 @@ class AxisDomain:
     axes: tuple[Axis, ...]
     accesses: dict[int, Access]
     sources: dict[int, Access]
+
+    @property
+    def inner(self) -> int:
+        """The innermost axis."""
+        return len(self.axes) - 1
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """All axes."""
+        return tuple(range(len(self.axes)))
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that nothing is reduced or scanned along."""
+        return tuple(index for index, axis in enumerate(self.axes) if not axis.reduced)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The axes that something is reduced or scanned along."""
+        return tuple(index for index, axis in enumerate(self.axes) if axis.reduced)
+
+    @property
+    def kept_loops(self) -> set[int]:
+        """The loops of the axes that nothing is reduced or scanned along."""
+        return {loop for axis in self.axes if not axis.reduced for loop in axis.loops}
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """Tensors that are dense over the whole domain: the element at a linear index of it lies there in memory."""
+        accesses = self.accesses.items()
+        return tuple(fid for fid, access in accesses if access.axes == self.every and self.is_contiguous(access))
+
+    @property
+    def extent_names(self) -> tuple[str, ...]:
+        """How kernels write each axis's extent: ``n0``, ``n1``, …, or the number itself when it is a constant."""
+        extents = [axis.extent for axis in self.axes]
+        return tuple(str(extent) if isinstance(extent, int) else f"n{at}" for at, extent in enumerate(extents))
+
+    def points(self, axes: Iterable[int]) -> Formula:
+        """The number of points of ``axes``."""
+        return product([self.axes[axis].extent for axis in axes])
+
+    def dense_along(self, axis: int) -> tuple[int, ...]:
+        """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
+        return tuple(fid for fid, access in self.accesses.items() if self.unit_stride(access, axis) is not None)
+
+    @property
+    def vector_sources(self) -> list[Access]:
+        """What index ops read by vectors: elements that are neighbours along the innermost axis."""
+        return [access for access in self.sources.values() if self.unit_stride(access, self.inner) is not None]
 
     def axes_of(self, fid: int, type_: TensorType) -> frozenset[int]:
         """The axes along which a value changes."""

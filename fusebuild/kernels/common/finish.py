@@ -25,7 +25,6 @@ from fusebuild.kernels.common.spec import (
     KernelParameter,
     KernelSpec,
     LaunchSpec,
-    axis_product,
     kernel_parameters,
     tensor_parameters,
     workspace_parameter,
@@ -109,7 +108,7 @@ class Finisher:
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
-        blocks = [ceil_div(axis_product(self.domain, part.group.kept), part.block_x) for part in parts]
+        blocks = [ceil_div(self.domain.points(part.group.kept), part.block_x) for part in parts]
         kernel = KernelSpec(
             template="reduction_finish",
             task=self.task,

@@ -10,17 +10,7 @@ from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, Finis
 from fusebuild.kernels.common.lambdas import Folding, folded, foldings
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lines,
-    Sweep,
-    accumulate,
-    accumulators,
-    element_coordinate,
-    join,
-    make_view,
-    scalar_load,
-)
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,16 +169,16 @@ def _after(
     elements = {fid: body.element(fid, groups) for fid in reads}
     if condition:
         elements = {fid: f"{condition} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
-    coordinate = element_coordinate(body, groups, -1, 1)
+    coordinate = body.within(*groups)
     return (
         setup,
-        tuple(scalar_load(body, fid, element) for fid, element in elements.items()),
+        tuple(body.scalar_load(fid, element) for fid, element in elements.items()),
         tuple(body.statement(expr, coordinate) for expr in exprs if not body.is_scalar(expr.outputs[0])),
     )
 
 
 def _stores(body: Body, groups: Sequence[Group], outputs: Sequence[int]) -> Lines:
-    return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.operand(fid, body.value(fid).dtype)};" for fid in outputs)
+    return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.own_operand(fid)};" for fid in outputs)
 
 
 def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
@@ -211,7 +201,7 @@ def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
     for fid in body.reads(factors):
         arrays.append(f"{body.c_type(fid)} c{fid}[kAhead];")
         loads.append(f"c{fid}[u] = {body.element(fid, groups)};")
-        first.append(scalar_load(body, fid, f"c{fid}[u]"))
+        first.append(body.scalar_load(fid, f"c{fid}[u]"))
     if needs_outer:
         arrays.append("int64_t outers[kAhead];")
         loads.append("outers[u] = outer;")

@@ -42,7 +42,7 @@ class _LambdaBody(Statements):
             for part, output in enumerate(self.fusion.outputs)
         ]
         exprs = [expr for expr in self.fusion.exprs if expr.outputs[0] not in self._roots]
-        results = [self.operand(fid, self.value(fid).dtype) for fid in self.fusion.output_fids]
+        results = [self.own_operand(fid) for fid in self.fusion.output_fids]
         return (
             f"struct {name} {{",
             "  struct State {",

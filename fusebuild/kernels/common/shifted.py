@@ -20,20 +20,12 @@ FEW = 65536
 too many."""
 
 
-def flat_fids(domain: AxisDomain) -> tuple[int, ...]:
-    """Tensors that are dense over the whole domain: the element at a linear index of it lies there in memory."""
-    everything = tuple(range(len(domain.axes)))
-    return tuple(
-        fid for fid, access in domain.accesses.items() if access.axes == everything and domain.is_contiguous(access)
-    )
-
-
 def has_odd_rows(task: Task, domain: AxisDomain, vec: int, extent: Formula) -> bool:
     """Whether there are flat tensors to access by vectors of ``vec``, more than ``FEW`` elements or a number not known
     now, and ``extent`` need be no multiple of ``vec``. Index ops read where a row's own elements say, not those beside
     it."""
     total = product([axis.extent for axis in domain.axes])
-    if vec == 1 or not flat_fids(domain) or domain.sources or (isinstance(total, int) and total <= FEW):
+    if vec == 1 or not domain.flat or domain.sources or (isinstance(total, int) and total <= FEW):
         return False
     if isinstance(extent, int):
         return extent % vec != 0
@@ -44,7 +36,7 @@ def has_odd_rows(task: Task, domain: AxisDomain, vec: int, extent: Formula) -> b
 
 def shifted_guards(task: Task, domain: AxisDomain, vec: int) -> tuple[Formula, ...]:
     """Flat tensors begin where a vector may; nothing else has to be aligned."""
-    return aligned_guards(task, flat_fids(domain), vec)
+    return aligned_guards(task, domain.flat, vec)
 
 
 def aligned_guards(task: Task, fids: Iterable[int], vec: int) -> tuple[Formula, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import chain
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
 from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
-from fusebuild.kernels.common.statements import Body, Coordinates, Group
+from fusebuild.kernels.common.statements import Body
 
 Lines = tuple[str, ...]
 
@@ -157,55 +158,6 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
     )
 
 
-def is_vector(body: Body, fid: int) -> bool:
-    """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
-    domain = body.domain
-    return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], len(domain.axes) - 1) is not None
-
-
-def scalar_load(body: Body, fid: int, address: str) -> str:
-    return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
-
-
-def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Coordinates:
-    """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
-
-    def first(axis: int) -> str:
-        return body.coordinate(next(group for group in groups if axis in group.axes), axis)
-
-    return Coordinates(of=first, along=inner if vec > 1 else None)
-
-
-def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
-    return scalar_load(body, fid, f"T{fid}[{strided_element(body, fid, groups, inner)}]")
-
-
-def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
-    """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
-    offset = body.offset(fid, groups)
-    access = body.domain.accesses[fid]
-    if inner not in access.axes or body.spec.vec == 1:
-        return offset
-    stride = access.strides[inner]
-    if stride == 1:
-        return f"{offset} + k"
-    return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
-
-
-def vector_load(body: Body, fid: int, groups: Sequence[Group]) -> str:
-    """The line that loads the current vector of input ``fid``."""
-    declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
-    return f"{declaration} = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});"
-
-
-def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int, vector: str = "v") -> str:
-    """Put the element of an output where it belongs: into its ``vector``, or into memory when that is strided."""
-    text = body.operand(fid, body.value(fid).dtype)
-    if strided:
-        return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
-    return f"{vector}{fid}[k] = {text};"
-
-
 def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first: str = "") -> Sweep:
     """The accumulators of the reductions at ``indices``: declarations, updates and results. ``is_first`` tells running
     sums whether an element is the thread's first."""
@@ -260,23 +212,15 @@ def accumulators(body: Body, indices: Sequence[int]) -> str:
     return ", ".join(folding.argument() for folding in foldings(body, indices))
 
 
-def join(first: Sweep, *others: Sweep) -> Sweep:
-    """The sweeps' lines one after another, field by field."""
-    fields = (
-        "load_coordinates",
-        "coordinates",
-        "arrays",
-        "loads",
-        "vector",
-        "element",
-        "stores",
-        "joint_stores",
-        "accumulators",
-        "accumulate",
-        "batched",
-        "merged",
-        "results",
-        "row",
-    )
-    joined = {name: tuple(line for sweep in (first, *others) for line in getattr(sweep, name)) for name in fields}
-    return Sweep(reduce="".join(sweep.reduce for sweep in (first, *others)), **joined)
+def join(*sweeps: Sweep) -> Sweep:
+    """The lines of ``sweeps`` one after another, field by field; one of them at most has a ``reduce``."""
+    joined = {field.name: [getattr(sweep, field.name) for sweep in sweeps] for field in fields(Sweep)}
+    reduce = "".join(joined.pop("reduce"))
+    return Sweep(reduce=reduce, **{name: tuple(chain.from_iterable(parts)) for name, parts in joined.items()})
+
+
+def with_nearest(lines: Lines, first: str, end: str) -> Lines:
+    """``lines`` of element ``k`` of the shifted vector at column ``first``, before which ``at``, the nearest column to
+    the element's before the ``end``, is declared where they name it."""
+    nearest = f"const Index at = fb::nearest_column<Index>({first} + k, {end});"
+    return (nearest, *lines) if is_named("at", lines) else lines

@@ -16,24 +16,13 @@ persistent scheduler keeps partial results of columns in registers likewise, for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    NOT_TUNED,
-    Tuned,
-    decide,
-    decision,
-    require,
-    require_at_most,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
-from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
@@ -43,29 +32,16 @@ from fusebuild.kernels.common.rows import (
     RESERVED_BYTES,
     WARP,
     RowThreads,
+    has_lambdas,
     levels,
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    Rejection,
-    VariantSpec,
-    axis_product,
-    fits_int32,
-    hint,
-    kernel_parameters,
-    try_domain,
-    usable,
-    vector_fids,
-    vector_guards,
-    vector_width,
-)
+from fusebuild.kernels.common.scheduler import KernelScheduler, Planner
+from fusebuild.kernels.common.spec import VariantSpec, fits_int32, hint, kernel_parameters, try_domain
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics, Shape
-from fusebuild.target.table import Target
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
@@ -100,44 +76,31 @@ ROWS_PER_BLOCK = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterPersistentScheduler:
+class InnerOuterPersistentScheduler(KernelScheduler):
     name: str = "inner_outer_persistent"
 
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        domain = try_domain(self.name, task)
-        if isinstance(domain, Rejection):
-            return domain
-        parts = inner_outer_parts(self.name, task, domain)
-        return parts if isinstance(parts, Rejection) else None
+    def check(self, task: Task) -> None:
+        inner_outer_parts(task, try_domain(task))
 
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        domain = try_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        parts = inner_outer_parts(self.name, task, domain)
-        assert isinstance(parts, InnerOuterParts)
-        planner = _planner(task, target, domain, parts, sizes, tuned)
-        inner = len(domain.axes) - 1
-        vec = vector_width(task, domain, inner)
-        wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
-        return usable([*wide, *planner.registers(1), planner.scratch(1, ())])
+    def variants(self, planner: Planner) -> list[VariantSpec]:
+        own, vec = _planner(planner), planner.vector_width(planner.domain.inner)
+        wide = own.registers(vec) or own.memory(vec) if vec > 1 else ()
+        return [*wide, *own.registers(1), own.scratch(1, ())]
 
 
-def _planner(
-    task: Task, target: Target, domain: AxisDomain, parts: InnerOuterParts, sizes: Mapping[str, int], tuned: Tuned
-) -> _Planner:
+def _planner(planner: Planner) -> _Planner:
     """A planner, with what each of the shapes that it tries asks for."""
-    read = _read_by_rows(task, parts).intersection(task.inputs)
-    everything, moving = tuple(range(len(domain.axes))), {*parts.depth}
-    axes = {fid: domain.accesses[fid].axes for fid in vector_fids(domain, len(domain.axes) - 1) if fid in read}
-    level = levels(task)
-    return _Planner(
-        task=task, target=target, domain=domain, parts=parts, sizes=sizes, tuned=tuned,
-        fetched=tuple(fid for fid, own in axes.items() if own == everything),
+    task, domain = planner.task, planner.domain
+    parts, level = inner_outer_parts(task, domain), levels(task)
+    read, moving = _read_by_rows(task, parts).intersection(task.inputs), {*parts.depth}
+    axes = {fid: domain.accesses[fid].axes for fid in domain.dense_along(domain.inner) if fid in read}
+    return _Planner.of(
+        planner,
+        parts=parts,
+        fetched=tuple(fid for fid, own in axes.items() if own == domain.every),
         resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
         levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
-    )  # fmt: skip
+    )
 
 
 def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
@@ -151,24 +114,23 @@ def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """One task on one target, for which variants are made. ``fetched`` are its dense inputs of the whole domain,
+class _Planner(Planner):
+    """A planner that knows the ``parts`` of the task. ``fetched`` are its dense inputs of the whole domain,
     ``resident`` those of columns that change from one outer index to the next at most. Rows have ``levels`` of
     reductions, each of which needs the one before it."""
 
-    task: Task
-    target: Target
-    domain: AxisDomain
     parts: InnerOuterParts
-    sizes: Mapping[str, int]
-    tuned: Tuned
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
     levels: int
 
     @property
     def columns(self) -> Formula:
-        return axis_product(self.domain, self.parts.columns)
+        return self.domain.points(self.parts.columns)
+
+    def vector_bytes(self, vec: int, fids: Iterable[int]) -> int:
+        """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""
+        return sum(max(4, vec * self.bytes_of([fid])) for fid in fids)
 
     @property
     def reduced(self) -> tuple[int, ...]:
@@ -185,16 +147,16 @@ class _Planner:
         shape = min(blocks, key=lambda each: each.preference(blocks[each], vectors))
         choice = decide(way, self._propose(shape, blocks[shape]), self.tuned, partial(self._check_registers, vec=vec))
         shape = self._shape_of(choice, vec)
-        heuristics = self._heuristics(
-            choice, chunks=shape.chunks, storage="registers", fetched=self.fetched,
-            resident=self.resident if choice.unpacks else (), packed=() if choice.unpacks else self.resident,
-        )  # fmt: skip
-        vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
+        vector = self.vector_guards(self.domain.inner, vec, self.parts.finished)
         fits: Formula = ("le", self.columns, choice.threads_per_row * choice.cluster * shape.chunks * vec)
         guard = (fits_int32(self.columns), *vector, fits)
         staged = f"staged{choice.cluster if choice.cluster > 1 else ''}_vec{vec}_int32"
         name = way if choice.stages == 1 else staged
         shared_bytes = self._staged_bytes(shape, vec)
+        resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
+        heuristics = InnerOuterHeuristics.of(
+            choice, storage="registers", chunks=shape.chunks, fetched=self.fetched, resident=resident, packed=packed
+        )
         return (self._variant(way, guard, vec, "int32_t", heuristics, choice, shared_bytes, name=name),)
 
     def _shape_of(self, choice: InnerOuterChoice, vec: int) -> Shape:
@@ -213,11 +175,11 @@ class _Planner:
         if shape.stages == 1:
             return 0
         places = shape.stages * shape.threads.block * shape.chunks * shape.at_once
-        return places * vec * sum(map(self._bytes, self.fetched))
+        return places * vec * self.bytes_of(self.fetched)
 
     def _vectors(self, vec: int) -> int:
         """Those of a row of the first case."""
-        return -(-hint(self.columns, self.sizes) // vec)
+        return -(-self.expected(self.parts.columns) // vec)
 
     def _chunks(self, threads: int, vec: int) -> int:
         """Vectors of a row that each of ``threads`` has."""
@@ -226,37 +188,37 @@ class _Planner:
     def _check_registers(self, choice: InnerOuterChoice, *, vec: int) -> None:
         self._check(choice)
         most = MOST_AT_ONCE if self.fetched else 1
-        require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
+        choice.require_at_most("at_once", most, f"a thread works on {most} rows at most")
         shape = self._shape_of(choice, vec)
         registers = self._registers(shape, vec)
         message = f"a thread would keep {shape.chunks} vectors of {shape.at_once} rows in {registers} registers"
-        require(registers <= IN_BLOCK.most, "threads_per_row", message)
-        require(shape.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
+        choice.require(registers <= IN_BLOCK.most, "threads_per_row", message)
+        choice.require(shape.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
-        require(shape.cluster == 1 or self._can_share(shape), "cluster", message)
+        choice.require(shape.cluster == 1 or self._can_share(shape), "cluster", message)
         staged = self._staged_bytes(shape, vec)
         message = f"{shape.stages} stages take {staged} bytes of shared memory"
-        require(staged + self._reserved_bytes(shape) <= self.target.shared_bytes, "stages", message)
+        choice.require(staged + self._reserved_bytes(shape) <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
         for knob in ("rows_per_block", "at_once"):
-            require_at_most(choice, knob, 1, "accumulators in memory are those of one row")
-        require_at_most(choice, "cluster", 1, "accumulators in memory are those of one block")
-        require_at_most(choice, "stages", 1, "shared memory is for accumulators")
+            choice.require_at_most(knob, 1, "accumulators in memory are those of one row")
+        choice.require_at_most("cluster", 1, "accumulators in memory are those of one block")
+        choice.require_at_most("stages", 1, "shared memory is for accumulators")
 
     def _check(self, choice: InnerOuterChoice) -> None:
         """Raise :class:`KnobError` for blocks that cannot be, or that would have nothing to do."""
-        require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
-        require_power_of_two(choice, "cluster", 1, self.target.cluster)
-        require_power_of_two(choice, "rows_per_block", 1, MAX_THREADS)
+        choice.require_power_of_two("threads_per_row", FEWEST_THREADS, MAX_THREADS)
+        choice.require_power_of_two("cluster", 1, self.target.cluster)
+        choice.require_power_of_two("rows_per_block", 1, MAX_THREADS)
         block = choice.threads.block
         most_rows = rows_beside(choice.threads_per_row, FINISH_THREADS)
         rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
-        require_at_most(choice, "rows_per_block", most_rows, rows)
-        require_block("threads_per_row", block)
-        require_at_most(choice, "blocks", self._rows, f"there are {self._rows} rows")
-        require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
+        choice.require_at_most("rows_per_block", most_rows, rows)
+        choice.require_block("threads_per_row", block)
+        choice.require_at_most("blocks", self._rows, f"there are {self._rows} rows")
+        choice.require_blocks("min_blocks", block, self.target.threads_per_multiprocessor)
 
     def _shapes(self, vec: int) -> dict[Shape, int]:
         """The shapes that own the rows of the first case and whose registers a multiprocessor has, and how many blocks
@@ -310,16 +272,16 @@ class _Planner:
 
     def _can_stage(self, vec: int) -> bool:
         """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
-        return bool(self.fetched) and all(vec * self._bytes(fid) >= LEAST_COPY for fid in self.fetched)
+        return bool(self.fetched) and all(vec * self.bytes_of([fid]) >= LEAST_COPY for fid in self.fetched)
 
     def _registers(self, shape: Shape, vec: int) -> int:
         """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
         values and, unless they wait in shared memory, each input of the rows that it works on and of the next ones.
         Values narrower than a register share one in a vector only."""
         in_cluster = shape.cluster > 1
-        steady = sum(max(4, self._bytes(fid)) for fid in self.reduced)
-        steady += self._steady_bytes(in_cluster) if shape.unpacks else sum(map(self._bytes, self.resident))
-        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if shape.stages == 1 else 0
+        steady = self.vector_bytes(1, self.reduced)
+        steady += self._steady_bytes(in_cluster) if shape.unpacks else self.bytes_of(self.resident)
+        fetched = self.vector_bytes(vec, self.fetched) if shape.stages == 1 else 0
         kept = -(-shape.chunks * (vec * steady + 2 * shape.at_once * fetched) // 4)
         if not in_cluster:
             return IN_BLOCK.base + kept
@@ -328,39 +290,37 @@ class _Planner:
     def _steady_bytes(self, in_cluster: bool) -> int:
         """What a thread keeps of steady inputs for each column: most often their product, but where registers are
         counted closely each of them."""
-        kept = [max(4, self._bytes(fid)) for fid in self.resident]
+        kept = [self.vector_bytes(1, [fid]) for fid in self.resident]
         return sum(kept) if in_cluster else max(kept, default=0)
 
     @property
     def _is_light(self) -> bool:
         """Whether rows are walked with few registers: there are no outer indices, two inputs at most, and no ops of
         many instructions."""
-        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
-        is_costly = has_lambdas or bool(costly_values(self.task, self.domain, self.parts.columns))
+        is_costly = has_lambdas(self.task) or bool(costly_values(self.task, self.domain, self.parts.columns))
         return not self.parts.outer and len(self.fetched) <= 2 and not is_costly
 
     def memory(self, vec: int) -> tuple[VariantSpec, ...]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
         next row still waits in registers if it can. None where the vectors that an update takes are too many."""
         most = self.target.registers // MEMORY_THREADS - IN_BLOCK.base
-        updates = vec * sum(max(4, self._bytes(fid)) for fid in self.reduced) // 4
+        updates = vec * self.vector_bytes(1, self.reduced) // 4
         if updates > most:
             return ()
-        vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
+        vector = self.vector_guards(self.domain.inner, vec, self.parts.finished)
         guard = (fits_int32(self.columns), *vector)
         way = f"shared_vec{vec}_int32"
         choice = decide(way, self._propose_memory(MEMORY_THREADS), self.tuned, self._check_memory)
         chunks = self._chunks(choice.threads_per_row, vec)
-        rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
+        rows = 2 * chunks * self.vector_bytes(vec, self.fetched) // 4
         is_fetched = rows + updates <= most
-        heuristics = self._heuristics(
+        heuristics = InnerOuterHeuristics.of(
             choice,
-            chunks=chunks if is_fetched else 0,
             storage="shared",
+            chunks=chunks if is_fetched else 0,
             fetched=self.fetched if is_fetched else (),
-            resident=(),
         )
-        shared_bytes = product([sum(map(self._bytes, self.reduced)), self.columns])
+        shared_bytes = product([self.bytes_of(self.reduced), self.columns])
         fits: list[Formula] = [("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)]
         if is_fetched:
             fits.append(("le", self.columns, chunks * vec * choice.threads_per_row))
@@ -371,20 +331,16 @@ class _Planner:
 
     def scratch(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
         """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
-        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
+        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(self.expected(self.parts.columns) // (8 * vec))))
         way = f"scratch_{f'vec{vec}' if vec > 1 else 'scalar'}_int64"
         choice = decide(way, self._propose_memory(per_row), self.tuned, self._check_memory)
-        heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
+        heuristics = InnerOuterHeuristics.of(choice, storage="scratch", chunks=0)
         return self._variant(way, guard, vec, "int64_t", heuristics, choice)
 
     @property
     def _rows(self) -> int:
         """The rows of the first case."""
-        return hint(axis_product(self.domain, self.parts.rows), self.sizes)
-
-    def _bytes(self, fid: int) -> int:
-        """Bytes of an element."""
-        return self.task.fusion.value(fid).dtype.bytes
+        return self.expected(self.parts.rows)
 
     def _propose(self, shape: Shape, blocks: int) -> InnerOuterChoice:
         """Clusters enough to fill the GPU once, ``blocks`` to a multiprocessor, each with a few rows at least."""
@@ -406,30 +362,6 @@ class _Planner:
         shape = Shape(threads=threads, cluster=1, chunks=0, at_once=1, stages=1, unpacks=True)
         return self._propose(shape, MEMORY_THREADS // per_row)
 
-    def _heuristics(
-        self,
-        choice: InnerOuterChoice,
-        *,
-        chunks: int,
-        storage: str,
-        fetched: tuple[int, ...],
-        resident: tuple[int, ...],
-        packed: tuple[int, ...] = (),
-    ) -> InnerOuterHeuristics:
-        return InnerOuterHeuristics(
-            threads=choice.threads,
-            cluster=choice.cluster,
-            storage=storage,
-            chunks=chunks,
-            at_once=choice.at_once,
-            stages=choice.stages,
-            blocks=choice.blocks,
-            fetched=fetched,
-            resident=resident,
-            packed=packed,
-            min_blocks=choice.min_blocks,
-        )
-
     def _variant(
         self,
         way: str,
@@ -441,23 +373,11 @@ class _Planner:
         shared_bytes: Formula = 0,
         name: str = "",
     ) -> VariantSpec:
-        kernel = KernelSpec(
-            template="inner_outer_persistent",
-            task=self.task,
-            domain=self.domain,
-            parameters=kernel_parameters(
-                self.task, self.domain, partial_parameters(self.task, self.reduced, const=False)
-            ),
-            index=index,
-            vec=vec,
-            heuristics=heuristics,
-        )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(heuristics.blocks * heuristics.cluster, 1, 1),
-            block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
-            shared_bytes=shared_bytes,
-        )
+        partials = partial_parameters(self.task, self.reduced, const=False)
+        parameters = kernel_parameters(self.task, self.domain, partials)
+        kernel = self.kernel("inner_outer_persistent", heuristics, vec=vec, index=index, parameters=parameters)
+        grid, block = heuristics.blocks * heuristics.cluster, (heuristics.threads.per_row, heuristics.threads.rows, 1)
+        variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
         finisher = Finisher(
             task=self.task, target=self.target, domain=self.domain, reduced=self.reduced, index="int64_t"
         )
@@ -467,16 +387,15 @@ class _Planner:
             for index in self.parts.accumulated
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
-        decided = decision(way, choice, self.tuned)
-        return VariantSpec(name=name or way, guard=guard, launches=(launch, finish), scratch=scratch, decision=decided)
+        return replace(variant, launches=(*variant.launches, finish), scratch=scratch)
 
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""
         if not kept:
             return heuristics.blocks, 1
         between = [axis for axis in self.parts.outer if axis not in kept]
-        parts = most_parts(heuristics.blocks, axis_product(self.domain, self.parts.outer))
-        return product([parts, axis_product(self.domain, between)]), axis_product(self.domain, kept)
+        parts = most_parts(heuristics.blocks, self.domain.points(self.parts.outer))
+        return product([parts, self.domain.points(between)]), self.domain.points(kept)
 
     def _group(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> FinishGroup:
         """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
@@ -486,13 +405,13 @@ class _Planner:
         by_block = not kept and not scaled
         outer = () if by_block else self.parts.outer
         across = tuple(axis for axis in outer if axis not in kept)
-        parts = most_parts(heuristics.blocks, axis_product(self.domain, outer)) if outer else heuristics.blocks
+        parts = most_parts(heuristics.blocks, self.domain.points(outer)) if outer else heuristics.blocks
         return FinishGroup(
             splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
-            partials=hint(product([parts, axis_product(self.domain, across)]), self.sizes),
-            results=hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
+            partials=hint(product([parts, self.domain.points(across)]), self.sizes),
+            results=self.expected((*kept, *self.parts.columns)),
             across=across,
             outer=outer,
             depth=self.parts.depth if outer else (),

@@ -81,6 +81,24 @@ class InnerOuterHeuristics:
     packed: tuple[int, ...]
     min_blocks: int
 
+    @classmethod
+    def of(
+        cls,
+        choice: InnerOuterChoice,
+        *,
+        storage: str,
+        chunks: int,
+        fetched: tuple[int, ...] = (),
+        resident: tuple[int, ...] = (),
+        packed: tuple[int, ...] = (),
+    ) -> Self:
+        """What ``choice`` says, and the rest."""
+        return cls(
+            threads=choice.threads, cluster=choice.cluster, storage=storage, chunks=chunks, at_once=choice.at_once,
+            stages=choice.stages, blocks=choice.blocks, fetched=fetched, resident=resident, packed=packed,
+            min_blocks=choice.min_blocks,
+        )  # fmt: skip
+
     @property
     def in_cluster(self) -> bool:
         """Whether blocks share rows, which are reduced along a turn before they are stored then."""

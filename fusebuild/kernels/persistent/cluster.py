@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fusebuild.ir.formula import Formula, product
-from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
     blocks_wanted,
     check_rows,
     fits_exchange,
-    kept_axes,
     next_power_of_two,
     row_threads,
 )
@@ -70,7 +69,7 @@ class Cluster(InRegisters):
         above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
         guard, name = (*self.vector_guard, above, fits), f"cluster{choice.cluster}_vec{vec}_int32"
-        return (self.variant(way, guard, heuristics, choice, name=name),)
+        return (self.rows_variant(way, guard, heuristics, choice, name=name),)
 
     def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:
         row_bytes, most = -(-row // self.vec) * vector_bytes, self._thread_bytes
@@ -104,7 +103,7 @@ class Cluster(InRegisters):
         held = chunks * (self.vector_bytes(self.cached) // 4 + self.vec * len(kept))
         held += (self.vector_bytes(sweep.outputs) + of_rows) // 4
         axes = (self.domain.accesses[fid].axes for fid in sweep.inputs + sweep.outputs)
-        held += sum(2 for own in axes if {*own} & {*kept_axes(self.domain)})  # addresses
+        held += sum(2 for own in axes if {*own} & {*self.domain.kept})  # addresses
         registers = min(LAST_SWEEP.most, self.target.registers // (choice.threads.block * choice.min_blocks))
         return max(0, min(chunks, (registers - LAST_SWEEP.base - held) // words))
 
@@ -122,9 +121,9 @@ class Cluster(InRegisters):
 
     def _check(self, choice: ClusterChoice, *, row: int) -> None:
         check_rows(choice, self.target, most_rows=1)
-        require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
-        require_power_of_two(choice, "cluster", 2, self.target.cluster)
-        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
+        choice.require_power_of_two("cluster", 2, self.target.cluster)
+        choice.require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
         blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
         message = f"{blocks} do not hold a row of {row} elements, or their partial results do not fit"
-        require(self._holds(choice, row), "cluster", message)
+        choice.require(self._holds(choice, row), "cluster", message)

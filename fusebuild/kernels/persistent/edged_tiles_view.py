@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusebuild.kernels.common.dynamic_shared import array_in_place, arrays_in_shared, arrays_of, widest_first
-from fusebuild.kernels.common.lambdas import combined, folded
+from fusebuild.kernels.common.lambdas import combined
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, row_batches, row_results, row_setup, rows_of, stores_of
-from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, join, make_view
 from fusebuild.kernels.persistent.edged_tiles import EdgedTilesHeuristics
@@ -28,13 +27,12 @@ ROW = "const int64_t row = top + (active ? place : depth - 1);"
 def inner_edged_tiles(spec: KernelSpec) -> KernelView:
     heuristics, task = spec.heuristics, spec.task
     assert isinstance(heuristics, EdgedTilesHeuristics)
-    rows = rows_of(spec, folded(task, reductions(task)), task.outputs)
-    body, wide = rows.body, [fid for fid in task.outputs if rows.has_columns(fid)]
+    rows = reduced_rows(spec)
+    body, wide, narrow = rows.body, rows.wide, rows.narrow
     tiles, kept = _Tiles(rows, heuristics), Kept(rows.body, heuristics.kept)
     edge = Edge(spec, rows, tiles.in_registers, heuristics.kept)
-    setup, bases = row_setup(rows, task.outputs, (*tiles.on_chip, *heuristics.held))
-    narrow = [fid for fid in task.outputs if fid not in wide]
-    together = [fid for fid in narrow if body.offset(fid, [rows.row]) == rows.row.name]
+    setup, bases = rows.setup(task.outputs, (*tiles.on_chip, *heuristics.held))
+    together = rows.side_by_side(narrow)
     view = make_view(
         spec, body, rows.exprs,
         setup=setup, bases=(*bases, *tiles.rows()), sweeps=tiles.sweeps(kept, wide), edges=_edges(rows, edge, wide),
@@ -44,8 +42,8 @@ def inner_edged_tiles(spec: KernelSpec) -> KernelView:
             loads=tiles.loads(),
             element=tuple(f"e{fid} = r{fid}[edge];" for fid in heuristics.cached),
             stores=(
-                *(f"results{fid}[place] = {body.operand(fid, body.value(fid).dtype)};" for fid in together),
-                *row_results(rows, [fid for fid in narrow if fid not in together]),
+                *(f"results{fid}[place] = {body.own_operand(fid)};" for fid in together),
+                *rows.results([fid for fid in narrow if fid not in together]),
             ),
             coordinates=tiles.declarations(together),
         ),
@@ -64,7 +62,7 @@ def inner_edged_tiles(spec: KernelSpec) -> KernelView:
 def _edges(rows: Rows, edge: Edge, wide: Sequence[int]) -> tuple[Lines, ...]:
     """What each sweep does for a thread's element beside its vectors."""
     levels = by_level(rows.body.task, reductions(rows.body.task)).values()
-    walked = ([index for index in own if index not in row_batches(rows, own, is_full=True).only] for own in levels)
+    walked = ([index for index in own if index not in rows.batches(own, is_full=True).only] for own in levels)
     reducing = tuple(edge.reducing(own, combined(rows.body, own)) for own in walked)
     return (*reducing, edge.storing(wide)) if wide else reducing
 
@@ -78,7 +76,7 @@ class _Tiles:
 
     def __init__(self, rows: Rows, heuristics: EdgedTilesHeuristics) -> None:
         self._rows, self._body, self._heuristics = rows, rows.body, heuristics
-        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
+        outputs, flat = rows.body.task.outputs, rows.body.domain.flat
         self._inputs = tuple(fid for fid in flat if fid in rows.reads)
         self._outputs = tuple(fid for fid in flat if fid in outputs)
         self._place = dict(heuristics.in_place)
@@ -154,7 +152,7 @@ class _Tiles:
             overwritten=frozenset(self._place.values()),
         )  # fmt: skip
         if wide:
-            sweeps.append(join(kept.around(rows, wide, rows.of_rows, self._load), self._element_stores(wide)))
+            sweeps.append(join(kept.around(rows, wide, self._load), self._element_stores(wide)))
         return tuple(
             replace(sweep, results=(*self._stay_packed(sweeps[at + 1 :]), *sweep.results))
             for at, sweep in enumerate(sweeps)
@@ -183,4 +181,4 @@ class _Tiles:
     def _element_stores(self, outputs: Sequence[int]) -> Sweep:
         """Vectors to their places in tiles, or elements to memory where the output has none."""
         tiled = (fid for fid in outputs if fid in self._outputs)
-        return stores_of(self._rows, outputs, {fid: f"fb::store_shared(r{fid} + col, o{fid});" for fid in tiled})
+        return self._rows.stores_of(outputs, {fid: f"fb::store_shared(r{fid} + col, o{fid});" for fid in tiled})

@@ -39,4 +39,4 @@ class LoadedAhead(InRegisters):
         fits: Formula = ("le", self.columns, choice.threads_per_row * few.chunks * self.vec)
         known = self.known_size(heuristics, choice.min_blocks)
         guard = (*self.vector_guard, are_few, *has_last, fits)
-        return replace(self.variant(way, guard, heuristics, choice, when_known=known), for_few_rows=True)
+        return replace(self.rows_variant(way, guard, heuristics, choice, when_known=known), for_few_rows=True)

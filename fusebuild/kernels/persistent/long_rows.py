@@ -24,7 +24,7 @@ from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
@@ -36,12 +36,10 @@ from fusebuild.kernels.common.rows import (
     check_rows,
     fits_exchange,
     has_lambdas,
-    kept_axes,
     next_power_of_two,
-    reduced_axes,
 )
-from fusebuild.kernels.common.shifted import aligned_guards, flat_fids
-from fusebuild.kernels.common.spec import VariantSpec, reductions, vector_fids
+from fusebuild.kernels.common.shifted import aligned_guards
+from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
@@ -269,13 +267,13 @@ class LongRows:
 
 def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
     """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
-    inner, kept = len(domain.axes) - 1, {*kept_axes(domain)}
+    inner, kept = domain.inner, {*domain.kept}
     outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
-    if reduced_axes(domain) != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
+    if domain.reduced != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
         return None
-    vectors = [fid for fid in vector_fids(domain, inner) if inner in domain.accesses[fid].axes]
+    vectors = [fid for fid in domain.dense_along(inner) if inner in domain.accesses[fid].axes]
     shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
-    is_aligned = {*vectors} == {*shared, *flat_fids(domain)}
+    is_aligned = {*vectors} == {*shared, *domain.flat}
     return shared if is_aligned or not has_edges else None
 
 
@@ -301,9 +299,9 @@ class LongRowsWay(Way):
             resident=shared,
             vector_bytes=vector_bytes,
             resident_bytes=self.vec * self.bytes_of(shared),
-            tensor_bytes=self.vector_bytes(vector_fids(self.domain, self.inner)),
+            tensor_bytes=self.vector_bytes(self.domain.dense_along(self.domain.inner)),
             reductions=len(reductions(self.task)),
-            costly=bool(costly_values(self.task, self.domain, reduced_axes(self.domain))),
+            costly=bool(costly_values(self.task, self.domain, self.domain.reduced)),
         )
 
     def by(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
@@ -333,7 +331,7 @@ class LongRowsWay(Way):
         )
         fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
         aligned = aligned_guards(self.task, rows.resident, rows.vec) if rows.has_edges else ()
-        variant = self.variant(
+        variant = self.rows_variant(
             way,
             (*guard, *aligned, fits),
             heuristics,
@@ -347,22 +345,22 @@ class LongRowsWay(Way):
 
 def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
     per_row, cluster = choice.threads_per_row, choice.cluster
-    require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
+    choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
     check_rows(choice, rows.target, most_rows=1)
-    require_power_of_two(choice, "cluster", 1, rows.target.cluster)
-    require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
+    choice.require_power_of_two("cluster", 1, rows.target.cluster)
+    choice.require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
     walks = isinstance(choice, ResidentChoice)
     message = f"it is {cluster}, but {'clusters' if walks else 'blocks on their own'} take these rows"
-    require(rows.stays(cluster) == walks, "cluster", message)
+    choice.require(rows.stays(cluster) == walks, "cluster", message)
     ahead = isinstance(choice, ResidentChoice) and choice.ahead
     registers = rows.registers(per_row, cluster, ahead=ahead)
     message = f"a thread would keep {rows.chunks(per_row, cluster)} vectors of a row in {registers} registers"
-    require(registers <= min(LONG_ROWS.most, rows.target.registers // per_row), "threads_per_row", message)
+    choice.require(registers <= min(LONG_ROWS.most, rows.target.registers // per_row), "threads_per_row", message)
     if not isinstance(choice, ResidentChoice):
         return
     needed = rows.shared_bytes(per_row, cluster) + rows.reserved_bytes(per_row, cluster)
     message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
-    require(needed <= rows.target.shared_bytes, "cluster", message)
+    choice.require(needed <= rows.target.shared_bytes, "cluster", message)
     if rows.has_edges:
         message = f"it is {choice.walkers}, but rows {rows.vec} apart begin at the same place of a vector"
-        require(choice.walkers % rows.vec == 0, "walkers", message)
+        choice.require(choice.walkers % rows.vec == 0, "walkers", message)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import ClassVar
 
 from fusebuild.ir.formula import Formula
-from fusebuild.kernels.common.choice import decide, require
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.rows import RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
 from fusebuild.kernels.common.sweeps import column_inputs
@@ -109,7 +109,7 @@ class WholeVectors(InRegisters):
         )
         fits: Formula = ("le", self.columns, threads.per_row * chunks * vec - before)
         known = self.known_size(heuristics, choice.min_blocks)
-        return self.variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
+        return self.rows_variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
 
     @property
     def _most_chunks(self) -> int:
@@ -145,8 +145,8 @@ class WholeVectors(InRegisters):
         check_rows(choice, self.target)
         held = choice.threads_per_row * lay(choice.threads) * self.vec - before
         message = f"{choice.threads_per_row} threads hold {held} elements of a row of {self.size}"
-        require(held >= self.size, "threads_per_row", message)
-        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        choice.require(held >= self.size, "threads_per_row", message)
+        choice.require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

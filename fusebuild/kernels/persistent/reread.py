@@ -28,7 +28,7 @@ class Elements(Way):
             way, row_choice(row_threads(self.size, self.vec, 8)), self.tuned, partial(check_rows, target=self.target)
         )
         heuristics = PersistentHeuristics(threads=choice.threads, storage="reread", chunks=0, cached=())
-        return self.variant(way, guard, heuristics, choice, index=index)
+        return self.rows_variant(way, guard, heuristics, choice, index=index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

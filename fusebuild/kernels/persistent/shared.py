@@ -25,4 +25,4 @@ class Shared(Way):
         heuristics = PersistentHeuristics(threads=choice.threads, storage="shared", chunks=0, cached=self.cached)
         shared_bytes = product([self.bytes_of(self.cached), self.columns])
         fits: Formula = ("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)
-        return (self.variant(way, (*self.vector_guard, fits), heuristics, choice, shared_bytes=shared_bytes),)
+        return (self.rows_variant(way, (*self.vector_guard, fits), heuristics, choice, shared_bytes=shared_bytes),)

@@ -10,10 +10,8 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from fusebuild.kernels.common.dynamic_shared import SharedArray, array_in_place, arrays_in_shared, widest_first
-from fusebuild.kernels.common.lambdas import folded
-from fusebuild.kernels.common.rows_view import Rows, inputs_looked_up, row_setup, rows_of, stores_of
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
+from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Group
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
 from fusebuild.kernels.persistent.threaded import ThreadedHeuristics
@@ -24,12 +22,12 @@ from fusebuild.kernels.persistent.view import Kept, row_levels
 def inner_threaded(spec: KernelSpec) -> KernelView:
     heuristics, outputs = spec.heuristics, spec.task.outputs
     assert isinstance(heuristics, ThreadedHeuristics)
-    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
+    rows = reduced_rows(spec)
     rows = replace(rows, column=Group(name="k", axes=rows.column.axes))
-    looked_up = inputs_looked_up(rows)
+    looked_up = rows.inputs_looked_up()
     rows = replace(rows, widened=widened(rows, looked_up).intersection(heuristics.columns_alone))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept, vectors="", place="k{}[k]")
-    setup, bases = row_setup(rows, outputs, tiles.on_chip, {fid: f"rows{fid}[r]" for fid in tiles.inputs_of_rows})
+    setup, bases = rows.setup(outputs, tiles.on_chip, {fid: f"rows{fid}[r]" for fid in tiles.inputs_of_rows})
     bases = (*bases, *tiles.looked_up())
     sweeps = _sweeps(rows, tiles, kept)
     return make_view(
@@ -53,10 +51,9 @@ def _row(lines: Lines, sweeps: Sequence[Sweep]) -> Lines:
 def _sweeps(rows: Rows, tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
     """One walk over the row for each level of reductions, and one for the outputs that change along it."""
     sweeps = row_levels(rows, kept, tiles.loads, lambda arguments: "", is_full=True, reader="")
-    wide = [fid for fid in rows.body.task.outputs if rows.has_columns(fid)]
-    if wide:
-        final = kept.around(rows, wide, rows.of_rows, tiles.loads)
-        stores = stores_of(rows, wide, {fid: f"rows{fid}.set_row(r, o{fid});" for fid in wide})
+    if wide := rows.wide:
+        final = kept.around(rows, wide, tiles.loads)
+        stores = rows.stores_of(wide, {fid: f"rows{fid}.set_row(r, o{fid});" for fid in wide})
         sweeps.append(join(final, stores))
     return tuple(sweeps)
 
@@ -67,7 +64,7 @@ class _Tiles:
     def __init__(self, rows: Rows, heuristics: ThreadedHeuristics, looked_up: Set[int]) -> None:
         self._rows, self._body = rows, rows.body
         self._copied, self._in_place = dict(heuristics.copied), dict(heuristics.in_place)
-        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
+        outputs, flat = rows.body.task.outputs, rows.body.domain.flat
         self._inputs = tuple(fid for fid in flat if fid in rows.reads)
         self._outputs = tuple(fid for fid in flat if fid in outputs)
         self.inputs_of_rows = tuple(fid for fid in heuristics.of_rows if fid in rows.reads)
@@ -156,9 +153,9 @@ class _Tiles:
         return (self._rows.vector(fid, source),)
 
     def _from_memory(self, fid: int, address: str) -> str:
-        return f"fb::load_present<{self._rows.dtype_of(fid).row.c_type}, kVec>({address}, kColumns)"
+        return f"fb::load_present<{self._rows.c_type(fid)}, kVec>({address}, kColumns)"
 
     def results(self) -> Lines:
         """Where a thread leaves what is one element a row."""
         body = self._body
-        return tuple(f"rows{fid}[r] = {body.operand(fid, body.value(fid).dtype)};" for fid in self._results)
+        return tuple(f"rows{fid}[r] = {body.own_operand(fid)};" for fid in self._results)

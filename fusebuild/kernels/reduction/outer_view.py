@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from fusebuild.kernels.common.batches import batches
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded, foldings
-from fusebuild.kernels.common.rows import kept_axes, reduced_axes
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import (
@@ -16,22 +15,17 @@ from fusebuild.kernels.common.view import (
     Sweep,
     accumulate,
     accumulators,
-    element_coordinate,
-    is_vector,
     join,
     make_view,
     read_columns_once,
-    scalar_load,
-    strided_element,
-    strided_load,
 )
 from fusebuild.kernels.reduction.schedule import OuterHeuristics
 
 
 def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
     """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
-    reduced = reduced_axes(domain)
-    kept = kept_axes(domain)
+    reduced = domain.reduced
+    kept = domain.kept
     return (
         Group(name="outer", axes=tuple(axis for axis in kept if axis < reduced[0])),
         Group(name="r", axes=reduced),
@@ -45,14 +39,14 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     groups = column_groups(spec.domain)
     outer, reduced, inner = groups
-    last = len(spec.domain.axes) - 1
+    last = spec.domain.inner
     indices = reductions(spec.task)
     gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", together="1")
     results, operands = folded(spec.task, indices), gathered.targets()
     exprs, reads = body.closure(operands), body.reads(operands)
-    vectors = [fid for fid in reads if is_vector(body, fid)]
+    vectors = [fid for fid in reads if body.is_vector(fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
-    coordinate = element_coordinate(body, groups, last, spec.vec)
+    coordinate = body.along(*groups)
     hoisted, inside = body.split(exprs, [last])
     iota = body.coordinate_axes(exprs)
     totals = accumulate(body, indices, "[k]")
@@ -66,12 +60,12 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
-            *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
+            *(body.strided_load(fid, groups) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
         accumulate=singly.accumulate,
@@ -106,15 +100,15 @@ def column_epilogue(
     """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
     reduced = folded(body.task, indices)
     last = max((axis for group in groups for axis in group.axes), default=0)
-    coordinate = element_coordinate(body, groups, last, body.spec.vec)
+    coordinate = body.along(*groups)
     exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
     return Sweep(
         element=(
             *results,
-            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
+            *(body.scalar_load(fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
               for fid in body.reads(outputs, reduced)),
             *(body.statement(expr, coordinate) for expr in exprs),
-            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
+            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.own_operand(fid)};"
               for fid in outputs),
         )
     )  # fmt: skip
@@ -128,4 +122,4 @@ def _kept_element(body: Body, fid: int, groups: Sequence[Group], last: int) -> s
         return offset
     if body.domain.is_contiguous(access):
         return f"{offset} + k"
-    return strided_element(body, fid, groups, last)
+    return body.strided_element(fid, groups)

@@ -12,7 +12,7 @@ from fusebuild.kernels.transpose.schedule import TransposeHeuristics
 def transpose(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, TransposeHeuristics)
-    body, inner = Body(spec), len(spec.domain.axes) - 1
+    body, inner = Body(spec), spec.domain.inner
     across, outputs = heuristics.across, spec.task.outputs
     groups = [
         Group(name="before", axes=tuple(range(across))),

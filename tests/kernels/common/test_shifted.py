@@ -11,7 +11,7 @@ from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
 torch = pytest.importorskip("torch")
 
 from fusebuild.ir.fusion import Task  # noqa: E402
-from fusebuild.kernels.common.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
+from fusebuild.kernels.common.shifted import FEW, has_odd_rows, shifted_guards  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain  # noqa: E402
 from fusebuild.kernels.families import SCHEDULERS  # noqa: E402
 from fusebuild.kernels.persistent.heuristics import PersistentHeuristics  # noqa: E402
@@ -63,7 +63,7 @@ def test_flat_tensors_alone_have_to_be_aligned() -> None:
     task = whole(inputs, body, {"y": "float", "m": "bfloat16"})
     (y, _) = task.outputs
     domain = axis_domain(task)
-    assert flat_fids(domain) == (0, y)
+    assert domain.flat == (0, y)
     assert shifted_guards(task, domain, 8) == (("aligned", 0, 16), ("aligned", y, 16))
 
 

@@ -19,12 +19,10 @@ SM_90 = TARGETS["sm_90"]
 def rows(columns: str) -> RowTask:
     """Row sums that are subtracted again, of bfloat16 rows of so many ``columns``."""
     task = whole({"x": f"bfloat16[M, {columns}]"}, "y = x - sum(x, dims=[1], keepdim=True)", {"y": "bfloat16"})
-    domain = axis_domain(task)
-    extent = domain.axes[1].extent
+    extent = axis_domain(task).axes[1].extent
     return RowTask(
-        task=task, target=SM_90, domain=domain, columns=extent, size=hint(extent, {}), sizes={}, vec=8, cached=(0,),
-        kept=(), tuned={},
-    )  # fmt: skip
+        task=task, target=SM_90, columns=extent, size=hint(extent, {}), sizes={}, vec=8, cached=(0,), kept=(), tuned={}
+    )
 
 
 def test_every_template_of_a_way_has_a_view_and_every_view_a_way() -> None:
