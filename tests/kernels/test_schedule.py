@@ -22,11 +22,11 @@ from fusebuild.kernels.common.spec import (
 )
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.kernels.families import SCHEDULERS, first_accepting
-from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES
-from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
-from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, PersistentHeuristics
+from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES, ClusterHeuristics
+from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
 from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment

@@ -77,7 +77,7 @@ class KernelView:
     with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
     the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
     :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row
-    are those of :class:`fusebuild.kernels.persistent.heuristics.FewRowsHeuristics`."""
+    are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     template: str
     index: str

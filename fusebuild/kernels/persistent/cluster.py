@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 from fusebuild.ir.formula import Formula, product
 from fusebuild.kernels.common.choice import decide
@@ -19,9 +20,8 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.persistent.budgets import LAST_SWEEP
-from fusebuild.kernels.persistent.heuristics import ClusterChoice, ClusterHeuristics
-from fusebuild.kernels.persistent.registers import InRegisters
-from fusebuild.kernels.persistent.way import chunks_of, row_choice
+from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
+from fusebuild.kernels.persistent.way import PersistentHeuristics, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
 CLUSTER_ROW_BYTES = 96 * 1024
@@ -37,6 +37,32 @@ CLUSTER_THREAD_BYTES = 128
 FEWER_THREADS_BYTES = 256
 """The most bytes that one thread keeps where the last sweep reads something else ahead: what threads take besides is
 taken by half as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterHeuristics(PersistentHeuristics):
+    """``cluster`` neighbouring blocks walk a row together, their vectors in turn. So many vectors ``ahead`` of the one
+    at hand the last sweep loads what is not kept, the first ones before the last exchange."""
+
+    cluster: int
+    ahead: int
+
+    def grid(self, rows: Formula) -> Formula:
+        return product([self.cluster, rows])
+
+    @property
+    def capacity(self) -> int:
+        """Vectors of the longest row that the cluster keeps."""
+        return self.cluster * self.threads.per_row * self.chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice(RegisterChoice):
+    """How a row lies in the registers of ``cluster`` neighbouring blocks."""
+
+    MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
+
+    cluster: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ from typing import ClassVar
 
 from fusebuild.ir.formula import Formula
 from fusebuild.kernels.common.choice import decide
-from fusebuild.kernels.common.rows import RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
+from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
 from fusebuild.kernels.common.sweeps import column_inputs
 from fusebuild.kernels.persistent.budgets import ALL_AT_ONCE, IN_REGISTERS
-from fusebuild.kernels.persistent.edged import Edged
-from fusebuild.kernels.persistent.heuristics import PersistentHeuristics, RegisterChoice
-from fusebuild.kernels.persistent.way import Way, chunks_of, row_choice
+from fusebuild.kernels.persistent.long_rows import Edged
+from fusebuild.kernels.persistent.way import PersistentHeuristics, Way, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
 KEPT_BLOCK = 512
@@ -42,6 +41,15 @@ share one as short (H200: layernorm of 128 columns 660 us by warps, 308 by quart
 
 ChunksOf = Callable[[RowThreads], int]
 """The vectors of a row that each of its threads has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterChoice(RowChoice):
+    """How a row lies in registers: ``keeps`` costly values beside inputs or computes them again."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("keeps", "threads_per_row")
+
+    keeps: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

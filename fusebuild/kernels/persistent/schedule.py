@@ -18,14 +18,12 @@ from fusebuild.kernels.common.spec import VariantSpec, try_domain
 from fusebuild.kernels.common.sweeps import cached_inputs, kept_values
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.persistent import (
+    beyond_registers,
     cluster,
-    edged,
     edged_tiles,
     few_rows,
+    long_rows,
     registers,
-    reread,
-    resident,
-    shared,
     threaded,
     tiled,
 )
@@ -33,20 +31,20 @@ from fusebuild.kernels.persistent.way import RowTask, Way
 
 WAYS: tuple[type[Way], ...] = (
     few_rows.LoadedAhead,  # rows that are too few for all multiprocessors
-    resident.Resident,  # very long rows, in blocks that stay with what all rows share
+    long_rows.Resident,  # very long rows, in blocks that stay with what all rows share
     cluster.Cluster,  # long rows, in the registers of a cluster of blocks
     registers.WholeVectors,  # rows in the registers of one block
-    shared.Shared,  # rows in the shared memory of one block
+    beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:
-    edged.Edged,  # long ones, by aligned vectors and the elements beside those
+    long_rows.Edged,  # long ones, by aligned vectors and the elements beside those
     threaded.Threaded,  # of a few elements, whose number is known: a thread has whole rows
     edged_tiles.EdgedTiles,  # short ones of a known length: many in shared memory, read by aligned vectors
     tiled.Tiled,  # short ones of any length: many in shared memory, read by elements
     registers.ShiftedVectors,  # in registers, by vectors that begin before the row
     # What vectors do not fit, or no memory on chip:
     registers.Elements,
-    reread.Vectors,
-    reread.Elements,
+    beyond_registers.Vectors,
+    beyond_registers.Elements,
 )
 """The ways to keep rows, the preferred ones first. The last one takes all rows."""
 

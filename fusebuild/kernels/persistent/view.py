@@ -14,7 +14,9 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
-from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, FewRowsHeuristics, PersistentHeuristics
+from fusebuild.kernels.persistent.cluster import ClusterHeuristics
+from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
+from fusebuild.kernels.persistent.way import PersistentHeuristics
 
 FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
 """What the sweep before the last one ends with where the last one loads ahead: an exchange comes next."""

@@ -25,6 +25,27 @@ class RowsHeuristics(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentHeuristics:
+    """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
+    (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
+    the one that computes them."""
+
+    threads: RowThreads
+    storage: str
+    chunks: int
+    cached: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+
+    @property
+    def in_registers(self) -> bool:
+        return self.storage in ("registers", "cluster")
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        return self.threads.grid(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask(Planner):
     """A planner of a task whose rows may stay on chip."""
 

@@ -14,7 +14,7 @@ from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.shifted import FEW, has_odd_rows, shifted_guards  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain  # noqa: E402
 from fusebuild.kernels.families import SCHEDULERS  # noqa: E402
-from fusebuild.kernels.persistent.heuristics import PersistentHeuristics  # noqa: E402
+from fusebuild.kernels.persistent.way import PersistentHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
 from support.host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402

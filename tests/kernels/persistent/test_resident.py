@@ -12,9 +12,14 @@ from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
-from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
-from fusebuild.kernels.persistent.long_rows import RESIDENT_ROW_BYTES, THREAD_BYTES, ResidentHeuristics, shared_by_rows
-from fusebuild.kernels.persistent.resident import WEIGHTED_ROW_BYTES
+from fusebuild.kernels.persistent.long_rows import (
+    EDGED_COLUMNS,
+    RESIDENT_ROW_BYTES,
+    THREAD_BYTES,
+    WEIGHTED_ROW_BYTES,
+    ResidentHeuristics,
+    shared_by_rows,
+)
 from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
 from fusebuild.target.table import TARGETS, Target
 from support.places import TEMPLATES
