@@ -53,18 +53,6 @@ class Kernel:
     parameters: tuple[KernelParameter, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """What a template sees."""
-
-    name: str
-    banner: tuple[str, ...]
-    view: KernelView
-    min_blocks: int
-    waits: bool
-    starts_next_early: bool
-
-
 @functools.cache
 def environment() -> jinja2.Environment:
     """The Jinja environment: sandboxed, an undefined name is an error."""
@@ -94,15 +82,16 @@ def render(spec: KernelSpec, origin: Origin) -> Kernel:
 
 
 def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
-    page = _Page(
-        name=_PLACEHOLDER,
-        banner=_banner(spec, origin),
-        view=view,
-        min_blocks=spec.min_blocks,
-        waits=spec.order.waits,
-        starts_next_early=spec.order.starts_next_early,
-    )
-    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
+    """The template of ``spec`` filled in: what it sees as ``kernel``."""
+    kernel = {
+        "name": _PLACEHOLDER,
+        "banner": _banner(spec, origin),
+        "view": view,
+        "min_blocks": spec.min_blocks,
+        "waits": spec.order.waits,
+        "starts_next_early": spec.order.starts_next_early,
+    }
+    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel))
 
 
 def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:

@@ -41,7 +41,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     finishes = tuple(_nested(body, part) if part.source else _alone(body, part) for part in heuristics.parts)
     exprs = [expr for finish in finishes for expr in finish.exprs]
-    return make_view(spec, body, exprs, finishes=finishes)
+    return make_view(body, exprs, finishes=finishes)
 
 
 def _alone(body: Body, part: FinishPart) -> Finish:
@@ -61,12 +61,16 @@ def _alone(body: Body, part: FinishPart) -> Finish:
 
 
 def _loaded(own: Sequence[Folding]) -> Sweep:
-    """The loads of partial results, and what combines them."""
-    return Sweep(
-        arrays=tuple(each.partial_array("kAhead") for each in own),
-        loads=tuple(each.partial_load("place", "u") for each in own),
-        accumulate=tuple(each.combined_partial("u", "is_there") for each in own),
-    )
+    """The loads of partial results, and what combines them, where there are some."""
+    arrays, loads, updates = list[str](), list[str](), list[str]()
+    for each in own:
+        partial, parts = f"p{each.expr.outputs[0]}", [f"P{fid}[place]" for fid in each.expr.outputs]
+        arrays.append(f"{each.c_type} {partial}[kAhead];")
+        value = f"{{{', '.join(parts)}}}" if each.has_state else parts[0]
+        loads.append(f"{partial}[u] = {value};")
+        identity = each.identity if each.is_running or not each.has_state else f"{each.c_type}{each.identity}"
+        updates.append(each.combined(each.accumulator, f"is_there ? {partial}[u] : {identity}"))
+    return Sweep(arrays=tuple(arrays), loads=tuple(loads), accumulate=tuple(updates))
 
 
 def _nested(body: Body, part: FinishPart) -> Finish:

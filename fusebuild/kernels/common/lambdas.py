@@ -175,14 +175,6 @@ class Folding:
     def _running_type(self) -> str:
         return f"fb::{op_of(self.expr).running}<{self.dtypes[0].row.c_type}>"
 
-    def merged(self, count: str) -> str:
-        """The statement that makes the accumulator of the running sums of ``count`` elements."""
-        return f"{self.c_type} {self.accumulator} = {self.running}.state({count});"
-
-    def merged_columns(self, count: str) -> str:
-        """The statement that makes the accumulators of the columns of a thread's vector, of ``count`` elements each."""
-        return f"auto {self.accumulator} = fb::states({self.running}, {count});"
-
     def declaration(self) -> str:
         return f"{self.c_type} {self.accumulator} = {self.identity};"
 
@@ -257,26 +249,6 @@ class Folding:
         return tuple(
             f"{array}{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs)
         )
-
-    def partial_array(self, count: str) -> str:
-        """What ``count`` stored partial results are loaded into."""
-        return f"{self.c_type} {self.partial}[{count}];"
-
-    def partial_load(self, position: str, place: str) -> str:
-        """The line that loads a stored partial result."""
-        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        value = f"{{{', '.join(parts)}}}" if self.has_state else parts[0]
-        return f"{self.partial}[{place}] = {value};"
-
-    def combined_partial(self, place: str, is_there: str) -> str:
-        """The line that combines a loaded partial result with what is accumulated, where there is one."""
-        identity = self.identity if self.is_running or not self.has_state else f"{self.c_type}{self.identity}"
-        return self.combined(self.accumulator, f"{is_there} ? {self.partial}[{place}] : {identity}")
-
-    @property
-    def partial(self) -> str:
-        """A partial result that was loaded."""
-        return f"p{self.expr.outputs[0]}"
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:

@@ -51,9 +51,9 @@ class Planner:
 
     @classmethod
     def of(cls, planner: Planner, **more: object) -> Self:
-        """``planner`` as one of this class, whose other fields are ``more``."""
-        own = {field.name: getattr(planner, field.name) for field in fields(planner)}
-        return cls(**own, **more)  # type: ignore[arg-type]
+        """``planner`` as one of this class: the fields that both have, and ``more``."""
+        common = {each.name for each in fields(cls)} & {each.name for each in fields(planner)}
+        return cls(**{name: getattr(planner, name) for name in common}, **more)  # type: ignore[arg-type]
 
     @property
     def domain(self) -> AxisDomain:

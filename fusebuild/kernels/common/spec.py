@@ -5,7 +5,7 @@ Its parameter list is made once, here, so that the rendered signature and the pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, Self
@@ -126,7 +126,7 @@ class Order:
     """How a kernel runs beside the others of its plan."""
 
     backwards: bool = False
-    """Whether its blocks count from the end of its tensors (:mod:`fusebuild.kernels.common.direction`)."""
+    """Whether its blocks count from the end of its tensors (:meth:`VariantSpec.backwards`)."""
 
     waits: bool = False
     """Whether it may begin while the kernel before it runs, and waits for the end of that one."""
@@ -202,6 +202,20 @@ class VariantSpec:
     scratch: tuple[Formula, ...] = ()
     decision: Decision | None = None
     for_few_rows: bool = False
+
+    def with_kernels(self, changed: Callable[[KernelSpec], KernelSpec]) -> VariantSpec:
+        """This with all its kernels ``changed``."""
+        launches = (replace(launch, kernel=changed(launch.kernel)) for launch in self.launches)
+        return replace(self, launches=tuple(launches))
+
+    def backwards(self) -> VariantSpec:
+        """This with kernels that walk their tensors backwards, those of a family that ``walks_either_way``, where
+        :mod:`fusebuild.segmentation.directions` says so.
+
+        Blocks run in the order of their index, more or less, so that a kernel walks backwards whose blocks count from
+        the last one. What a block does to its share stays the same, and so do the results.
+        """
+        return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, backwards=True)))
 
 
 class Scheduler(Protocol):

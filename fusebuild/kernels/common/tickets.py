@@ -56,4 +56,4 @@ class TicketCounters:
 
 def ticket_counters(spec: KernelSpec) -> KernelView:
     """The view of the kernel that sets counters to zero: it has nothing but them."""
-    return make_view(spec, Body(spec), ())
+    return make_view(Body(spec), ())

@@ -79,7 +79,6 @@ class KernelView:
     :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row
     are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
-    template: str
     index: str
     vec: int
     block: str
@@ -140,11 +139,11 @@ def defined(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...
     return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
 
 
-def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
-    """The fields that every family fills in the same way."""
+def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
+    """The view of a kernel that computes ``exprs``: the fields that every family fills in one way, and ``parts``."""
+    spec = body.spec
     defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
     return KernelView(
-        template=spec.template,
         index=spec.index,
         vec=spec.vec,
         parameters=declared(spec.parameters),
@@ -183,7 +182,10 @@ def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
         coordinates=("const bool is_first = col == first;",),
         accumulators=declarations,
         row=tuple(f"{folding.running}.recenter({count});" for folding in running),
-        merged=(f"const int64_t count = {count};", *(folding.merged("count") for folding in running)),
+        merged=(
+            f"const int64_t count = {count};",
+            *(f"{each.c_type} {each.accumulator} = {each.running}.state(count);" for each in running),
+        ),
     )
 
 
@@ -202,7 +204,7 @@ def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
         row=(f"fb::recenter(centered, (top - first) / (kSplits * kBlockY), {names});",),
         merged=(
             "const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);",
-            *(folding.merged_columns("count") for folding in running),
+            *(f"auto {each.accumulator} = fb::states({each.running}, count);" for each in running),
         ),
     )
 

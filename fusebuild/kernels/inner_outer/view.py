@@ -70,7 +70,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
     walk = _Walk(spec)
     rows, body = walk.rows, walk.rows.body
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         bases=(*walk.own_columns(), *walk.shared_arrays()), sweeps=walk.sweeps(),
         lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
         extents={

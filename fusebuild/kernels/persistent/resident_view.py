@@ -40,7 +40,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
     parts.append(walk.storing(rows.wide))
     setup, bases = rows.setup(spec.task.outputs, walk.there)
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
         lifetimes=(walk.stays(),), next_rows=walk.next_row(),
         epilogue=Sweep(

@@ -49,7 +49,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         sweeps.append(join(kept.around(rows, wide, loader.last), next_ahead, rows.stores(wide)))
     narrow = rows.result_stores(rows.narrow, heuristics.threads)
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
         epilogue=replace(
             narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),

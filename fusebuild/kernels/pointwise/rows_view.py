@@ -43,7 +43,7 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     taken = (f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in steady.kept if fid in needed)
     own = elements(body, [*([before] if before.axes else []), row, column], known=(*steady.kept, *single))
     return make_view(
-        spec, body, exprs,
+        body, exprs,
         setup=_tiles(before, walking_block(spec)),
         bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
         sweeps=(kept, join(Sweep(element=tuple(taken)), own)),

@@ -17,7 +17,7 @@ def pointwise(spec: KernelSpec) -> KernelView:
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
     sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
-    return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
 
 def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), known: Collection[int] = ()) -> Sweep:

@@ -49,7 +49,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     only = rows.only_elements(gathered, reader)
     sweep = join(running, sweep, rows.updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
     )  # fmt: skip
 
 

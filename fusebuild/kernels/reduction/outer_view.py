@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.batches import batches
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded, foldings
@@ -71,13 +72,8 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
-    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
-    epilogue_reads = () if heuristics.splits > 1 else body.reads(spec.task.outputs, results)
-    touched = [*reads, *epilogue_reads, *(() if heuristics.splits > 1 else spec.task.outputs)]
-    setup = (
-        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
-        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
-    )
+    outputs = () if heuristics.splits > 1 else spec.task.outputs
+    touched = [*reads, *body.reads(outputs, results), *outputs]
     if heuristics.splits > 1:
         part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
         position = f"{body.step(part, inner.axes)} + inner + k"
@@ -86,12 +82,31 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
                 line for folding in foldings(body, indices) for line in folding.partial_stores(position, "[k]")
             )
         )
-        everything = exprs
     else:
-        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
-        everything = (*exprs, *body.closure(spec.task.outputs, results))
-    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll)),)
-    return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
+        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, outputs)
+    sweep = join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll))
+    return column_view(body, (*exprs, *body.closure(outputs, results)), groups, touched, iota, sweep, epilogue)
+
+
+def column_view(
+    body: Body,
+    exprs: Sequence[Expr],
+    groups: Sequence[Group],
+    touched: Sequence[int],
+    counted: Set[int],
+    sweep: Sweep,
+    epilogue: Sweep,
+) -> KernelView:
+    """The view of a kernel of ``exprs`` whose threads own columns, which are found before its ``sweep``: as far as
+    accesses to the tensors ``touched`` need it, and on the axes ``counted``."""
+    outer, _, inner = groups
+    setup = tuple(
+        line
+        for group in (outer, inner)
+        for line in body.coordinates(group, body.needs_coordinates(touched, group) | counted)
+    )
+    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
+    return make_view(body, exprs, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
 
 
 def column_epilogue(

@@ -282,7 +282,7 @@ def _variant(
         results=planner.expected(domain.kept),
         is_last=True,
     )
-    finisher = Finisher(task=task, target=planner.target, domain=domain, reduced=reduced, index=index)
+    finisher = Finisher.of(planner, reduced=reduced, index=index)
     return replace(
         variant,
         name=f"{way}_split{splits}",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
-from fusebuild.kernels.common.rows_view import Rows, rows_of
+from fusebuild.kernels.common.rows_view import rows_of
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
-from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups
+from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
 from fusebuild.kernels.scan.schedule import ScanHeuristics, ordered
 from fusebuild.ops.table import Kind, op_of
 
@@ -45,63 +44,37 @@ def scan(spec: KernelSpec) -> KernelView:
     body = rows.body
     setup, bases = rows.setup(spec.task.outputs)
     known = rows.of_rows
-    before = _Walk(rows, parts.components, known)
-    after = _Walk(rows, parts.wide, [*known, *parts.scanned])
-    done = {expr.outputs[0] for expr in before.hoisted}
-    hoisted = [*before.hoisted, *(expr for expr in after.hoisted if expr.outputs[0] not in done)]
-    reads = tuple(sorted({*before.reads, *after.reads}))
-    needed = body.needs_coordinates([*reads, *parts.wide], rows.column)
-    needed |= body.coordinate_axes([*before.exprs, *after.exprs]) & {*rows.column.axes}
+    before = rows.sweep(parts.components, known, rows.global_load)
+    after = rows.sweep(parts.wide, [*known, *parts.scanned], rows.global_load)
     first = Sweep(
-        coordinates=body.coordinates(rows.column, needed),
-        loads=tuple(line for fid in reads if body.is_vector(fid) for line in rows.global_load(fid)),
-        vector=(
-            *(body.scalar_load(fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
-              for fid in reads if rows.inner not in body.domain.accesses[fid].axes),
-            *(body.statement(expr, before.coordinate) for expr in hoisted),
-        ),
+        coordinates=_once(before.coordinates, after.coordinates),
+        loads=_once(before.loads, after.loads),
+        vector=_once(before.vector, after.vector),
         arrays=tuple(folding.items() for folding in parts.foldings),
-        element=before.element(),
+        element=before.element,
         accumulators=tuple(folding.declaration() for folding in parts.foldings),
         accumulate=tuple(f"if (active) {folding.item}[k] = {folding.element};" for folding in parts.foldings),
         stores=tuple(
             f"fb::scan_block<kThreads>(phase, {folding.accumulator}, {folding.item});" for folding in parts.foldings
         ),
-    )  # fmt: skip
+    )
     stores = rows.stores(parts.wide)
     results = parts.scan_results(lambda folding: f"{folding.item}[k]")
-    second = replace(stores, element=(*results, *after.element(), *stores.element))
+    second = replace(stores, element=(*results, *after.element, *stores.element))
     ends = tuple(line for folding in foldings(body, parts.totals) for line in folding.results(folding.accumulator))
     epilogue = Sweep(
         results=(*ends, *rows.epilogue(parts.made, 1)) if parts.narrow else (),
         stores=rows.results(parts.narrow),
     )
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(first, second), epilogue=epilogue,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(first, second), epilogue=epilogue,
         extents=rows.extents,
     )  # fmt: skip
 
 
-class _Walk:
-    """What one loop over a thread's elements computes: ``targets``, where ``available`` is known."""
-
-    def __init__(self, rows: Rows, targets: Sequence[int], available: Sequence[int]) -> None:
-        self._rows = rows
-        body = rows.body
-        self.exprs = [expr for expr in body.closure(targets, available) if rows.is_column(expr.outputs[0])]
-        self.reads = [fid for fid in body.reads(targets, available) if rows.has_columns(fid)]
-        self.hoisted, self._inside = body.split(self.exprs, [rows.inner])
-        self.coordinate = body.along(rows.row, rows.column)
-
-    def element(self) -> Lines:
-        """The lines of one element: its loads, then its ops."""
-        body = self._rows.body
-        moving = [fid for fid in self.reads if self._rows.inner in body.domain.accesses[fid].axes]
-        return (
-            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in moving if body.is_vector(fid)),
-            *(self._rows.element_load(fid) for fid in moving if not body.is_vector(fid)),
-            *(body.statement(expr, self.coordinate) for expr in self._inside),
-        )
+def _once(first: Lines, second: Lines) -> Lines:
+    """The lines of two loops that run as one."""
+    return tuple(dict.fromkeys((*first, *second)))
 
 
 def scan_outer(spec: KernelSpec) -> KernelView:
@@ -118,7 +91,7 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
     coordinate = body.along(*groups)
     hoisted, early = body.split(before, [last])
-    hoisted_after, late = body.split(_without_scans(after), [last])
+    hoisted_after, late = body.split([expr for expr in after if op_of(expr).kind is not Kind.SCAN], [last])
     iota = body.coordinate_axes([*before, *after])
     strided = [fid for fid in parts.wide if not body.is_vector(fid)]
     sweep = Sweep(
@@ -146,14 +119,5 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     totals = tuple(line for f in foldings(body, parts.totals) for line in f.results(f"{f.accumulator}[k]"))
     epilogue = column_epilogue(body, parts.totals, [outer, inner], totals, parts.narrow) if parts.narrow else Sweep()
     touched = [*reads, *body.reads(parts.narrow, parts.made), *spec.task.outputs]
-    setup = (
-        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
-        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
-    )
-    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
     everything = (*before, *after, *body.closure(parts.narrow, parts.made))
-    return make_view(spec, body, everything, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
-
-
-def _without_scans(exprs: Sequence[Expr]) -> list[Expr]:
-    return [expr for expr in exprs if op_of(expr).kind is not Kind.SCAN]
+    return column_view(body, everything, groups, touched, iota, sweep, epilogue)
