@@ -141,7 +141,7 @@ def _scheduled(
     segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
 ) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    scheduler = EasedScheduler(scheduler=segment.family.scheduler, eased=eased)
+    scheduler = EasedScheduler(scheduler=segment.family, eased=eased)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))

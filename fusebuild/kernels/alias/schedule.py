@@ -6,42 +6,37 @@ whose result the user gets is left to a scheduler that copies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import op_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AliasScheduler(KernelScheduler):
-    name: str = "alias"
+def check(task: Task) -> None:
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if not op_of(expr).is_alias:
+            raise UnfitError(f"{expr.op} computes", expr.outputs[0])
+        if expr.op == "permute":
+            raise UnfitError("permute moves elements", expr.outputs[0])
+    overwritten = {output.alias for output in task.fusion.outputs}
+    for value in map(task.fusion.value, task.inputs):
+        if value.tensor.cpu:
+            raise UnfitError(f"{value.name} is in host memory")
+        if value.fid in overwritten:
+            raise UnfitError(f"{value.name} is overwritten, and a view would see that")
+        if None in value.tensor.strides:
+            raise UnfitError(f"{value.name} has strides known only at run time")
+    for value in map(task.fusion.value, task.outputs):
+        if task.fusion.is_output(value.fid):
+            raise UnfitError(f"output {value.name} would share memory with another tensor", value.fid)
 
-    def check(self, task: Task) -> None:
-        for index in task.exprs:
-            expr = task.fusion.exprs[index]
-            if not op_of(expr).is_alias:
-                raise UnfitError(f"{expr.op} computes", expr.outputs[0])
-            if expr.op == "permute":
-                raise UnfitError("permute moves elements", expr.outputs[0])
-        overwritten = {output.alias for output in task.fusion.outputs}
-        for value in map(task.fusion.value, task.inputs):
-            if value.tensor.cpu:
-                raise UnfitError(f"{value.name} is in host memory")
-            if value.fid in overwritten:
-                raise UnfitError(f"{value.name} is overwritten, and a view would see that")
-            if None in value.tensor.strides:
-                raise UnfitError(f"{value.name} has strides known only at run time")
-        for value in map(task.fusion.value, task.outputs):
-            if task.fusion.is_output(value.fid):
-                raise UnfitError(f"output {value.name} would share memory with another tensor", value.fid)
 
-    def variants(self, planner: Planner) -> tuple[VariantSpec, ...]:
-        """No launches; :func:`view_sources` says whose memory each output is."""
-        return (VariantSpec(name="view", guard=(), launches=()),)
+def variants(planner: Planner) -> tuple[VariantSpec, ...]:
+    """No launches; :func:`view_sources` says whose memory each output is."""
+    return (VariantSpec(name="view", guard=(), launches=()),)
 
 
 def view_sources(task: Task) -> dict[SegmentFid, SegmentFid]:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import ceil_div, total
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
-from fusebuild.kernels.common.scheduler import Planner
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     LaunchSpec,

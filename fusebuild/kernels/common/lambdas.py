@@ -88,7 +88,7 @@ class Folding:
 
     @property
     def item(self) -> str:
-        """A thread's elements of a scan, and after it what they and all before them combine to."""
+        """A thread's elements of a scan, at first none, and after it what they and all before them combine to."""
         return f"x{self.expr.outputs[0]}"
 
     @property
@@ -135,23 +135,23 @@ class Folding:
             return f"{self.functor}::identity()"
         if not self.expr.combine:
             return f"{self.functor}::identity<{self.c_type}>()"
-        return self._state(self.expr.inputs[len(self.expr.outputs) :])
+        return f"{{{', '.join(self.identities)}}}"
 
     @property
     def element(self) -> str:
         """The current element, as it is combined."""
         if not self.expr.combine:
             return self.body.operand(self.expr.inputs[0], self.dtypes[0])
-        return self._state(self.components)
+        return f"{{{', '.join(self._operands(self.components))}}}"
 
     @property
     def taken(self) -> tuple[tuple[int, DType], ...]:
         """The operands that are combined, and as which dtypes."""
         return tuple(zip(self.components, self.dtypes[: len(self.components)], strict=True))
 
-    def _state(self, fids: Iterable[int]) -> str:
-        parts = [self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True)]
-        return f"{{{', '.join(parts)}}}"
+    def _operands(self, fids: Iterable[int]) -> Lines:
+        """The parts of a state that has the values ``fids``."""
+        return tuple(self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True))
 
     def combined(self, target: str, other: str) -> str:
         """The statement that combines ``other`` into ``target``."""
@@ -196,10 +196,6 @@ class Folding:
             return f"fb::splat<kVec>({self.identity})"
         return f"fb::states<{self.functor}, kVec>({self.identity})"
 
-    def items(self) -> str:
-        """A thread's elements of a scan, at first none."""
-        return f"auto {self.item} = fb::states<{self.functor}, kVec>({self.identity});"
-
     def argument(self, subscript: str = "") -> str:
         """The argument of a joint reduction: ``fb::accumulator<fb::Sum>(a5)``."""
         return f"fb::accumulator<{self.functor}>({self.accumulator}{subscript})"
@@ -240,8 +236,7 @@ class Folding:
         """The parts of the identity."""
         if not self.expr.combine:
             return (self.identity,)
-        fids = self.expr.inputs[len(self.expr.outputs) :]
-        return tuple(self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True))
+        return self._operands(self.expr.inputs[len(self.expr.outputs) :])
 
     def partial_stores(self, position: str, subscript: str = "", array: str = "P") -> Lines:
         """Stores of a partial result, one scratch array for each part."""

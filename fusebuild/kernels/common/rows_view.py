@@ -1,8 +1,12 @@
 """Lines of kernels whose threads walk rows: how a row begins, its sweeps, and what they load and store.
 
-Where vectors are shifted to where memory is aligned (:mod:`fusebuild.kernels.common.shifted`), the first one begins
-``shift`` columns before the row; bit ``k`` of ``inside`` says that element ``k`` of a vector is the row's; ``at`` is
-the element's column, or the nearest one that the row has.
+Vectors may be **shifted** to where memory is aligned, and not begin where rows do: 16-byte accesses for rows of any
+length. Row ``r`` of a dense ``[M, N]`` tensor begins at element ``r * N``, which a vector begins at for some rows only.
+Its threads walk the aligned vectors that hold it; of the first and the last one, elements belong to the rows beside it,
+and are neither combined nor stored. All dense tensors that span the domain have a row in the same places of their
+vectors, whatever their dtypes, since a vector is a number of elements. What lacks an axis, such as a weight, is cut out
+of the aligned words around it. The first vector begins ``shift`` columns before the row; bit ``k`` of ``inside`` says
+that element ``k`` of a vector is the row's; ``at`` is the element's column, or the nearest one that the row has.
 """
 
 from __future__ import annotations

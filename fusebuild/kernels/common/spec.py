@@ -103,7 +103,7 @@ class VectorLayout(Enum):
     """Where the vectors of a kernel begin in memory."""
 
     ALIGNED = "where memory is aligned, and a row is whole vectors"
-    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.shifted`"
+    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.rows_view`"
     ANYWHERE = "at any element of a row, and the last one may lack elements"
 
 

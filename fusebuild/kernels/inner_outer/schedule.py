@@ -23,6 +23,7 @@ from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     FEWEST_THREADS,
@@ -35,7 +36,6 @@ from fusebuild.kernels.common.rows import (
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner
 from fusebuild.kernels.common.spec import VariantSpec, fits_int32, hint, kernel_parameters, try_domain
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts, inner_outer_parts
@@ -73,17 +73,14 @@ ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterPersistentScheduler(KernelScheduler):
-    name: str = "inner_outer_persistent"
+def check(task: Task) -> None:
+    inner_outer_parts(task, try_domain(task))
 
-    def check(self, task: Task) -> None:
-        inner_outer_parts(task, try_domain(task))
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        own = _planner(planner)
-        single, wide = replace(own, vec=1), own.registers() or own.memory() if own.vec > 1 else ()
-        return [*wide, *single.registers(), single.scratch(())]
+def variants(planner: Planner) -> list[VariantSpec]:
+    own = _planner(planner)
+    single, wide = replace(own, vec=1), own.registers() or own.memory() if own.vec > 1 else ()
+    return [*wide, *single.registers(), single.scratch(())]
 
 
 def _planner(planner: Planner) -> _Planner:

@@ -8,7 +8,6 @@ which an operand may have stride 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fusebuild.artifact.plan import BatchDim, LibraryCall
 from fusebuild.ir.fid import SegmentFid
@@ -16,36 +15,33 @@ from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.storage import stored_types
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryScheduler(KernelScheduler):
-    name: str = "library"
+def check(task: Task) -> None:
+    call = next((expr for expr in _exprs(task) if op_of(expr).kind is Kind.LIBRARY), None)
+    if call is None:
+        raise UnfitError("there is no library call")
+    (result,), value = call.outputs, task.fusion.value
+    if len(task.exprs) > 1:
+        raise UnfitError(f"{call.op} is a library call, a segment of its own", result)
+    for fid in call.inputs:
+        if problem := _operand_problem(call, value(fid).tensor, fid):
+            raise UnfitError(f"{value(fid).name} {problem}", result)
+    if not _is_dense(stored_types(task)[result]):
+        raise UnfitError(f"{value(result).name} overwrites a tensor that is not contiguous", result)
+    output = task.fusion.output(result)
+    if output is not None and output.alias in call.inputs:
+        raise UnfitError(f"{value(output.alias).name} is overwritten while {call.op} reads it", result)
 
-    def check(self, task: Task) -> None:
-        call = next((expr for expr in _exprs(task) if op_of(expr).kind is Kind.LIBRARY), None)
-        if call is None:
-            raise UnfitError("there is no library call")
-        (result,), value = call.outputs, task.fusion.value
-        if len(task.exprs) > 1:
-            raise UnfitError(f"{call.op} is a library call, a segment of its own", result)
-        for fid in call.inputs:
-            if problem := _operand_problem(call, value(fid).tensor, fid):
-                raise UnfitError(f"{value(fid).name} {problem}", result)
-        if not _is_dense(stored_types(task)[result]):
-            raise UnfitError(f"{value(result).name} overwrites a tensor that is not contiguous", result)
-        output = task.fusion.output(result)
-        if output is not None and output.alias in call.inputs:
-            raise UnfitError(f"{value(output.alias).name} is overwritten while {call.op} reads it", result)
 
-    def variants(self, planner: Planner) -> tuple[VariantSpec, ...]:
-        """None; :func:`library_call` is what runs."""
-        return ()
+def variants(planner: Planner) -> tuple[VariantSpec, ...]:
+    """None; :func:`library_call` is what runs."""
+    return ()
 
 
 def _exprs(task: Task) -> list[Expr]:

@@ -22,7 +22,6 @@ from typing import ClassVar, Self
 from fusebuild.ir.formula import Formula, product, simplified
 from fusebuild.kernels.common.choice import decide, fewer_blocks
 from fusebuild.kernels.common.rows import FEWEST_THREADS, SYSTEM_BYTES, WARP, RowChoice, RowThreads, check_rows
-from fusebuild.kernels.common.shifted import aligned_guards, shifted_guards
 from fusebuild.kernels.common.spec import (
     KnownSizes,
     VariantSpec,
@@ -87,6 +86,7 @@ class EdgedTilesChoice(RowChoice):
 class EdgedTiles(TilesWay):
     """Tiles that threads read by aligned vectors, of rows whose size is known."""
 
+    NAME: ClassVar[str] = "edged_tiles"
     TEMPLATE: ClassVar[str] = "inner_edged_tiles"
 
     def variants(self) -> tuple[VariantSpec, ...]:
@@ -98,12 +98,8 @@ class EdgedTiles(TilesWay):
         proposal = self._propose(size)
         if proposal is None:
             return ()
-        choice = decide(self._way, proposal, self.tuned, partial(self._check, size=size))
+        choice = decide(self.way, proposal, self.tuned, partial(self._check, size=size))
         return (self._variant(size, choice),)
-
-    @property
-    def _way(self) -> str:
-        return f"edged_tiles_vec{self.vec}_int32"
 
     def _edges(self, size: int) -> int:
         """The most elements that a row has beside its whole vectors: they are as many up to a whole vector, and at both
@@ -225,8 +221,7 @@ class EdgedTiles(TilesWay):
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )
-        aligned = aligned_guards(self.task, heuristics.held, self.vec)
-        guard = (*shifted_guards(self.task, self.domain, self.vec), *aligned, ("eq", self.columns, size))
+        guard = (*self.aligned((*self.domain.flat, *heuristics.held), self.vec), ("eq", self.columns, size))
         grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads.block, 1, 1)
         shared_bytes = simplified(product([tile_rows, self._row_bytes(size)]))
-        return self.variant(self._way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

@@ -37,7 +37,6 @@ from fusebuild.kernels.common.rows import (
     has_lambdas,
     next_power_of_two,
 )
-from fusebuild.kernels.common.shifted import aligned_guards
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
@@ -318,7 +317,7 @@ class LongRowsWay(Way):
             has_edges=self.has_edges,
         )
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
-        aligned = aligned_guards(self.task, self.resident, self.vec) if self.has_edges else ()
+        aligned = self.aligned(self.resident, self.vec) if self.has_edges else ()
         variant = self.rows_variant(
             way,
             (*guard, *aligned, fits),

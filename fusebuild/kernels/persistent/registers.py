@@ -2,7 +2,7 @@
 
 A thread keeps up to :data:`REGISTER_BYTES` of the inputs that several sweeps read, and where registers last the costly
 values of the row, such as the exponentials of a softmax. Rows of any length take the same kernel with vectors that are
-``shifted`` to where memory is aligned (:mod:`fusebuild.kernels.common.shifted`), or elements one by one.
+``shifted`` to where memory is aligned (:mod:`fusebuild.kernels.common.rows_view`), or elements one by one.
 """
 
 from __future__ import annotations

@@ -8,12 +8,10 @@ exponentials of a softmax, which are kept where registers last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import check_outputs, check_reductions, check_running
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner
 from fusebuild.kernels.common.spec import VariantSpec, try_domain
 from fusebuild.kernels.common.sweeps import cached_inputs, kept_values
 from fusebuild.kernels.common.unfit import UnfitError
@@ -52,36 +50,33 @@ ONE_BLOCK = 65536
 """Elements of a tensor that one block reduces and walks again sooner than two more kernels start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerPersistentScheduler(KernelScheduler):
-    name: str = "inner_persistent"
+def check(task: Task) -> None:
+    domain = try_domain(task)
+    check_reductions(task, domain)
+    check_running(task)
+    kept, reduced = domain.kept, domain.reduced
+    if kept and reduced and max(kept) > min(reduced):
+        raise UnfitError("the reduced dims are not the innermost ones")
+    if not kept and not _fits_one_block(domain.points(reduced)):
+        raise UnfitError("every dim is reduced, and one block would walk the whole tensor")
+    check_outputs(task, domain, kept, domain.every)
 
-    def check(self, task: Task) -> None:
-        domain = try_domain(task)
-        check_reductions(task, domain)
-        check_running(task)
-        kept, reduced = domain.kept, domain.reduced
-        if kept and reduced and max(kept) > min(reduced):
-            raise UnfitError("the reduced dims are not the innermost ones")
-        if not kept and not _fits_one_block(domain.points(reduced)):
-            raise UnfitError("every dim is reduced, and one block would walk the whole tensor")
-        check_outputs(task, domain, kept, domain.every)
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        rows = RowTask.of(
-            planner,
-            columns=planner.domain.points(planner.domain.reduced),
-            size=planner.expected(planner.domain.reduced),
-            vec=planner.vector_width(planner.domain.inner),
-            cached=cached_inputs(planner.task, planner.domain),
-            kept=tuple(kept_values(planner.task, planner.domain)),
-        )
-        found: dict[type[Way], tuple[VariantSpec, ...]] = {}
-        for each in WAYS:
-            way = each.of(rows)
-            if way.applies(found) and (variants := way.variants()):
-                found[each] = variants
-        return [variant for variants in found.values() for variant in variants]
+def variants(planner: Planner) -> list[VariantSpec]:
+    rows = RowTask.of(
+        planner,
+        columns=planner.domain.points(planner.domain.reduced),
+        size=planner.expected(planner.domain.reduced),
+        vec=planner.vector_width(planner.domain.inner),
+        cached=cached_inputs(planner.task, planner.domain),
+        kept=tuple(kept_values(planner.task, planner.domain)),
+    )
+    found: dict[type[Way], tuple[VariantSpec, ...]] = {}
+    for each in WAYS:
+        way = each.of(rows)
+        if way.applies(found) and (variants := way.variants()):
+            found[each] = variants
+    return [variant for variants in found.values() for variant in variants]
 
 
 def _fits_one_block(elements: Formula) -> bool:

@@ -72,6 +72,7 @@ class ThreadedChoice(Choice):
 class Threaded(TilesWay):
     """Rows of a few elements in the registers of one thread each."""
 
+    NAME: ClassVar[str] = "threaded"
     TEMPLATE: ClassVar[str] = "inner_threaded"
 
     def variants(self) -> tuple[VariantSpec, ...]:
@@ -81,10 +82,6 @@ class Threaded(TilesWay):
         if columns is None or not 1 <= columns <= LONGEST or not self._fits(columns):
             return ()
         return (self._variant(columns),)
-
-    @property
-    def _way(self) -> str:
-        return f"threaded_vec{self.vec}_int32"
 
     @property
     def _of_rows(self) -> tuple[int, ...]:
@@ -136,7 +133,7 @@ class Threaded(TilesWay):
         return self.vec * (columns * self.bytes_of(self.tiles) + self.bytes_of(self._of_rows))
 
     def _variant(self, columns: int) -> VariantSpec:
-        choice = decide(self._way, self._propose(columns), self.tuned, self._check)
+        choice = decide(self.way, self._propose(columns), self.tuned, self._check)
         in_tiles = (*self.domain.flat, *self._of_rows)
         access_bytes = {fid: min(ACCESS_BYTES, self._bytes_of_rows(fid)) for fid in in_tiles}
         heuristics = ThreadedHeuristics(
@@ -163,4 +160,4 @@ class Threaded(TilesWay):
         aligned: list[Formula] = [("aligned", fid, size) for fid, size in access_bytes.items()]
         grid, shared_bytes = ceil_div(self.rows, choice.threads * self.vec), self._shared_bytes(choice, columns)
         guard, block = (*sizes, *aligned), (choice.threads, 1, 1)
-        return self.variant(self._way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

@@ -84,22 +84,16 @@ class TiledChoice(Choice):
 class Tiled(TilesWay):
     """Tiles whose elements threads take one by one."""
 
+    NAME: ClassVar[str] = "tiled"
     TEMPLATE: ClassVar[str] = "inner_tiled"
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of up to ``held`` elements for each thread of a warp, and an odd one; none where rows are surely
         longer. Raises :class:`KnobError` for a choice that no kernel can be made with."""
-        choice = self._choice()
+        choice = decide(self.way, self._propose(), self.tuned, self._check)
         least = {fact.symbol: fact.min or 1 for fact in self.task.fusion.facts}
         shortest = evaluate(self.columns, {symbol: least.get(symbol, 1) for symbol in symbols(self.columns)})
         return () if shortest > self._longest(choice) else (self._variant(choice),)
-
-    @property
-    def _way(self) -> str:
-        return f"tiled_vec{self.vec}_int32"
-
-    def _choice(self) -> TiledChoice:
-        return decide(self._way, self._propose(), self.tuned, self._check)
 
     @property
     def _per_word(self) -> int:
@@ -165,7 +159,7 @@ class Tiled(TilesWay):
         guard = (*self.odd_guard, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
         grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads, 1, 1)
         shared_bytes = self._shared_bytes(tile_rows)
-        return self.variant(self._way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,

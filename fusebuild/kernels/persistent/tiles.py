@@ -21,7 +21,12 @@ BLOCKS_WANTED = 1024
 class TilesWay(Way):
     """A way to keep several short rows in the shared memory of a block."""
 
+    NAME: ClassVar[str]
     FOR_ODD_ROWS: ClassVar[bool] = True
+
+    @property
+    def way(self) -> str:
+        return f"{self.NAME}_vec{self.vec}_int32"
 
     @property
     def flat_inputs(self) -> tuple[int, ...]:

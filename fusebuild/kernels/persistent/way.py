@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from fusebuild.ir.formula import Formula
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, next_power_of_two
-from fusebuild.kernels.common.scheduler import Planner
-from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, VectorLayout, fits_int32, hint
 
 
@@ -71,7 +70,7 @@ class RowTask(Planner):
     @property
     def is_odd(self) -> bool:
         """Whether the length of a row need be no multiple of a vector's."""
-        return len(self.domain.reduced) == 1 and has_odd_rows(self.task, self.domain, self.vec, self.columns)
+        return len(self.domain.reduced) == 1 and self.has_odd_rows(self.vec, self.columns)
 
     @property
     def vector_guard(self) -> tuple[Formula, ...]:
@@ -81,7 +80,7 @@ class RowTask(Planner):
     @property
     def odd_guard(self) -> tuple[Formula, ...]:
         """What holds where rows of any length are read by aligned vectors."""
-        return (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec))
+        return self.shifted_guard(self.vec, self.columns)
 
     def vector_bytes(self, fids: Sequence[int]) -> int:
         """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""

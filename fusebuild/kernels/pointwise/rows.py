@@ -16,9 +16,9 @@ from fusebuild.ir.formula import ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS
-from fusebuild.kernels.common.scheduler import Planner, Width
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.target.table import Target
 

@@ -19,11 +19,10 @@ from fusebuild.ir.formula import ceil_div
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner, Width
-from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, fits_int32
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.ops.table import Kind, op_of
@@ -55,33 +54,30 @@ class PointwiseHeuristics(Choice):
         return replace(self, **{knob: value})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseScheduler(KernelScheduler):
-    name: str = "pointwise"
+def check(task: Task) -> None:
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
+            raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
+    domain = any_domain(task)
+    for fid in task.outputs:
+        if domain.accesses[fid].axes != domain.every:
+            raise UnfitError(f"{task.fusion.value(fid).name} does not span the whole iteration domain", fid)
 
-    def check(self, task: Task) -> None:
-        for index in task.exprs:
-            expr = task.fusion.exprs[index]
-            if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
-                raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
-        domain = any_domain(task)
-        for fid in task.outputs:
-            if domain.accesses[fid].axes != domain.every:
-                raise UnfitError(f"{task.fusion.value(fid).name} does not span the whole iteration domain", fid)
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        task, domain = planner.task, planner.domain
-        inner, has_axes = domain.inner, bool(domain.axes)
-        vec = planner.vector_width(inner) if has_axes else 1
-        vector = planner.vector_guards(inner, vec, also=domain.vector_sources) if has_axes else ()
-        ways = planner.widths(vec, vector)
-        odd: Width | None = None
-        if has_axes and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain):
-            guard = (fits_int32(domain.points(domain.every)), *shifted_guards(task, domain, vec))
-            odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
-        walked = walked_axis(planner) if vec > 1 else None
-        rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
-        return [*rows, *(_variant(planner, way, is_shifted=way is odd) for way in ways)]
+def variants(planner: Planner) -> list[VariantSpec]:
+    domain = planner.domain
+    inner, has_axes = domain.inner, bool(domain.axes)
+    vec = planner.vector_width(inner) if has_axes else 1
+    vector = planner.vector_guards(inner, vec, also=domain.vector_sources) if has_axes else ()
+    ways = planner.widths(vec, vector)
+    odd: Width | None = None
+    if has_axes and planner.has_odd_rows(vec, domain.axes[inner].extent) and _pays(domain):
+        guard = planner.shifted_guard(vec, domain.points(domain.every))
+        odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
+    walked = walked_axis(planner) if vec > 1 else None
+    rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
+    return [*rows, *(_variant(planner, way, is_shifted=way is odd) for way in ways)]
 
 
 def _pays(domain: AxisDomain) -> bool:
@@ -118,10 +114,11 @@ def _propose(planner: Planner, vec: int) -> PointwiseHeuristics:
 def _held(planner: Planner, vec: int) -> int:
     """Registers that a thread takes for a vector of each input and output, for coordinates, and for random numbers,
     which nvcc draws for the whole vector at once."""
-    task, domain = planner.task, planner.domain
+    domain = planner.domain
     held = sum(-(-vec * planner.bytes_of([fid]) // 4) for fid in domain.accesses)
     held += ELEMENTS.per_axis * max(0, domain.inner) + ELEMENTS.per_source * len(domain.sources)
-    draws = sum(op_of(task.fusion.exprs[index]).is_random for index in task.exprs)
+    exprs, own = planner.task.fusion.exprs, planner.task.exprs
+    draws = sum(op_of(exprs[index]).is_random for index in own)
     return held + draws * ELEMENTS.per_draw * -(-vec // 4)
 
 

@@ -19,6 +19,7 @@ from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.finish import Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
@@ -35,8 +36,6 @@ from fusebuild.kernels.common.rows import (
     running_sums,
     vector_of_states,
 )
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner, Width
-from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
     KernelParameter,
@@ -121,35 +120,32 @@ class OuterChoice(OuterHeuristics, Choice):
         return replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, changed.threads))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionScheduler(KernelScheduler):
-    name: str = "reduction"
+def check(task: Task) -> None:
+    domain = try_domain(task)
+    check_reductions(task, domain)
+    level = levels(task)
+    for fid in reduced_values(task):
+        if level[fid] > 1:
+            raise UnfitError(f"{task.fusion.value(fid).name} needs the result of another reduction", fid)
+    reduced = domain.reduced
+    is_inner = bool(domain.axes) and domain.axes[-1].reduced
+    if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
+        raise UnfitError("the reduced dims are not neighbours")
+    check_outputs(task, domain, domain.kept)
 
-    def check(self, task: Task) -> None:
-        domain = try_domain(task)
-        check_reductions(task, domain)
-        level = levels(task)
-        for fid in reduced_values(task):
-            if level[fid] > 1:
-                raise UnfitError(f"{task.fusion.value(fid).name} needs the result of another reduction", fid)
-        reduced = domain.reduced
-        is_inner = bool(domain.axes) and domain.axes[-1].reduced
-        if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
-            raise UnfitError("the reduced dims are not neighbours")
-        check_outputs(task, domain, domain.kept)
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        task, domain, inner = planner.task, planner.domain, planner.domain.inner
-        is_inner, vec = domain.axes[inner].reduced, planner.vector_width(inner)
-        vec = vec if is_inner else vector_of_states(task, vec)
-        make = _inner if is_inner else _outer
-        variants = [make(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
-        columns = domain.points(domain.reduced)
-        is_plain = not running_sums(task) and len(domain.reduced) == 1
-        if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
-            guard = (fits_int32(columns), *shifted_guards(task, domain, vec))
-            variants[1] = _inner(planner, (f"shifted_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.SHIFTED)
-        return variants
+def variants(planner: Planner) -> list[VariantSpec]:
+    task, domain, inner = planner.task, planner.domain, planner.domain.inner
+    is_inner, vec = domain.axes[inner].reduced, planner.vector_width(inner)
+    vec = vec if is_inner else vector_of_states(task, vec)
+    make = _inner if is_inner else _outer
+    variants = [make(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    columns = domain.points(domain.reduced)
+    is_plain = not running_sums(task) and len(domain.reduced) == 1
+    if is_inner and is_plain and planner.has_odd_rows(vec, columns):
+        odd = (f"shifted_vec{vec}_int32", planner.shifted_guard(vec, columns), vec, "int32_t")
+        variants[1] = _inner(planner, odd, VectorLayout.SHIFTED)
+    return variants
 
 
 def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:

@@ -16,6 +16,7 @@ from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
@@ -25,7 +26,6 @@ from fusebuild.kernels.common.rows import (
     vector_of_states,
     walked_loops,
 )
-from fusebuild.kernels.common.scheduler import KernelScheduler, Planner, Width
 from fusebuild.kernels.common.spec import VariantSpec, indices_of, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
@@ -43,24 +43,21 @@ class ScanHeuristics(Choice):
     threads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanScheduler(KernelScheduler):
-    name: str = "scan"
+def check(task: Task) -> None:
+    domain = try_domain(task)
+    _check_scans(task, domain)
+    _check_order(task, domain)
+    reduced = domain.reduced
+    if reduced != tuple(range(reduced[0], reduced[-1] + 1)):
+        raise UnfitError("the scanned dims are not neighbours")
+    check_outputs(task, domain, domain.kept, domain.every)
 
-    def check(self, task: Task) -> None:
-        domain = try_domain(task)
-        _check_scans(task, domain)
-        _check_order(task, domain)
-        reduced = domain.reduced
-        if reduced != tuple(range(reduced[0], reduced[-1] + 1)):
-            raise UnfitError("the scanned dims are not neighbours")
-        check_outputs(task, domain, domain.kept, domain.every)
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        domain = planner.domain
-        vec = vector_of_states(planner.task, planner.vector_width(domain.inner))
-        make = _rows if domain.axes[domain.inner].reduced else _columns
-        return [make(planner, way) for way in planner.widths(vec, planner.vector_guards(domain.inner, vec))]
+def variants(planner: Planner) -> list[VariantSpec]:
+    domain = planner.domain
+    vec = vector_of_states(planner.task, planner.vector_width(domain.inner))
+    make = _rows if domain.axes[domain.inner].reduced else _columns
+    return [make(planner, way) for way in planner.widths(vec, planner.vector_guards(domain.inner, vec))]
 
 
 def ordered(task: Task) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ def scan(spec: KernelSpec) -> KernelView:
         coordinates=_once(before.coordinates, after.coordinates),
         loads=_once(before.loads, after.loads),
         vector=_once(before.vector, after.vector),
-        arrays=tuple(folding.items() for folding in parts.foldings),
+        arrays=tuple(f"auto {f.item} = fb::states<{f.functor}, kVec>({f.identity});" for f in parts.foldings),
         element=before.element,
         accumulators=tuple(folding.declaration() for folding in parts.foldings),
         accumulate=tuple(f"if (active) {folding.item}[k] = {folding.element};" for folding in parts.foldings),

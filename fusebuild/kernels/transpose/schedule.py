@@ -17,11 +17,11 @@ from fusebuild.ir.formula import ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.scheduler import Planner, Width
 from fusebuild.kernels.common.spec import VariantSpec, any_domain
 from fusebuild.kernels.common.unfit import UnfitError
-from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.kernels.pointwise import schedule as pointwise
 from fusebuild.target.table import Target
 
 THREADS = 256
@@ -68,26 +68,23 @@ class TransposeHeuristics:
     tiled: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransposeScheduler(PointwiseScheduler):
-    name: str = "transpose"
+def check(task: Task) -> None:
+    pointwise.check(task)
+    if _across(any_domain(task)) is None:
+        raise UnfitError("all tensors are dense along one dim")
 
-    def check(self, task: Task) -> None:
-        super(TransposeScheduler, self).check(task)
-        if _across(any_domain(task)) is None:
-            raise UnfitError("all tensors are dense along one dim")
 
-    def variants(self, planner: Planner) -> list[VariantSpec]:
-        domain = planner.domain
-        across, inner = _across(domain), domain.inner
-        assert across is not None
-        vec, tiled = min(map(planner.vector_width, (inner, across))), _tiled(domain, across)
-        turned = [fid for fid in domain.accesses if fid not in tiled]
-        guards = (
-            *planner.vector_guards(inner, vec, also=domain.vector_sources),
-            *planner.vector_guards(across, vec, one_by_one=turned),
-        )
-        return [_variant(planner, across, way) for way in planner.widths(vec, dict.fromkeys(guards))]
+def variants(planner: Planner) -> list[VariantSpec]:
+    domain = planner.domain
+    across, inner = _across(domain), domain.inner
+    assert across is not None
+    vec, tiled = min(map(planner.vector_width, (inner, across))), _tiled(domain, across)
+    turned = [fid for fid in domain.accesses if fid not in tiled]
+    guards = (
+        *planner.vector_guards(inner, vec, also=domain.vector_sources),
+        *planner.vector_guards(across, vec, one_by_one=turned),
+    )
+    return [_variant(planner, across, way) for way in planner.widths(vec, dict.fromkeys(guards))]
 
 
 def _across(domain: AxisDomain) -> int | None:

@@ -8,8 +8,8 @@ from fusebuild.errors import KnobError
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import RowThreads
 from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.few_rows import LOADED_BYTES, FewRowsHeuristics, ways_of_few_rows
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
 from support.small_recipes import recipe_of, text_of, whole
@@ -32,7 +32,7 @@ def sum_and_add(inputs: dict[str, str]) -> Task:
 
 def few(task: Task, tuned: dict[str, dict[str, int]] | None = None) -> list[VariantSpec]:
     sizes = {"M": 16384, "N": 8192}
-    found = InnerPersistentScheduler().schedule(task, SM_90, sizes, tuned or {})
+    found = PERSISTENT.schedule(task, SM_90, sizes, tuned or {})
     chosen = [variant for variant in found if variant.for_few_rows]
     assert chosen == list(found[: len(chosen)])
     return chosen

@@ -1,36 +1,36 @@
-"""What families of kernels have in common: how one says which tasks it takes, and how it makes their variants."""
+"""What families of kernels plan with: a task on one target, and how its kernels and variants are made."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
 from fusebuild.ir.formula import Formula, magnitude
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import NOT_TUNED, Choice, Tuned, decision
+from fusebuild.kernels.common.choice import Choice, Tuned, decision
 from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     KernelSpec,
     KnownSizes,
     LaunchSpec,
-    Rejection,
     VariantSpec,
     VectorLayout,
     any_domain,
     fits_int32,
     hint,
     kernel_parameters,
-    usable,
 )
-from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.target.table import Target
 
 Width = tuple[str, tuple[Formula, ...], int, str]
 """The name of a variant, its guard, its elements per access and the C type of its indices."""
 
+
+FEW = 65536
+"""Elements of a domain of known size that move in the time of a launch, whatever the accesses: two kernels would be one
+too many."""
 
 GAINS_FROM_SIZES = KnownSizes()
 """A kernel that is better where it knows the sizes that the recipe names, with the same heuristics."""
@@ -91,6 +91,28 @@ class Planner:
         ]
         return tuple(dict.fromkeys([*multiples, *aligned]))
 
+    def aligned(self, fids: Iterable[int], vec: int) -> tuple[Formula, ...]:
+        """Tensors ``fids`` begin where a vector may."""
+        return tuple(("aligned", fid, min(16, vec * self.bytes_of([fid]))) for fid in fids)
+
+    def shifted_guard(self, vec: int, elements: Formula) -> tuple[Formula, ...]:
+        """What holds where rows of any length are read by vectors that lie where memory is aligned: flat tensors begin
+        where one may, nothing else has to be aligned, and there are few enough ``elements`` for 32-bit indices."""
+        return (fits_int32(elements), *self.aligned(self.domain.flat, vec))
+
+    def has_odd_rows(self, vec: int, extent: Formula) -> bool:
+        """Whether there are flat tensors to access by vectors of ``vec``, more than ``FEW`` elements or a number not
+        known now, and ``extent`` need be no multiple of ``vec``. Index ops read where a row's own elements say, not
+        those beside it."""
+        domain, total = self.domain, self.domain.points(self.domain.every)
+        if vec == 1 or not domain.flat or domain.sources or (isinstance(total, int) and total <= FEW):
+            return False
+        if isinstance(extent, int):
+            return extent % vec != 0
+        factors = extent[1:] if isinstance(extent, tuple) and extent[0] == "mul" else (extent,)
+        known = {fact.symbol: fact.multiple_of for fact in self.task.fusion.facts}
+        return all((factor if isinstance(factor, int) else known.get(str(factor), 1)) % vec for factor in factors)
+
     def widths(self, vec: int, guard: Iterable[Formula]) -> list[Width]:
         """The ways to access the whole of the domain, the fastest first, for families that have no other choice to
         make; vectors of ``vec`` elements need ``guard``."""
@@ -141,31 +163,3 @@ class Planner:
         launch = LaunchSpec(kernel=kernel, grid=(grid, 1, 1), block=block, shared_bytes=shared_bytes)
         decided = decision(way, choice, self.tuned)
         return VariantSpec(name=name or way, guard=tuple(guard), launches=(launch,), decision=decided)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelScheduler(ABC):
-    """The base of every :class:`fusebuild.kernels.common.spec.Scheduler` of a family."""
-
-    name: str
-
-    @abstractmethod
-    def check(self, task: Task) -> None:
-        """Raises :class:`UnfitError` for a task that the family does not take."""
-
-    @abstractmethod
-    def variants(self, planner: Planner) -> Sequence[VariantSpec]:
-        """Variants of a task that the family takes, in order of preference, the last one unguarded. Raises
-        :class:`KnobError` for a tuned choice that no kernel can be made with."""
-
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        try:
-            self.check(task)
-        except UnfitError as unfit:
-            return Rejection.of(self.name, task, unfit)
-        return None
-
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        return usable(self.variants(Planner(task=task, target=target, sizes=sizes, tuned=tuned)))
