@@ -16,6 +16,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, evaluate, show, symbols
 from fusebuild.ir.fusion import Task
+from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
 from fusebuild.kernels.common.domain import AxisDomain, domain_of, merge_axes
 from fusebuild.kernels.common.storage import own_storages, sources
@@ -297,39 +298,30 @@ def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first."""
     names = {output.fid: output.name for output in task.fusion.outputs}
-    values = {fid: task.fusion.value(fid) for fid in domain.accesses}
-    restrict = not _overwrites(task)
-    return [
-        KernelParameter(
-            c_type=value.dtype.row.c_type,
-            name=f"T{fid}",
-            arg=TensorArg(fid=SegmentFid(fid)),
-            comment=f"{names.get(fid, value.name)}: {value.type}",
-            pointer=Pointer(const=fid not in task.outputs, restrict=restrict),
-        )
-        for fid, value in values.items()
-    ]
-
-
-def _overwrites(task: Task) -> bool:
-    """Whether an output overwrites an input."""
-    return any(output.alias is not None for output in task.fusion.outputs)
+    values = [task.fusion.value(fid) for fid in domain.accesses]
+    comments = [f"{names.get(value.fid, value.name)}: {value.type}" for value in values]
+    return [_pointer(task, value, f"T{value.fid}", comment) for value, comment in zip(values, comments, strict=True)]
 
 
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
-    values = {fid: task.fusion.value(access.tensor) for fid, access in domain.sources.items()}
-    restrict = not _overwrites(task)
+    values = [(access, task.fusion.value(access.tensor)) for access in domain.sources.values()]
     return [
-        KernelParameter(
-            c_type=value.dtype.row.c_type,
-            name=domain.sources[fid].pointer,
-            arg=TensorArg(fid=SegmentFid(value.fid)),
-            comment=f"{value.name}: {value.type}, for {task.fusion.value(fid).name}",
-            pointer=Pointer(const=True, restrict=restrict),
-        )
-        for fid, value in values.items()
+        _pointer(task, value, access.pointer, f"{value.name}: {value.type}, for {task.fusion.value(access.fid).name}")
+        for access, value in values
     ]
+
+
+def _pointer(task: Task, value: Value, name: str, comment: str) -> KernelParameter:
+    """The address of a tensor, called ``name``. Where an output of ``task`` overwrites an input, any may be written."""
+    overwrites = any(output.alias is not None for output in task.fusion.outputs)
+    return KernelParameter(
+        c_type=value.dtype.row.c_type,
+        name=name,
+        arg=TensorArg(fid=SegmentFid(value.fid)),
+        comment=comment,
+        pointer=Pointer(const=value.fid not in task.outputs, restrict=not overwrites),
+    )
 
 
 def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelParameter:

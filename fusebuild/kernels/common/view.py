@@ -72,17 +72,17 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
-    value is known; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine
-    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
+    """Everything a template reads. ``parameters`` are those that the kernel is given and, with a value, those that
+    it knows; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine with;
+    ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
     the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
-    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row
-    are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
+    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
+    row are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     index: str
     vec: int
     block: str
-    parameters: tuple[tuple[str, str], ...]
+    parameters: tuple[KernelParameter, ...]
     heuristics: object
     extents: dict[str, str]
     scalars: Lines
@@ -94,7 +94,6 @@ class KernelView:
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
     ahead: Sweep = Sweep()
-    constants: tuple[tuple[str, str], ...] = ()
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
@@ -129,16 +128,6 @@ def walking_block(spec: KernelSpec) -> str:
     return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 
-def declared(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
-    """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
-    return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
-
-
-def defined(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
-    """The definitions of those of ``parameters`` whose value is known, each with its comment."""
-    return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
-
-
 def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     """The view of a kernel that computes ``exprs``: the fields that every family fills in one way, and ``parts``."""
     spec = body.spec
@@ -146,8 +135,7 @@ def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     return KernelView(
         index=spec.index,
         vec=spec.vec,
-        parameters=declared(spec.parameters),
-        constants=defined(spec.parameters),
+        parameters=spec.parameters,
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Coordinates, Group
+from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Sweep, make_view, with_nearest
 from fusebuild.ops.table import Kind, op_of
 
@@ -171,7 +171,7 @@ class _Sources:
 
     def position_lines(self) -> tuple[str, ...]:
         """The lines that find the positions."""
-        body, coordinate = self.body, self._coordinate()
+        body, coordinate = self.body, self.body.within(*self.groups)
         exprs = [expr for expr in body.closure(self.positions) if not body.is_scalar(expr.outputs[0])]
         return (
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
@@ -180,12 +180,9 @@ class _Sources:
 
     def load(self, fid: int) -> str:
         """The vector that the index op with the result ``fid`` reads."""
-        coordinate = self._coordinate()
+        coordinate = self.body.within(*self.groups)
         load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
-
-    def _coordinate(self) -> Coordinates:
-        return self.body.within(*self.groups)
 
 
 def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:

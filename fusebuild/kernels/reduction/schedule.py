@@ -39,6 +39,7 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
     KernelParameter,
+    KernelSpec,
     VariantSpec,
     VectorLayout,
     fits_int32,
@@ -139,26 +140,26 @@ def variants(planner: Planner) -> list[VariantSpec]:
     is_inner, vec = domain.axes[inner].reduced, planner.vector_width(inner)
     vec = vec if is_inner else vector_of_states(task, vec)
     make = _inner if is_inner else _outer
-    variants = [make(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    found = [make(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
     columns = domain.points(domain.reduced)
     is_plain = not running_sums(task) and len(domain.reduced) == 1
     if is_inner and is_plain and planner.has_odd_rows(vec, columns):
         odd = (f"shifted_vec{vec}_int32", planner.shifted_guard(vec, columns), vec, "int32_t")
-        variants[1] = _inner(planner, odd, VectorLayout.SHIFTED)
-    return variants
+        found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
+    return found
 
 
 def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
     way, _, vec, _ = width
     columns = planner.expected(planner.domain.reduced)
-    check = partial(_check_inner, target=planner.target, vectors=max(1, columns // vec))
-    choice = decide(way, _propose_inner(planner, columns, vec), planner.tuned, check)
-    threads = choice.threads
-    return _variant(
-        planner, width, choice, "reduction_inner", InnerHeuristics(threads=threads, splits=choice.splits),
-        choice.splits, threads.grid(planner.domain.points(planner.domain.kept)), (threads.block, 1, 1),
-        threads.per_row * vec * (SHIFTED_UNROLL if vectors is VectorLayout.SHIFTED else 1), vectors,
-    )  # fmt: skip
+    own_check = partial(_check_inner, target=planner.target, vectors=max(1, columns // vec))
+    choice = decide(way, _propose_inner(planner, columns, vec), planner.tuned, own_check)
+    threads, is_shifted = choice.threads, vectors is VectorLayout.SHIFTED
+    heuristics = InnerHeuristics(threads=threads, splits=choice.splits)
+    kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors)
+    grid, turn = threads.grid(planner.domain.points(planner.domain.kept)), threads.per_row * vec
+    turn *= SHIFTED_UNROLL if is_shifted else 1
+    return _variant(planner, width, choice, kernel, grid, (threads.block, 1, 1), turn)
 
 
 def _propose_inner(planner: Planner, columns: int, vec: int) -> InnerChoice:
@@ -186,16 +187,14 @@ def _outer(planner: Planner, width: Width) -> VariantSpec:
     first, last = domain.reduced[0], domain.reduced[-1]
     outside, inside = domain.points(range(first)), domain.points(domain.every[last + 1 :])
     depth = planner.expected(domain.reduced)
-    check = partial(_check_outer, task=planner.task, target=planner.target, depth=depth)
-    choice = decide(way, _propose_outer(planner, outside, inside, depth, vec), planner.tuned, check)
+    own_check = partial(_check_outer, task=planner.task, target=planner.target, depth=depth)
+    choice = decide(way, _propose_outer(planner, outside, inside, depth, vec), planner.tuned, own_check)
     heuristics = OuterHeuristics(
         block_x=choice.block_x, block_y=choice.block_y, unroll=choice.unroll, splits=choice.splits
     )
-    tiles = product([ceil_div(inside, choice.block_x * vec), outside])
-    return _variant(
-        planner, width, choice, "reduction_outer", heuristics, choice.splits, tiles,
-        (choice.block_x, choice.block_y, 1), choice.unroll * choice.block_y,
-    )  # fmt: skip
+    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics)
+    tiles, block = product([ceil_div(inside, choice.block_x * vec), outside]), (choice.block_x, choice.block_y, 1)
+    return _variant(planner, width, choice, kernel, tiles, block, choice.unroll * choice.block_y)
 
 
 def _propose_outer(planner: Planner, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
@@ -240,36 +239,46 @@ def _check_outer(choice: OuterChoice, *, task: Task, target: Target, depth: int)
     choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
 
 
-def _variant(
+def _kernel(
     planner: Planner,
     width: Width,
     choice: InnerChoice | OuterChoice,
     template: str,
     heuristics: object,
-    splits: int,
+    vectors: VectorLayout = VectorLayout.ALIGNED,
+) -> KernelSpec:
+    """A reducing kernel. With several splits it writes partials and not outputs."""
+    _, _, vec, index = width
+    task, domain = planner.task, planner.domain
+    tensors, partials = tensor_parameters(task, domain), list[KernelParameter]()
+    if choice.splits > 1:
+        outputs = {f"T{fid}" for fid in task.outputs}
+        tensors = [parameter for parameter in tensors if parameter.name not in outputs]
+        partials = partial_parameters(task, reduced_values(task), const=False)
+    parameters = kernel_parameters(task, domain, partials, tensors)
+    return planner.kernel(
+        template, heuristics, vec=vec, index=index, parameters=parameters, vectors=vectors, min_blocks=choice.min_blocks
+    )
+
+
+def _variant(
+    planner: Planner,
+    width: Width,
+    choice: InnerChoice | OuterChoice,
+    kernel: KernelSpec,
     grid: Formula,
     block: tuple[int, int, int],
     turn: int,
-    vectors: VectorLayout = VectorLayout.ALIGNED,
 ) -> VariantSpec:
-    """The variant of a kernel of so many ``splits`` for each of the ``grid``, which take ``turn`` elements of what they
-    share at a time. With several splits it writes partials and not outputs, which a second kernel combines."""
-    way, guard, vec, index = width
-    task, domain = planner.task, planner.domain
-    tensors, partials, reduced = tensor_parameters(task, domain), list[KernelParameter](), reduced_values(task)
-    if splits > 1:
-        outputs = {f"T{fid}" for fid in task.outputs}
-        tensors = [parameter for parameter in tensors if parameter.name not in outputs]
-        partials = partial_parameters(task, reduced, const=False)
-    parameters = kernel_parameters(task, domain, partials, tensors)
-    kernel = planner.kernel(
-        template, heuristics, vec=vec, index=index, parameters=parameters, vectors=vectors, min_blocks=choice.min_blocks
-    )
+    """The variant of ``kernel``, whose splits take ``turn`` elements of what they share at a time, and of the kernel
+    that combines its partial results where there are several splits."""
+    way, guard, _, index = width
+    task, domain, splits = planner.task, planner.domain, choice.splits
     guard = _with_turns(guard, domain.points(domain.reduced), index, splits * turn)
     variant = planner.variant(way, choice, guard, kernel, grid, block)
     if splits == 1:
         return variant
-    (launch,) = variant.launches
+    (launch,), reduced = variant.launches, reduced_values(task)
     group = FinishGroup(
         splits=splits,
         reductions=reductions(task),
@@ -278,12 +287,12 @@ def _variant(
         results=planner.expected(domain.kept),
         is_last=True,
     )
-    finisher = Finisher.of(planner, reduced=reduced, index=index)
+    kept, finisher = domain.points(domain.kept), Finisher.of(planner, reduced=reduced, index=index)
     return replace(
         variant,
         name=f"{way}_split{splits}",
         launches=(replace(launch, grid=(grid, splits, 1)), finisher.launch([group])),
-        scratch=tuple(product([splits, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced),
+        scratch=tuple(product([splits, partial_dtype(task, fid).bytes, kept]) for fid in reduced),
     )
 
 

@@ -142,8 +142,8 @@ def _variant(planner: Planner, across: int, width: Width) -> VariantSpec:
     name, guard, vec, index = width
     domain, tiled = planner.domain, _tiled(planner.domain, across)
     element = planner.bytes_of(tiled)
-    check = partial(_check, target=planner.target, vec=vec, element=element)
-    choice = decide(name, _propose(vec, element, index), planner.tuned, check)
+    own_check = partial(_check, target=planner.target, vec=vec, element=element)
+    choice = decide(name, _propose(vec, element, index), planner.tuned, own_check)
     tile, threads = choice.tile, choice.threads
     heuristics = TransposeHeuristics(
         threads=threads,
