@@ -298,30 +298,32 @@ def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first."""
     names = {output.fid: output.name for output in task.fusion.outputs}
-    values = [task.fusion.value(fid) for fid in domain.accesses]
-    comments = [f"{names.get(value.fid, value.name)}: {value.type}" for value in values]
-    return [_pointer(task, value, f"T{value.fid}", comment) for value, comment in zip(values, comments, strict=True)]
+    values = {fid: task.fusion.value(fid) for fid in domain.accesses}
+    comments = {fid: f"{names.get(fid, value.name)}: {value.type}" for fid, value in values.items()}
+    return _pointers(task, [(f"T{fid}", value, comments[fid]) for fid, value in values.items()])
 
 
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
-    values = [(access, task.fusion.value(access.tensor)) for access in domain.sources.values()]
+    value = task.fusion.value
+    read = [(access.pointer, value(access.tensor), value(access.fid).name) for access in domain.sources.values()]
+    return _pointers(task, [(name, own, f"{own.name}: {own.type}, for {result}") for name, own, result in read])
+
+
+def _pointers(task: Task, tensors: Iterable[tuple[str, Value, str]]) -> list[KernelParameter]:
+    """The addresses of ``tensors``, each with its name and a comment. Where an output of ``task`` overwrites an input,
+    any may be written while a kernel runs."""
+    overwrites, outputs = any(output.alias is not None for output in task.fusion.outputs), {*task.outputs}
     return [
-        _pointer(task, value, access.pointer, f"{value.name}: {value.type}, for {task.fusion.value(access.fid).name}")
-        for access, value in values
+        KernelParameter(
+            c_type=value.dtype.row.c_type,
+            name=name,
+            arg=TensorArg(fid=SegmentFid(value.fid)),
+            comment=comment,
+            pointer=Pointer(const=value.fid not in outputs, restrict=not overwrites),
+        )
+        for name, value, comment in tensors
     ]
-
-
-def _pointer(task: Task, value: Value, name: str, comment: str) -> KernelParameter:
-    """The address of a tensor, called ``name``. Where an output of ``task`` overwrites an input, any may be written."""
-    overwrites = any(output.alias is not None for output in task.fusion.outputs)
-    return KernelParameter(
-        c_type=value.dtype.row.c_type,
-        name=name,
-        arg=TensorArg(fid=SegmentFid(value.fid)),
-        comment=comment,
-        pointer=Pointer(const=value.fid not in task.outputs, restrict=not overwrites),
-    )
 
 
 def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelParameter:
