@@ -36,12 +36,6 @@ def launches(plan: p.Plan, shown: dict[Formula, str] | None = None) -> Mapping[s
     }
 
 
-def with_launches(text: str, comment: str) -> str:
-    """``text``, whose first comment goes on with the lines ``comment``."""
-    head, header, rest = text.partition(_HEADER)
-    return f"{head}\n{comment.rstrip()}{header}{rest}"
-
-
 def problem(text: str, expected: Sequence[str]) -> str:
     """What is otherwise in a plan whose launches are ``expected`` than ``text`` says; empty where nothing is, or where
     the text says nothing."""

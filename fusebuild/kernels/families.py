@@ -9,8 +9,8 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels import alias, inner_outer, library, persistent, pointwise, reduction, scan, transpose
 from fusebuild.kernels.common.family import Family, Runs, View
 from fusebuild.kernels.common.finish_view import reduction_finish
-from fusebuild.kernels.common.spec import KernelSpec, Rejection, Scheduler, too_many_parameters
-from fusebuild.kernels.common.tickets_view import ticket_counters
+from fusebuild.kernels.common.spec import KernelSpec, Rejection, too_many_parameters
+from fusebuild.kernels.common.tickets import ticket_counters
 from fusebuild.kernels.common.view import KernelView
 from fusebuild.target.table import Target
 
@@ -24,8 +24,6 @@ FAMILIES: tuple[Family, ...] = (
     scan.FAMILY,
     library.FAMILY,
 )
-
-SCHEDULERS: tuple[Scheduler, ...] = tuple(family.scheduler for family in FAMILIES)
 
 COMMON: dict[str, View] = {"reduction_finish": reduction_finish, "ticket_counters": ticket_counters}
 """Views of the kernels that several families launch beside their own."""
@@ -44,23 +42,22 @@ def view_of(spec: KernelSpec) -> KernelView:
 
 def family_of(scheduler: str) -> Family:
     """The family whose scheduler has that name. Raises :class:`StopIteration` where there is none."""
-    return next(family for family in FAMILIES if family.scheduler.name == scheduler)
+    return next(family for family in FAMILIES if family.name == scheduler)
 
 
 def runs_nothing(scheduler: str) -> bool:
     """Whether the tasks that the scheduler of that name takes need no kernel, since their results are views."""
-    return any(family.scheduler.name == scheduler and family.runs is Runs.NOTHING for family in FAMILIES)
+    return any(family.name == scheduler and family.runs is Runs.NOTHING for family in FAMILIES)
 
 
-def first_accepting(task: Task, target: Target) -> Scheduler | tuple[Rejection, ...]:
-    """The first scheduler that takes ``task``, or the reason of each that might have not to."""
+def first_accepting(task: Task, target: Target) -> Family | tuple[Rejection, ...]:
+    """The first family that takes ``task``, or the reason of each that might have not to."""
     exclusive = [family for family in FAMILIES if family.exclusive is not None and family.exclusive(task)]
     rejections: list[Rejection] = []
     for family in exclusive or (family for family in FAMILIES if family.exclusive is None):
-        scheduler = family.scheduler
-        rejected = scheduler.accepts(task, target) or too_many_parameters(scheduler.name, task, target)
+        rejected = family.accepts(task, target) or too_many_parameters(family.name, task, target)
         if rejected is None:
-            return scheduler
+            return family
         if family.rejects_in_its_own_words:
             rejections.append(rejected)
     return tuple(rejections)

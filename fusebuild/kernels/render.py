@@ -11,7 +11,7 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 
 import jinja2
@@ -22,7 +22,7 @@ from fusebuild.artifact import launch_text
 from fusebuild.artifact.plan import Plan
 from fusebuild.ir.fid import OriginalFid, SegmentFid
 from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
-from fusebuild.kernels.common.view import KernelView, declared, defined
+from fusebuild.kernels.common.view import KernelView
 from fusebuild.kernels.common.wrapping import wrapped
 from fusebuild.kernels.families import template_folders, view_of
 from fusebuild.system.resources import templates_dir
@@ -44,25 +44,26 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A rendered kernel. ``text`` is for people, ``source`` is the same without comments, which is compiled.
-    ``parameters`` are those that the text uses and has to be given."""
-
-    name: str
-    text: str
-    source: str
-    parameters: tuple[KernelParameter, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """What a template sees."""
+    """A rendered kernel. ``source`` is compiled: the text without comments."""
 
     name: str
     banner: tuple[str, ...]
-    view: KernelView
-    min_blocks: int
-    waits: bool
-    starts_next_early: bool
+    """The lines of the comment that the text begins with: where the kernel comes from."""
+
+    body: str
+    """What follows that comment."""
+
+    source: str
+    parameters: tuple[KernelParameter, ...]
+    """Those that the text uses and has to be given."""
+
+    launches: tuple[str, ...] = ()
+    """Paragraphs about each of its launches, as far as a plan has some."""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return wrapped("".join(f"// {line}\n" for line in (*self.banner, *self.launches))) + self.body
 
 
 @functools.cache
@@ -79,41 +80,37 @@ def environment() -> jinja2.Environment:
 def render(spec: KernelSpec, origin: Origin) -> Kernel:
     """The text of ``spec``. Parameters that its body does not use are left out."""
     view = view_of(spec)
-    text = _fill(spec, origin, view)
-    used = _used_parameters(spec, strip_comments(text))
+    body = _body(spec, view)
+    used = _used_parameters(spec, strip_comments(body))
     if len(used) < len(spec.parameters):
-        text = _fill(spec, origin, replace(view, parameters=declared(used), constants=defined(used)))
-    source = strip_comments(text)
+        body = _body(spec, replace(view, parameters=used))
+    source = strip_comments(body)
     name = f"{spec.template}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return Kernel(
         name=name,
-        text=text.replace(_PLACEHOLDER, name),
+        banner=_banner(spec, origin),
+        body=body.replace(_PLACEHOLDER, name),
         source=source.replace(_PLACEHOLDER, name),
         parameters=tuple(parameter for parameter in used if parameter.value is None),
     )
 
 
-def _fill(spec: KernelSpec, origin: Origin, view: KernelView) -> str:
-    page = _Page(
-        name=_PLACEHOLDER,
-        banner=_banner(spec, origin),
-        view=view,
-        min_blocks=spec.min_blocks,
-        waits=spec.order.waits,
-        starts_next_early=spec.order.starts_next_early,
-    )
-    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=page))
+def _body(spec: KernelSpec, view: KernelView) -> str:
+    """The template of ``spec`` filled in: what it sees as ``kernel``."""
+    kernel = {
+        "name": _PLACEHOLDER,
+        "view": view,
+        "min_blocks": spec.min_blocks,
+        "waits": spec.order.waits,
+        "starts_next_early": spec.order.starts_next_early,
+    }
+    return wrapped(environment().get_template(f"{spec.template}.cu.jinja").render(kernel=kernel))
 
 
 def with_launches(kernels: Mapping[str, Kernel], plan: Plan) -> Mapping[str, Kernel]:
     """``kernels`` by name, whose texts tell of every launch of them in ``plan``."""
     told = launch_text.launches(plan)
-    return {name: _with_paragraphs(kernel, told[name]) for name, kernel in kernels.items()}
-
-
-def _with_paragraphs(kernel: Kernel, paragraphs: Sequence[str]) -> Kernel:
-    comment = wrapped("".join(f"// {paragraph}\n" for paragraph in paragraphs))
-    return replace(kernel, text=launch_text.with_launches(kernel.text, comment))
+    return {name: replace(kernel, launches=tuple(told[name])) for name, kernel in kernels.items()}
 
 
 def _used_parameters(spec: KernelSpec, source: str) -> tuple[KernelParameter, ...]:

@@ -41,7 +41,6 @@ from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import ExtentFact, Output
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
-from fusebuild.kernels.common.direction import backwards
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
 from fusebuild.kernels.common.spec import VariantSpec
@@ -104,7 +103,7 @@ def plan_target(
         key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
         if key not in known:
             variants = _scheduled(segmented, segment, target, choices, eased_ways)
-            turned = map(backwards, variants) if is_backward else variants
+            turned = map(VariantSpec.backwards, variants) if is_backward else variants
             placed = [overlapped(variant, beside, changed) for variant in turned]
             known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
         scratch = _scratch_slots([variant for variant, _ in known[key]], segment.id, len(slots))
@@ -142,7 +141,7 @@ def _scheduled(
     segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
 ) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    scheduler = EasedScheduler(scheduler=segment.family.scheduler, eased=eased)
+    scheduler = EasedScheduler(scheduler=segment.family, eased=eased)
     sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
     task, own = segment.fusion.whole(), partial(choices, segment.fusion)
     general = scheduler.schedule(task, target, sizes, own(sizes))

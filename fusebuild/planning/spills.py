@@ -159,7 +159,7 @@ class _Easing:
         recipe names."""
         target, segmented = self.targets[target_name], self.planned.segmented[target_name]
         segment = segmented.segments[segment_id]
-        own = segment.family.scheduler
+        own = segment.family
         eased = eased_by_key(eased_in(self.planned.plan).get(target_name, ()), segmented)
         scheduler = EasedScheduler(scheduler=own, eased=eased)
         choices = choices_for(self.planned.tuned, segmented, target, self.toolchain)

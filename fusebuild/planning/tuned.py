@@ -295,7 +295,7 @@ def points_of(segmented: SegmentedFusion) -> tuple[Point, ...]:
         if key in known:
             continue
         known.add(key)
-        scheduler = segment.family.scheduler
+        scheduler = segment.family
         named = [hinted_sizes(segment.fusion, sizes) for sizes in named_sizes(segment.fusion)]
         found += [Point(segment=segment, scheduler=scheduler, sizes=sizes) for sizes in (first, *named)]
     return tuple(found)

@@ -10,9 +10,9 @@ sizes (small tensors stay in L2 anyway) nor from anything that is tuned, and no 
 
 from __future__ import annotations
 
-from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.spec import any_domain
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.segmentation.segmented import Segment, SegmentedFusion
 
 
@@ -40,12 +40,12 @@ def _finds(segment: Segment, before: Segment) -> bool:
 def _walked(segment: Segment) -> frozenset[int]:
     """The original fids of the tensors that ``segment`` walks once from one end to the other: those that change along
     all of its axes and hold them in its order. Libraries walk as they like."""
-    domain = any_domain(segment.scheduler, segment.fusion.whole())
-    if not isinstance(domain, AxisDomain):
+    try:
+        domain = any_domain(segment.fusion.whole())
+    except UnfitError:
         return frozenset()
-    every = tuple(range(len(domain.axes)))
     return frozenset(
         original
         for fid, original in segment.fid_map.items()
-        if fid in domain.accesses and domain.accesses[fid].axes == every and fid not in domain.domain.reordered
+        if fid in domain.accesses and domain.accesses[fid].axes == domain.every and fid not in domain.domain.reordered
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild.artifact.plan import PlanSegment, Variant, as_formula
-from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.kernels.families import FAMILIES
 from fusebuild.oracle.verification import largest_tensor
 from fusebuild.planning.planned import PlannedRecipe
 from support.kinds import Kind, holds, is_sized, kind_of
@@ -121,7 +121,7 @@ def check_accesses() -> None:
 
 def check_ways(run: set[Kind]) -> None:
     """Every scheduler, and every way to walk rows, is among what runs."""
-    assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in SCHEDULERS} - {"library"}
+    assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in FAMILIES} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
     ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "brief_vecN_int32", "short_vecN_int32",
             "registers_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32",

@@ -86,4 +86,4 @@ def test_what_it_does_not_take_goes_to_another_one(family: Any, monkeypatch: pyt
     taken = families.first_accepting(row_sums, TARGETS["host"])
     assert not isinstance(taken, tuple)
     assert taken.name == "reduction"
-    assert "flat: not every op is pointwise" in str(family.scheduler.accepts(row_sums, TARGETS["host"]))
+    assert "flat: not every op is pointwise" in str(family.accepts(row_sums, TARGETS["host"]))

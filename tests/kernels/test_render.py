@@ -13,7 +13,7 @@ import jinja2
 import pytest
 
 from fusebuild.kernels.common.rows import RowThreads
-from fusebuild.kernels.persistent.heuristics import PersistentHeuristics
+from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.render import Kernel, describe, environment, strip_comments, template_digests
 from fusebuild.pipeline import plan_recipe
 from fusebuild.planning.planned import PlannedRecipe

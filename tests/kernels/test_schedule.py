@@ -21,12 +21,12 @@ from fusebuild.kernels.common.spec import (
     usable,
 )
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
-from fusebuild.kernels.families import SCHEDULERS, first_accepting
-from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES
-from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
-from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, PersistentHeuristics
+from fusebuild.kernels.families import FAMILIES, first_accepting
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT
+from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES, ClusterHeuristics
+from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment
@@ -34,7 +34,7 @@ from fusebuild.target.table import TARGETS, Target
 from support.small_recipes import primitive, recipe_of, text_of, whole
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
+BY_NAME = {scheduler.name: scheduler for scheduler in FAMILIES}
 
 POINTWISE = whole({"x": "bfloat16[M, N]", "b": "bfloat16[N]"}, "y = x + b", {"y": "bfloat16"})
 ROW_SUM = whole({"x": "float[M, N]"}, "y = sum(x, dims=[1])", {"y": "float"})
@@ -62,7 +62,7 @@ def kernels(variant: VariantSpec) -> list[KernelSpec]:
 
 
 def test_the_order_in_which_they_are_asked() -> None:
-    names = [scheduler.name for scheduler in SCHEDULERS]
+    names = [scheduler.name for scheduler in FAMILIES]
     assert names == [
         "alias",
         "transpose",
@@ -341,13 +341,13 @@ class TestInnerPersistent:
 
     def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
         task = whole({"x": "float[4, 100000]"}, SOFTMAX_BODY, {"y": "float"})
-        found = InnerPersistentScheduler().schedule(task, TARGETS["sm_80"], {})
+        found = PERSISTENT.schedule(task, TARGETS["sm_80"], {})
         assert names(found)[-2:] == ["reread_vec4_int32", "reread_scalar_int64"]
         assert "shared_vec4_int32" not in names(found)
 
     def test_rows_that_may_be_too_long_are_read_again_by_vectors_where_the_first_case_has_such(self) -> None:
         for size, is_reread in ((128256, True), (80000, False)):
-            found = InnerPersistentScheduler().schedule(SOFTMAX, TARGETS["sm_80"], {"M": 8192, "N": size})
+            found = PERSISTENT.schedule(SOFTMAX, TARGETS["sm_80"], {"M": 8192, "N": size})
             assert ("reread_vec8_int32" in names(found)) == is_reread
 
     def test_rows_that_a_cluster_keeps_are_not_read_again_by_vectors(self) -> None:
@@ -393,7 +393,7 @@ class TestInnerPersistent:
 
 def clusters(task: Task, target: Target = SM_90, **sizes: int) -> dict[str, ClusterHeuristics]:
     """The variants of ``task`` that run in clusters, by name."""
-    found = InnerPersistentScheduler().schedule(task, target, sizes)
+    found = PERSISTENT.schedule(task, target, sizes)
     specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
     return {name: heuristics for name, heuristics in specs.items() if isinstance(heuristics, ClusterHeuristics)}
 
@@ -438,7 +438,7 @@ class TestClusters:
 
     def test_leave_the_other_variants_as_they_are(self) -> None:
         def others(target: Target) -> dict[str, object]:
-            found = InnerPersistentScheduler().schedule(SOFTMAX, target, {"M": 1024, "N": 65536})
+            found = PERSISTENT.schedule(SOFTMAX, target, {"M": 1024, "N": 65536})
             specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
             return {
                 name: own
@@ -578,10 +578,10 @@ class TestWholeTensorsReducedAndReadAgain:
     @pytest.mark.parametrize("shape", ["M, N", "N", "512, 512"])
     def test_large_ones_are_left_to_a_reduction_and_what_follows(self, shape: str) -> None:
         task = whole({"x": f"float[{shape}]"}, self.BODY, {"y": "float"})
-        rejected = InnerPersistentScheduler().accepts(task, SM_90)
+        rejected = PERSISTENT.accepts(task, SM_90)
         assert rejected is not None
         assert rejected.reason == "every dim is reduced, and one block would walk the whole tensor"
 
     def test_small_ones_are_one_block(self) -> None:
         task = whole({"x": "float[16, 1024]"}, self.BODY, {"y": "float"})
-        assert InnerPersistentScheduler().accepts(task, SM_90) is None
+        assert PERSISTENT.accepts(task, SM_90) is None

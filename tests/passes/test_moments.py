@@ -9,7 +9,7 @@ from fusebuild.artifact.plan import as_formula
 from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_expr
-from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.kernels.families import FAMILIES
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
 from fusebuild.passes.decompose import decompose
@@ -66,7 +66,7 @@ NO_KERNEL = [("A, B, C, D", [0, 2]), ("A, B, C, D, E", [0, 2, 3])]
 def test_outer_and_full_variances_are_one_reduction(shape: str, dims: list[int], op: str) -> None:
     fusion = variance(shape, dims, op=op)
     assert reductions(fusion) == ["welford"]
-    accepting = [scheduler.name for scheduler in SCHEDULERS if scheduler.accepts(fusion.whole(), SM_90) is None]
+    accepting = [scheduler.name for scheduler in FAMILIES if scheduler.accepts(fusion.whole(), SM_90) is None]
     assert accepting == ["reduction"]
 
 

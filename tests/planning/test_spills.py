@@ -22,7 +22,7 @@ from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.cli.main import cli
 from fusebuild.errors import KnobError, SpillError
 from fusebuild.freshness.check import check_recipes
-from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.kernels.families import FAMILIES
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes, plan_recipe, replanned
 from fusebuild.planning.eased import eased_in
@@ -149,7 +149,7 @@ class TestChoosing:
         fusion = run_passes(load_recipe(ROOT / "recipes" / f"{name}.yaml").fusion)
         segmented, made = segment(fusion, SM_90), 0
         for each in segmented.segments:
-            scheduler = next(one for one in SCHEDULERS if one.name == each.scheduler)
+            scheduler = next(one for one in FAMILIES if one.name == each.scheduler)
             schedule = partial(scheduler.schedule, each.fusion.whole(), SM_90, fusion.cases[0])
             for variant in schedule():
                 if variant.decision is None:

@@ -28,7 +28,7 @@ from click.testing import CliRunner
 from fusebuild import errors
 from fusebuild.build import toolchain
 from fusebuild.cli.main import cli
-from fusebuild.kernels.families import SCHEDULERS
+from fusebuild.kernels.families import FAMILIES
 from fusebuild.ops import table as ops
 from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes, plan_recipe, read_recipes
@@ -285,7 +285,7 @@ def test_every_target_is_listed(page: str) -> None:
 
 def test_every_scheduler_is_listed() -> None:
     text = PAGES["docs/internals/segments.md"].read_text(encoding="utf-8")
-    assert [each.name for each in SCHEDULERS if f"| `{each.name}` |" not in text] == []
+    assert [each.name for each in FAMILIES if f"| `{each.name}` |" not in text] == []
 
 
 def test_messages_of_missing_and_incoherent_toolchains(tmp_path: Path) -> None:

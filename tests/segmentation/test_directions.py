@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import plan_recipe
 from fusebuild.planning.assembly import plan_alone, plan_target
@@ -110,13 +110,13 @@ class TestKernels:
 
     def test_what_is_chosen_stays_the_same(self) -> None:
         found = segmented(X, "y = segment_set(x * 2.0)\nz = exp(y)", {"z": "float"})
-        alone = PointwiseScheduler().schedule(found.segments[1].fusion.whole(), SM_90, {})
+        alone = POINTWISE.schedule(found.segments[1].fusion.whole(), SM_90, {})
         planned = plan_target(found, SM_90, "test.yaml").target.segments[1]
         assert [each.name for each in planned.variants] == [each.name for each in alone]
         assert [each.launches[0].grid for each in planned.variants] == [each.launches[0].grid for each in alone]
 
     def test_a_kernel_that_is_measured_alone_walks_forwards(self) -> None:
         found = segmented(X, "y = segment_set(x * 2.0)\nz = exp(y)", {"z": "float"})
-        (variant, *_) = PointwiseScheduler().schedule(found.segments[1].fusion.whole(), SM_90, {})
+        (variant, *_) = POINTWISE.schedule(found.segments[1].fusion.whole(), SM_90, {})
         _, kernels = plan_alone(found.segments[1], variant, SM_90, "test.yaml")
         assert not any(BACKWARDS in kernel.text for kernel in kernels.values())

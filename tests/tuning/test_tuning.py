@@ -25,7 +25,8 @@ from fusebuild.cli.main import cli
 from fusebuild.errors import ToolchainError, UsageError, VerificationError
 from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.spec import VariantSpec
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics, PointwiseScheduler
+from fusebuild.kernels.pointwise import FAMILY as POINTWISE
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.oracle.verification import Limits, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
@@ -43,8 +44,8 @@ torch = pytest.importorskip("torch")
 HOST, SM_90 = TARGETS["host"], TARGETS["sm_90"]
 SIZES = {"M": 4096, "N": 4096}
 SCALED = whole({"x": "float[M, N]"}, "y = x * 2.0", {"y": "float"})
-ORIGIN = PointwiseScheduler().schedule(SCALED, SM_90, SIZES)[0]
-BESIDE = partial(neighbours, SCALED.fusion, PointwiseScheduler(), SM_90, SIZES)
+ORIGIN = POINTWISE.schedule(SCALED, SM_90, SIZES)[0]
+BESIDE = partial(neighbours, SCALED.fusion, POINTWISE, SM_90, SIZES)
 
 
 def choice_of(variant: VariantSpec) -> PointwiseHeuristics:

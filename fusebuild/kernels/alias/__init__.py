@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusebuild.kernels.alias.schedule import AliasScheduler
+from fusebuild.kernels.alias.schedule import check, variants
 from fusebuild.kernels.common.family import Family, Runs
 
-FAMILY = Family(folder="alias", scheduler=AliasScheduler(), runs=Runs.NOTHING)
+FAMILY = Family(folder="alias", name="alias", check=check, variants=variants, runs=Runs.NOTHING)

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import Folding, foldings
-from fusebuild.kernels.common.rows import reduced_axes
 from fusebuild.kernels.common.spec import VectorLayout
 from fusebuild.kernels.common.statements import Body, literal_text
 from fusebuild.kernels.common.view import Lines, Sweep
@@ -106,7 +105,7 @@ def batch_of(
             return None
         add = "fb::add_exponentials({}, {});"
         return Batch(folding=folding, element=element, needs=(value,), fill=fill, add=add, is_single=is_wide)
-    if not keeps or reduced_axes(body.domain) != (axis,) or not _counts(body, expr.inputs[1], axis):
+    if not keeps or body.domain.reduced != (axis,) or not _counts(body, expr.inputs[1], axis):
         return None
     best = "fb::Max" if op == "argmax" else "fb::Min"
     count, at = ("1", f"{start(axis)} + k") if is_wide and together == "kVec" else (together, start(axis))
@@ -178,7 +177,7 @@ def only_element(body: Body, index: int, axis: int) -> tuple[int, int] | None:
     """``(x, position)`` where the reduction number ``index`` is the sum over ``axis`` alone of ``where(coordinate ==
     position, x, 0)``; else None."""
     expr = body.fusion.exprs[index]
-    if expr.op != "sum" or reduced_axes(body.domain) != (axis,):
+    if expr.op != "sum" or body.domain.reduced != (axis,):
         return None
     chosen = _definition(body, expr.inputs[0])
     if chosen is None or chosen.op != "where":

@@ -75,6 +75,36 @@ class Choice:
                 if value >= divisor:
                     yield _with_one_block(roomy.stepped(knob, value // divisor))
 
+    @staticmethod
+    def require(condition: bool, knob: str, message: str) -> None:
+        """Raise :class:`KnobError` unless ``condition`` holds."""
+        if not condition:
+            raise KnobError(knob, message)
+
+    def require_power_of_two(self, knob: str, least: int, most: int) -> None:
+        """Raise :class:`KnobError` unless ``knob`` is a power of two from ``least`` to ``most``."""
+        value = self.knobs[knob]
+        is_one = least <= value <= most and value & (value - 1) == 0
+        self.require(is_one, knob, f"it is {value}, no power of two from {least} to {most}")
+
+    def require_at_most(self, knob: str, most: int, why: str) -> None:
+        """Raise :class:`KnobError` where ``knob`` is above ``most``; ``why`` says what allows no more."""
+        value = self.knobs[knob]
+        self.require(value <= most, knob, f"it is {value}, but {why}")
+
+    def require_blocks(self, knob: str, threads: int, most: int) -> None:
+        """Raise :class:`KnobError` where so many blocks of ``threads`` are more than the ``most`` threads of a
+        multiprocessor."""
+        blocks = self.knobs[knob]
+        message = f"{blocks} blocks of {threads} threads are more than the {most} threads of a multiprocessor"
+        self.require(blocks * threads <= most, knob, message)
+
+    def require_block(self, knob: str, threads: int, most: int = 1024) -> None:
+        """Raise :class:`KnobError` unless a block of ``threads`` is whole warps and at most ``most``."""
+        self.require(threads <= most, knob, f"a block would have {threads} threads, at most {most}")
+        message = f"a block would have {threads} threads, no whole number of warps"
+        self.require(threads % 32 == 0, knob, message)
+
 
 def _with_one_block(choice: Checked) -> Checked:
     """``choice`` where a multiprocessor shall have the registers of one block, and need not of more."""
@@ -120,39 +150,6 @@ def decide(way: str, proposal: Checked, tuned: Tuned, check: Callable[[Checked],
 def decision(way: str, choice: Choice, tuned: Tuned) -> Decision:
     """``choice`` as what was decided for ``way``."""
     return Decision(way=way, choice=choice, tuned=way in tuned)
-
-
-def require(condition: bool, knob: str, message: str) -> None:
-    """Raise :class:`KnobError` unless ``condition`` holds."""
-    if not condition:
-        raise KnobError(knob, message)
-
-
-def require_power_of_two(choice: Choice, knob: str, least: int, most: int) -> None:
-    """Raise :class:`KnobError` unless ``knob`` is a power of two from ``least`` to ``most``."""
-    value = choice.knobs[knob]
-    in_range = least <= value <= most
-    require(in_range and value & (value - 1) == 0, knob, f"it is {value}, no power of two from {least} to {most}")
-
-
-def require_at_most(choice: Choice, knob: str, most: int, why: str) -> None:
-    """Raise :class:`KnobError` where ``knob`` is above ``most``; ``why`` says what allows no more."""
-    value = choice.knobs[knob]
-    require(value <= most, knob, f"it is {value}, but {why}")
-
-
-def require_blocks(choice: Choice, knob: str, threads: int, most: int) -> None:
-    """Raise :class:`KnobError` where so many blocks of ``threads`` are more than the ``most`` threads of a
-    multiprocessor."""
-    blocks = choice.knobs[knob]
-    message = f"{blocks} blocks of {threads} threads are more than the {most} threads of a multiprocessor"
-    require(blocks * threads <= most, knob, message)
-
-
-def require_block(knob: str, threads: int, most: int = 1024) -> None:
-    """Raise :class:`KnobError` unless a block of ``threads`` is whole warps and at most ``most``."""
-    require(threads <= most, knob, f"a block would have {threads} threads, at most {most}")
-    require(threads % 32 == 0, knob, f"a block would have {threads} threads, no whole number of warps")
 
 
 def fewer_blocks(blocks: int, threads: int, others: int) -> int:

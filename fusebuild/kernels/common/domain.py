@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.storage import Position, Storage, hidden, operands
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.indexing import permutation_of
 from fusebuild.ops.table import Kind, op_of
 
@@ -52,10 +54,6 @@ class Domain:
         return frozenset(loop for loop, flag in pairs if loop is not None and flag is not None)
 
 
-class DomainError(Exception):
-    """The task has no single iteration domain; the message says why."""
-
-
 class _Loops:
     """Union-find over ``(fid, dim)``."""
 
@@ -77,7 +75,7 @@ class _Loops:
 def domain_of(task: Task) -> Domain:
     """The iteration domain of ``task``, whose exprs must be primitive (after the ``decompose`` pass).
 
-    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`DomainError`
+    Loops come in the order of the first output; tensors that disagree are ``reordered``. Raises :class:`UnfitError`
     when a loop cannot be placed.
     """
     loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
@@ -246,7 +244,7 @@ def _common_order(
     """
     for chain in chains.values():
         if len(set(chain)) < len(chain):
-            raise DomainError("a tensor walks one loop with two of its dims")
+            raise UnfitError("a tensor walks one loop with two of its dims")
     order = _sorted_loops(chains.values(), reduced)
     if order is not None:
         return order, frozenset()
@@ -266,27 +264,23 @@ def _common_order(
 
 def _sorted_loops(chains: Iterable[Sequence[_Key]], reduced: set[_Key]) -> tuple[_Key, ...] | None:
     """The loops of ``chains`` in an order that all agree with; None when there is none."""
-    after: dict[_Key, set[_Key]] = {}
-    waiting: dict[_Key, int] = {}
+    sorter = TopologicalSorter[_Key]()
     for chain in chains:
-        for loop in chain:
-            after.setdefault(loop, set())
-            waiting.setdefault(loop, 0)
+        for loop in chain[:1]:
+            sorter.add(loop)
         for first, second in pairwise(chain):
-            if second not in after[first]:
-                after[first].add(second)
-                waiting[second] += 1
-    order: list[_Key] = []
-    ready = [(loop in reduced, loop) for loop, count in waiting.items() if not count]
-    heapq.heapify(ready)
-    while ready:
-        _, loop = heapq.heappop(ready)
-        order.append(loop)
-        for follower in after[loop]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, (follower in reduced, follower))
-    return tuple(order) if len(order) == len(waiting) else None
+            sorter.add(second, first)
+    try:
+        sorter.prepare()
+    except CycleError:
+        return None
+    order, ready = list[_Key](), list[tuple[bool, _Key]]()
+    while sorter.is_active():
+        for loop in sorter.get_ready():
+            heapq.heappush(ready, (loop in reduced, loop))
+        order.append(heapq.heappop(ready)[1])
+        sorter.done(order[-1])
+    return tuple(order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +337,56 @@ class AxisDomain:
     axes: tuple[Axis, ...]
     accesses: dict[int, Access]
     sources: dict[int, Access]
+
+    @property
+    def inner(self) -> int:
+        """The innermost axis."""
+        return len(self.axes) - 1
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """All axes."""
+        return tuple(range(len(self.axes)))
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that nothing is reduced or scanned along."""
+        return tuple(index for index, axis in enumerate(self.axes) if not axis.reduced)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The axes that something is reduced or scanned along."""
+        return tuple(index for index, axis in enumerate(self.axes) if axis.reduced)
+
+    @property
+    def kept_loops(self) -> set[int]:
+        """The loops of the axes that nothing is reduced or scanned along."""
+        return {loop for axis in self.axes if not axis.reduced for loop in axis.loops}
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """Tensors that are dense over the whole domain: the element at a linear index of it lies there in memory."""
+        accesses = self.accesses.items()
+        return tuple(fid for fid, access in accesses if access.axes == self.every and self.is_contiguous(access))
+
+    @property
+    def extent_names(self) -> tuple[str, ...]:
+        """How kernels write each axis's extent: ``n0``, ``n1``, …, or the number itself when it is a constant."""
+        extents = [axis.extent for axis in self.axes]
+        return tuple(str(extent) if isinstance(extent, int) else f"n{at}" for at, extent in enumerate(extents))
+
+    def points(self, axes: Iterable[int]) -> Formula:
+        """The number of points of ``axes``."""
+        return product([self.axes[axis].extent for axis in axes])
+
+    def dense_along(self, axis: int) -> tuple[int, ...]:
+        """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
+        return tuple(fid for fid, access in self.accesses.items() if self.unit_stride(access, axis) is not None)
+
+    @property
+    def vector_sources(self) -> list[Access]:
+        """What index ops read by vectors: elements that are neighbours along the innermost axis."""
+        return [access for access in self.sources.values() if self.unit_stride(access, self.inner) is not None]
 
     def axes_of(self, fid: int, type_: TensorType) -> frozenset[int]:
         """The axes along which a value changes."""
@@ -404,21 +448,13 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     bounds stay alone, since their coordinates are read; those of a ``linear_index`` merge as if it were in memory.
     Loops along which nothing in memory changes (those of an expand that is stored compactly) are dropped.
     """
-    memory = [("T", fid, storage) for fid, storage in own.items()] + [
-        ("X", fid, each) for fid, each in elsewhere.items()
-    ]
-    strides = {(kind, fid): _loop_strides(domain, fid, storage) for kind, fid, storage in memory}
-    alone = {
-        loop
-        for index in task.exprs
-        if task.fusion.exprs[index].op == "iota"
-        for loop in domain.dims[task.fusion.exprs[index].outputs[0]]
-        if loop is not None
-    }
-    alone |= {loop for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds
-              if (loop := domain.dims[fid][dim]) is not None}  # fmt: skip
-    walked = {**strides, **_linear_strides(task, domain)}
-    moving = _moving(walked.values())
+    memory = {f"T{fid}": (fid, storage) for fid, storage in own.items()}
+    memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
+    strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
+    exprs = [task.fusion.exprs[index] for index in task.exprs]
+    alone = {loop for expr in exprs if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
+    alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
+    moving = _moving([*strides.values(), *_linear_strides(task, domain)])
     changing = _moving(strides.values()).keys()
     groups: list[list[int]] = []
     for loop in range(len(domain.loops)):
@@ -429,57 +465,42 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
             groups[-1].append(loop)
         else:
             groups.append([loop])
-    axes = tuple(
-        Axis(
-            extent=product([domain.loops[loop].extent for loop in group]),
-            loops=tuple(group),
-            reduced=domain.loops[group[0]].reduced,
-        )
-        for group in groups
-    )
     axis_of = {loop: axis for axis, group in enumerate(groups) for loop in group}
     innermost = {group[-1]: axis for axis, group in enumerate(groups)}
-    accesses = {
-        (kind, fid): _access(domain, fid, storage, _along(innermost, strides[kind, fid]), axis_of, f"{kind}{fid}")
-        for kind, fid, storage in memory
-    }
+
+    def access(pointer: str) -> Access:
+        fid, storage = memory[pointer]
+        steps = sorted((innermost[loop], step) for loop, step in strides[pointer].items()
+                       if loop in innermost and step[0] != 0)  # fmt: skip
+        bounded = ((domain.dims[fid][dim], first, end) for dim, first, end in storage.bounds)
+        return Access(
+            fid=fid,
+            strides={axis: stride for axis, (stride, _) in steps},
+            dims={axis: dim for axis, (_, dim) in steps},
+            tensor=storage.tensor,
+            pointer=pointer,
+            offset=storage.offset,
+            bounds=tuple((axis_of[loop], first, end) for loop, first, end in bounded if loop is not None),
+            fill=storage.fill,
+            position=storage.position,
+        )
+
     return AxisDomain(
         domain=domain,
-        axes=axes,
-        accesses={fid: accesses["T", fid] for fid in own},
-        sources={fid: accesses["X", fid] for fid in elsewhere},
+        axes=tuple(
+            Axis(
+                extent=product([domain.loops[loop].extent for loop in group]),
+                loops=tuple(group),
+                reduced=domain.loops[group[0]].reduced,
+            )
+            for group in groups
+        ),
+        accesses={fid: access(f"T{fid}") for fid in own},
+        sources={fid: access(f"X{fid}") for fid in elsewhere},
     )
 
 
 _LoopStrides: TypeAlias = "dict[int, tuple[Formula | None, int | None]]"
-
-
-def _access(
-    domain: Domain,
-    fid: int,
-    storage: Storage,
-    strides: _LoopStrides,
-    axis_of: Mapping[int, int],
-    pointer: str,
-) -> Access:
-    bounded = ((domain.dims[fid][dim], first, end) for dim, first, end in storage.bounds)
-    return Access(
-        fid=fid,
-        strides={axis: stride for axis, (stride, _) in strides.items()},
-        dims={axis: dim for axis, (_, dim) in strides.items()},
-        tensor=storage.tensor,
-        pointer=pointer,
-        offset=storage.offset,
-        bounds=tuple((axis_of[loop], first, end) for loop, first, end in bounded if loop is not None),
-        fill=storage.fill,
-        position=storage.position,
-    )
-
-
-def _along(axis_of: Mapping[int, int], strides: _LoopStrides) -> _LoopStrides:
-    """The strides of a value that change, by axes, ascending: ``axis_of`` has the innermost loop of each."""
-    own = {axis_of[loop]: step for loop, step in strides.items() if loop in axis_of and step[0] != 0}
-    return dict(sorted(own.items()))
 
 
 def _moving(strides: Iterable[_LoopStrides]) -> dict[int, list[_LoopStrides]]:
@@ -494,19 +515,17 @@ def _moving(strides: Iterable[_LoopStrides]) -> dict[int, list[_LoopStrides]]:
 
 def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
     """Loop to ``(stride, dim)`` of one value; loops it does not have are left out."""
-    return {
-        loop: (stride, dim)
-        for dim, (loop, stride) in enumerate(zip(domain.dims[fid], storage.strides, strict=True))
-        if loop is not None
-    }
+    steps = zip(domain.dims[fid], storage.strides, strict=True)
+    return {loop: (stride, dim) for dim, (loop, stride) in enumerate(steps) if loop is not None}
 
 
-def _linear_strides(task: Task, domain: Domain) -> dict[tuple[str, int], _LoopStrides]:
+def _linear_strides(task: Task, domain: Domain) -> list[_LoopStrides]:
     """The strides that the results of ``linear_index`` would have in memory."""
     exprs = (task.fusion.exprs[index] for index in task.exprs)
-    fids = [expr.outputs[0] for expr in exprs if expr.op == "linear_index"]
-    storages = {fid: Storage(tensor=fid, strides=task.fusion.value(fid).tensor.strides) for fid in fids}
-    return {("L", fid): _loop_strides(domain, fid, storage) for fid, storage in storages.items()}
+    values = [task.fusion.value(expr.outputs[0]) for expr in exprs if expr.op == "linear_index"]
+    return [
+        _loop_strides(domain, value.fid, Storage(tensor=value.fid, strides=value.tensor.strides)) for value in values
+    ]
 
 
 def _merges(domain: Domain, moving: Mapping[int, Sequence[_LoopStrides]], outer: int, inner: int) -> bool:

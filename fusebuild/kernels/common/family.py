@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.spec import KernelSpec, Scheduler
+from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.spec import KernelSpec, Rejection, VariantSpec, usable
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.common.view import KernelView
+from fusebuild.target.table import Target
 
 View = Callable[[KernelSpec], KernelView]
 """What fills in a template: the lines of one kernel."""
@@ -24,10 +28,18 @@ class Runs(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What the rest of fusebuild knows about the kernels of one folder. A family sets what differs from the default."""
+    """The kernels of one folder, and the :class:`Scheduler` of them: all that the rest of fusebuild knows about them.
+    A family sets what differs from the default."""
 
-    scheduler: Scheduler
-    """Says which tasks the family takes, and makes their kernels."""
+    name: str
+    """What people know its scheduler by."""
+
+    check: Callable[[Task], None]
+    """Raises :class:`UnfitError` for a task that the family does not take."""
+
+    variants: Callable[[Planner], Sequence[VariantSpec]]
+    """Variants of a task that it takes, in order of preference, the last one unguarded. Raises :class:`KnobError` for a
+    tuned choice that no kernel can be made with."""
 
     folder: str
     """The folder of its modules below ``fusebuild/kernels``, and of its templates below ``templates``."""
@@ -50,3 +62,15 @@ class Family:
 
     walks_either_way: bool = False
     """Whether its kernels can walk their tensors from the end as well as from the beginning."""
+
+    def accepts(self, task: Task, target: Target) -> Rejection | None:
+        try:
+            self.check(task)
+        except UnfitError as unfit:
+            return Rejection.of(self.name, task, unfit)
+        return None
+
+    def schedule(
+        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
+    ) -> tuple[VariantSpec, ...]:
+        return usable(self.variants(Planner(task=task, target=target, sizes=sizes, tuned=tuned)))

@@ -19,19 +19,16 @@ from dataclasses import dataclass
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import ceil_div, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
     KernelParameter,
-    KernelSpec,
     LaunchSpec,
-    axis_product,
     kernel_parameters,
     tensor_parameters,
     workspace_parameter,
 )
 from fusebuild.ops.table import op_of
-from fusebuild.target.table import Target
 
 FINISH_THREADS = 256
 MANY_THREADS = 512
@@ -90,13 +87,10 @@ class FinishHeuristics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finisher:
-    """Lays groups of reductions of ``task`` out over blocks; ``reduced`` are the values that have a scratch array each,
-    in the order of their slots, and ``index`` is the C type of results' numbers."""
+class Finisher(Planner):
+    """Lays groups of reductions out over blocks; ``reduced`` are the values that have a scratch array each, in the
+    order of their slots, and ``index`` is the C type of results' numbers."""
 
-    task: Task
-    target: Target
-    domain: AxisDomain
     reduced: Sequence[int]
     index: str
 
@@ -109,16 +103,10 @@ class Finisher:
         parts = [self._part(group, None, threads) for group in alone]
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
-        blocks = [ceil_div(axis_product(self.domain, part.group.kept), part.block_x) for part in parts]
-        kernel = KernelSpec(
-            template="reduction_finish",
-            task=self.task,
-            domain=self.domain,
-            parameters=self._parameters(groups),
-            index=self.index,
-            vec=1,
-            heuristics=FinishHeuristics(threads=threads, parts=tuple(parts)),
-            min_blocks=1,
+        blocks = [ceil_div(self.domain.points(part.group.kept), part.block_x) for part in parts]
+        heuristics, parameters = FinishHeuristics(threads=threads, parts=tuple(parts)), self._parameters(groups)
+        kernel = self.kernel(
+            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1
         )
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
 
@@ -165,12 +153,10 @@ class Finisher:
         return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in self._results(group))
 
     def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[KernelParameter, ...]:
-        tensors = [
-            parameter
-            for parameter in tensor_parameters(self.task, self.domain)
-            for axes in [{*self.domain.accesses[int(parameter.name[1:])].axes}]
-            if any(axes <= {*group.kept, *group.across} for group in groups)
-        ]
+        axes = {f"T{fid}": {*access.axes} for fid, access in self.domain.accesses.items()}
+        places = [{*group.kept, *group.across} for group in groups]
+        own = tensor_parameters(self.task, self.domain)
+        tensors = [each for each in own if any(axes[each.name] <= place for place in places)]
         arrays = partial_parameters(self.task, self.reduced, const=True)
         return kernel_parameters(self.task, self.domain, arrays, tensors)
 

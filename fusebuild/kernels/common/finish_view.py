@@ -10,17 +10,7 @@ from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, Finis
 from fusebuild.kernels.common.lambdas import Folding, folded, foldings
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lines,
-    Sweep,
-    accumulate,
-    accumulators,
-    element_coordinate,
-    join,
-    make_view,
-    scalar_load,
-)
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +41,7 @@ def reduction_finish(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     finishes = tuple(_nested(body, part) if part.source else _alone(body, part) for part in heuristics.parts)
     exprs = [expr for finish in finishes for expr in finish.exprs]
-    return make_view(spec, body, exprs, finishes=finishes)
+    return make_view(body, exprs, finishes=finishes)
 
 
 def _alone(body: Body, part: FinishPart) -> Finish:
@@ -71,12 +61,16 @@ def _alone(body: Body, part: FinishPart) -> Finish:
 
 
 def _loaded(own: Sequence[Folding]) -> Sweep:
-    """The loads of partial results, and what combines them."""
-    return Sweep(
-        arrays=tuple(each.partial_array("kAhead") for each in own),
-        loads=tuple(each.partial_load("place", "u") for each in own),
-        accumulate=tuple(each.combined_partial("u", "is_there") for each in own),
-    )
+    """The loads of partial results, and what combines them, where there are some."""
+    arrays, loads, updates = list[str](), list[str](), list[str]()
+    for each in own:
+        partial, parts = f"p{each.expr.outputs[0]}", [f"P{fid}[place]" for fid in each.expr.outputs]
+        arrays.append(f"{each.c_type} {partial}[kAhead];")
+        value = f"{{{', '.join(parts)}}}" if each.has_state else parts[0]
+        loads.append(f"{partial}[u] = {value};")
+        identity = each.identity if each.is_running or not each.has_state else f"{each.c_type}{each.identity}"
+        updates.append(each.combined(each.accumulator, f"is_there ? {partial}[u] : {identity}"))
+    return Sweep(arrays=tuple(arrays), loads=tuple(loads), accumulate=tuple(updates))
 
 
 def _nested(body: Body, part: FinishPart) -> Finish:
@@ -179,16 +173,16 @@ def _after(
     elements = {fid: body.element(fid, groups) for fid in reads}
     if condition:
         elements = {fid: f"{condition} ? {element} : {body.c_type(fid)}{{}}" for fid, element in elements.items()}
-    coordinate = element_coordinate(body, groups, -1, 1)
+    coordinate = body.within(*groups)
     return (
         setup,
-        tuple(scalar_load(body, fid, element) for fid, element in elements.items()),
+        tuple(body.scalar_load(fid, element) for fid, element in elements.items()),
         tuple(body.statement(expr, coordinate) for expr in exprs if not body.is_scalar(expr.outputs[0])),
     )
 
 
 def _stores(body: Body, groups: Sequence[Group], outputs: Sequence[int]) -> Lines:
-    return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.operand(fid, body.value(fid).dtype)};" for fid in outputs)
+    return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.own_operand(fid)};" for fid in outputs)
 
 
 def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
@@ -211,7 +205,7 @@ def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
     for fid in body.reads(factors):
         arrays.append(f"{body.c_type(fid)} c{fid}[kAhead];")
         loads.append(f"c{fid}[u] = {body.element(fid, groups)};")
-        first.append(scalar_load(body, fid, f"c{fid}[u]"))
+        first.append(body.scalar_load(fid, f"c{fid}[u]"))
     if needs_outer:
         arrays.append("int64_t outers[kAhead];")
         loads.append("outers[u] = outer;")

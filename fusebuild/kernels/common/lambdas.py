@@ -42,7 +42,7 @@ class _LambdaBody(Statements):
             for part, output in enumerate(self.fusion.outputs)
         ]
         exprs = [expr for expr in self.fusion.exprs if expr.outputs[0] not in self._roots]
-        results = [self.operand(fid, self.value(fid).dtype) for fid in self.fusion.output_fids]
+        results = [self.own_operand(fid) for fid in self.fusion.output_fids]
         return (
             f"struct {name} {{",
             "  struct State {",
@@ -88,7 +88,7 @@ class Folding:
 
     @property
     def item(self) -> str:
-        """A thread's elements of a scan, and after it what they and all before them combine to."""
+        """A thread's elements of a scan, at first none, and after it what they and all before them combine to."""
         return f"x{self.expr.outputs[0]}"
 
     @property
@@ -135,23 +135,23 @@ class Folding:
             return f"{self.functor}::identity()"
         if not self.expr.combine:
             return f"{self.functor}::identity<{self.c_type}>()"
-        return self._state(self.expr.inputs[len(self.expr.outputs) :])
+        return f"{{{', '.join(self.identities)}}}"
 
     @property
     def element(self) -> str:
         """The current element, as it is combined."""
         if not self.expr.combine:
             return self.body.operand(self.expr.inputs[0], self.dtypes[0])
-        return self._state(self.components)
+        return f"{{{', '.join(self._operands(self.components))}}}"
 
     @property
     def taken(self) -> tuple[tuple[int, DType], ...]:
         """The operands that are combined, and as which dtypes."""
         return tuple(zip(self.components, self.dtypes[: len(self.components)], strict=True))
 
-    def _state(self, fids: Iterable[int]) -> str:
-        parts = [self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True)]
-        return f"{{{', '.join(parts)}}}"
+    def _operands(self, fids: Iterable[int]) -> Lines:
+        """The parts of a state that has the values ``fids``."""
+        return tuple(self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True))
 
     def combined(self, target: str, other: str) -> str:
         """The statement that combines ``other`` into ``target``."""
@@ -175,14 +175,6 @@ class Folding:
     def _running_type(self) -> str:
         return f"fb::{op_of(self.expr).running}<{self.dtypes[0].row.c_type}>"
 
-    def merged(self, count: str) -> str:
-        """The statement that makes the accumulator of the running sums of ``count`` elements."""
-        return f"{self.c_type} {self.accumulator} = {self.running}.state({count});"
-
-    def merged_columns(self, count: str) -> str:
-        """The statement that makes the accumulators of the columns of a thread's vector, of ``count`` elements each."""
-        return f"auto {self.accumulator} = fb::states({self.running}, {count});"
-
     def declaration(self) -> str:
         return f"{self.c_type} {self.accumulator} = {self.identity};"
 
@@ -203,10 +195,6 @@ class Folding:
         if not self.expr.combine:
             return f"fb::splat<kVec>({self.identity})"
         return f"fb::states<{self.functor}, kVec>({self.identity})"
-
-    def items(self) -> str:
-        """A thread's elements of a scan, at first none."""
-        return f"auto {self.item} = fb::states<{self.functor}, kVec>({self.identity});"
 
     def argument(self, subscript: str = "") -> str:
         """The argument of a joint reduction: ``fb::accumulator<fb::Sum>(a5)``."""
@@ -248,8 +236,7 @@ class Folding:
         """The parts of the identity."""
         if not self.expr.combine:
             return (self.identity,)
-        fids = self.expr.inputs[len(self.expr.outputs) :]
-        return tuple(self.body.operand(fid, dtype) for fid, dtype in zip(fids, self.dtypes, strict=True))
+        return self._operands(self.expr.inputs[len(self.expr.outputs) :])
 
     def partial_stores(self, position: str, subscript: str = "", array: str = "P") -> Lines:
         """Stores of a partial result, one scratch array for each part."""
@@ -257,26 +244,6 @@ class Folding:
         return tuple(
             f"{array}{fid}[{position}] = {self.part(source, place)};" for place, fid in enumerate(self.expr.outputs)
         )
-
-    def partial_array(self, count: str) -> str:
-        """What ``count`` stored partial results are loaded into."""
-        return f"{self.c_type} {self.partial}[{count}];"
-
-    def partial_load(self, position: str, place: str) -> str:
-        """The line that loads a stored partial result."""
-        parts = [f"P{fid}[{position}]" for fid in self.expr.outputs]
-        value = f"{{{', '.join(parts)}}}" if self.has_state else parts[0]
-        return f"{self.partial}[{place}] = {value};"
-
-    def combined_partial(self, place: str, is_there: str) -> str:
-        """The line that combines a loaded partial result with what is accumulated, where there is one."""
-        identity = self.identity if self.is_running or not self.has_state else f"{self.c_type}{self.identity}"
-        return self.combined(self.accumulator, f"{is_there} ? {self.partial}[{place}] : {identity}")
-
-    @property
-    def partial(self) -> str:
-        """A partial result that was loaded."""
-        return f"p{self.expr.outputs[0]}"
 
 
 def foldings(body: Body, indices: Iterable[int]) -> tuple[Folding, ...]:

@@ -9,16 +9,10 @@ from typing import ClassVar, Self
 from fusebuild.ir.formula import Formula, ceil_div
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.choice import (
-    Choice,
-    fewer_blocks,
-    require_at_most,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
+from fusebuild.kernels.common.choice import Choice, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain, walked_dims
-from fusebuild.kernels.common.spec import Rejection, indices_of, reductions, rejection
+from fusebuild.kernels.common.spec import indices_of, reductions
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
@@ -106,11 +100,11 @@ def blocks_wanted(threads: RowThreads) -> int:
 
 def check_rows(choice: RowChoice, target: Target, *, most_rows: int = MAX_THREADS) -> None:
     """Raise :class:`KnobError` unless blocks can be like this. ``most_rows`` share one."""
-    require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
+    choice.require_power_of_two("threads_per_row", FEWEST_THREADS, MAX_THREADS)
     most = most_rows if choice.threads.in_one_warp else 1
-    require_at_most(choice, "rows_per_block", most, f"rows of {choice.threads_per_row} threads share no block here")
-    require_block("rows_per_block", choice.threads.block)
-    require_blocks(choice, "min_blocks", choice.threads.block, target.threads_per_multiprocessor)
+    choice.require_at_most("rows_per_block", most, f"rows of {choice.threads_per_row} threads share no block here")
+    choice.require_block("rows_per_block", choice.threads.block)
+    choice.require_blocks("min_blocks", choice.threads.block, target.threads_per_multiprocessor)
 
 
 def next_power_of_two(number: int) -> int:
@@ -146,14 +140,6 @@ def has_lambdas(task: Task) -> bool:
     return any(task.fusion.exprs[index].combine for index in task.exprs)
 
 
-def kept_axes(domain: AxisDomain) -> tuple[int, ...]:
-    return tuple(index for index, axis in enumerate(domain.axes) if not axis.reduced)
-
-
-def reduced_axes(domain: AxisDomain) -> tuple[int, ...]:
-    return tuple(index for index, axis in enumerate(domain.axes) if axis.reduced)
-
-
 def levels(task: Task) -> dict[int, int]:
     """For each value the number of reductions on the longest path to it."""
     level: dict[int, int] = {}
@@ -173,7 +159,7 @@ def by_level(task: Task, indices: Iterable[int]) -> dict[int, list[int]]:
     return dict(sorted(found.items()))
 
 
-def own_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:
+def own_loops(domain: AxisDomain, expr: Expr) -> frozenset[int]:
     """The loops of the operands of ``expr``."""
     operands = [fid for fid in expr.inputs if fid in domain.domain.dims]
     return frozenset(loop for fid in operands for loop in domain.domain.dims[fid] if loop is not None)
@@ -185,64 +171,60 @@ def walked_loops(task: Task, domain: AxisDomain, expr: Expr) -> frozenset[int]:
     return frozenset(loop for loop in loops if loop is not None)
 
 
-def check_kinds(scheduler: str, task: Task) -> Rejection | None:
-    """None when there are reductions and no scans."""
+def check_kinds(task: Task) -> None:
+    """Raise :class:`UnfitError` unless there are reductions and no scans."""
     for index in indices_of(task, Kind.SCAN):
-        expr = task.fusion.exprs[index]
-        return rejection(scheduler, task, f"{task.fusion.value(expr.outputs[0]).name} is a scan", expr.outputs[0])
-    return None if reductions(task) else rejection(scheduler, task, "there is no reduction")
+        (fid, *_) = task.fusion.exprs[index].outputs
+        raise UnfitError(f"{task.fusion.value(fid).name} is a scan", fid)
+    if not reductions(task):
+        raise UnfitError("there is no reduction")
 
 
-def check_running(scheduler: str, task: Task) -> Rejection | None:
-    """None when no reduction keeps running sums: a family that holds rows on chip has no need of them."""
-    for index in reductions(task):
-        expr = task.fusion.exprs[index]
-        if op_of(expr).running:
-            fid = expr.outputs[0]
-            return rejection(scheduler, task, f"{task.fusion.value(fid).name} is what only reduction computes", fid)
-    return None
+def running_sums(task: Task) -> list[int]:
+    """The reductions that threads keep running sums for."""
+    return [index for index in reductions(task) if op_of(task.fusion.exprs[index]).running]
+
+
+def check_running(task: Task) -> None:
+    """Raise :class:`UnfitError` where a reduction keeps running sums: a family that holds rows on chip has no need of
+    them."""
+    for index in running_sums(task):
+        fid = task.fusion.exprs[index].outputs[0]
+        raise UnfitError(f"{task.fusion.value(fid).name} is what only reduction computes", fid)
 
 
 def check_reduction(
-    scheduler: str, task: Task, domain: AxisDomain, expr: Expr, *, walked: Set[int], spanned: Set[int], others: str
-) -> Rejection | None:
-    """None when the reduction ``expr`` combines in any order, runs over the loops ``walked``, as ``others`` do, and has
-    the loops ``spanned``."""
+    task: Task, domain: AxisDomain, expr: Expr, *, walked: Set[int], spanned: Set[int], others: str
+) -> None:
+    """Raise :class:`UnfitError` unless the reduction ``expr`` combines in any order, runs over the loops ``walked``, as
+    ``others`` do, and has the loops ``spanned``."""
     fid = expr.outputs[0]
     name = task.fusion.value(fid).name
     if expr.is_ordered:
-        return rejection(scheduler, task, f"{name} combines in the order of indices", fid)
+        raise UnfitError(f"{name} combines in the order of indices", fid)
     if walked_loops(task, domain, expr) != walked:
-        return rejection(scheduler, task, f"{name} reduces over other dims than {others}", fid)
-    if not spanned <= own_loops(task, domain, expr):
-        return rejection(scheduler, task, f"the task iterates over dims that the reduction {name} does not have", fid)
-    return None
+        raise UnfitError(f"{name} reduces over other dims than {others}", fid)
+    if not spanned <= own_loops(domain, expr):
+        raise UnfitError(f"the task iterates over dims that the reduction {name} does not have", fid)
 
 
-def check_reductions(scheduler: str, task: Task, domain: AxisDomain) -> Rejection | None:
-    """None when there are reductions, all over the same loops, each spanning every kept loop of the domain."""
-    if rejected := check_kinds(scheduler, task):
-        return rejected
+def check_reductions(task: Task, domain: AxisDomain) -> None:
+    """Raise :class:`UnfitError` unless there are reductions, all over the same loops, each spanning every kept loop of
+    the domain."""
+    check_kinds(task)
     reduced = {loop for loop, info in enumerate(domain.domain.loops) if info.reduced}
-    kept = {loop for axis in domain.axes if not axis.reduced for loop in axis.loops}
     for index in reductions(task):
         expr, others = task.fusion.exprs[index], "the rest of the task"
-        if rejected := check_reduction(scheduler, task, domain, expr, walked=reduced, spanned=kept, others=others):
-            return rejected
-    return None
+        check_reduction(task, domain, expr, walked=reduced, spanned=domain.kept_loops, others=others)
 
 
-def check_outputs(scheduler: str, task: Task, domain: AxisDomain, *shapes: tuple[int, ...]) -> Rejection | None:
-    """None when every output changes along exactly one of the given sets of axes."""
-    checks = (check_output(scheduler, task, domain, fid, *shapes) for fid in task.outputs)
-    return next(filter(None, checks), None)
+def check_output(task: Task, domain: AxisDomain, fid: int, *shapes: tuple[int, ...]) -> None:
+    """Raise :class:`UnfitError` unless the output ``fid`` changes along exactly one of the given sets of axes."""
+    if domain.accesses[fid].axes not in shapes:
+        raise UnfitError(f"{task.fusion.value(fid).name} has other dims than this family writes", fid)
 
 
-def check_output(
-    scheduler: str, task: Task, domain: AxisDomain, fid: int, *shapes: tuple[int, ...]
-) -> Rejection | None:
-    """None when the output ``fid`` changes along exactly one of the given sets of axes."""
-    if domain.accesses[fid].axes in shapes:
-        return None
-    name = task.fusion.value(fid).name
-    return rejection(scheduler, task, f"{name} has other dims than this family writes", fid)
+def check_outputs(task: Task, domain: AxisDomain, *shapes: tuple[int, ...]) -> None:
+    """Raise :class:`UnfitError` unless every output changes along exactly one of the given sets of axes."""
+    for fid in task.outputs:
+        check_output(task, domain, fid, *shapes)

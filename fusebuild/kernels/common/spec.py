@@ -5,20 +5,22 @@ Its parameter list is made once, here, so that the rendered signature and the pl
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, Self
 
 from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, magnitude, product, show, symbols
+from fusebuild.ir.formula import Formula, evaluate, show, symbols
 from fusebuild.ir.fusion import Task
+from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
-from fusebuild.kernels.common.domain import Access, AxisDomain, DomainError, domain_of, merge_axes
-from fusebuild.kernels.common.storage import StorageError, own_storages, sources
+from fusebuild.kernels.common.domain import AxisDomain, domain_of, merge_axes
+from fusebuild.kernels.common.storage import own_storages, sources
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
@@ -39,6 +41,14 @@ class Rejection:
     scheduler: str
     reason: str
     location: SourceLocation
+
+    @classmethod
+    def of(cls, scheduler: str, task: Task, unfit: UnfitError) -> Self:
+        """What ``unfit`` means: blamed on the expr that defines its value, or on the first one of ``task``."""
+        fid, fusion = unfit.fid, task.fusion
+        index = task.exprs[0] if fid is None else fusion.definition(fid)
+        location = fusion.exprs[index].location if index is not None else fusion.value(fid or 0).location
+        return cls(scheduler=scheduler, reason=str(unfit), location=location)
 
     def __str__(self) -> str:
         return f"{self.scheduler}: {self.reason} ({self.location.short})"
@@ -94,7 +104,7 @@ class VectorLayout(Enum):
     """Where the vectors of a kernel begin in memory."""
 
     ALIGNED = "where memory is aligned, and a row is whole vectors"
-    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.shifted`"
+    SHIFTED = "where memory is aligned, up to a vector before the row: :mod:`fusebuild.kernels.common.rows_view`"
     ANYWHERE = "at any element of a row, and the last one may lack elements"
 
 
@@ -117,7 +127,7 @@ class Order:
     """How a kernel runs beside the others of its plan."""
 
     backwards: bool = False
-    """Whether its blocks count from the end of its tensors (:mod:`fusebuild.kernels.common.direction`)."""
+    """Whether its blocks count from the end of its tensors (:meth:`VariantSpec.backwards`)."""
 
     waits: bool = False
     """Whether it may begin while the kernel before it runs, and waits for the end of that one."""
@@ -194,6 +204,20 @@ class VariantSpec:
     decision: Decision | None = None
     for_few_rows: bool = False
 
+    def with_kernels(self, changed: Callable[[KernelSpec], KernelSpec]) -> VariantSpec:
+        """This with all its kernels ``changed``."""
+        launches = (replace(launch, kernel=changed(launch.kernel)) for launch in self.launches)
+        return replace(self, launches=tuple(launches))
+
+    def backwards(self) -> VariantSpec:
+        """This with kernels that walk their tensors backwards, those of a family that ``walks_either_way``, where
+        :mod:`fusebuild.segmentation.directions` says so.
+
+        Blocks run in the order of their index, more or less, so that a kernel walks backwards whose blocks count from
+        the last one. What a block does to its share stays the same, and so do the results.
+        """
+        return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, backwards=True)))
+
 
 class Scheduler(Protocol):
     """A family of kernels: says which tasks it takes, and how it would run one."""
@@ -214,7 +238,7 @@ class Scheduler(Protocol):
 def axis_domain(task: Task) -> AxisDomain:
     """The merged iteration domain of ``task``.
 
-    Raises :class:`DomainError` when there is none, also when an input that an output overwrites is read with other dims
+    Raises :class:`UnfitError` when there is none, also when an input that an output overwrites is read with other dims
     than it is written with, so that a thread could read what another one wrote.
     """
     domain = domain_of(task)
@@ -223,47 +247,42 @@ def axis_domain(task: Task) -> AxisDomain:
             continue
         if domain.dims[output.alias] != domain.dims[output.fid]:
             name = task.fusion.value(output.alias).name
-            raise DomainError(f"{name} is overwritten by {output.name} but read with other dims")
+            raise UnfitError(f"{name} is overwritten by {output.name} but read with other dims")
     return merge_axes(task, domain, own_storages(task), sources(task))
 
 
-def rejection(scheduler: str, task: Task, reason: str, fid: int | None = None) -> Rejection:
-    """A rejection blamed on the expr that defines ``fid``, or on the task's first expr."""
-    index = task.exprs[0] if fid is None else task.fusion.definition(fid)
-    location = task.fusion.exprs[index].location if index is not None else task.fusion.value(fid or 0).location
-    return Rejection(scheduler=scheduler, reason=reason, location=location)
+def try_domain(task: Task) -> AxisDomain:
+    """The iteration domain of ``task`` for families that walk their tensors in one order: all but pointwise ones.
 
-
-def try_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
-    """The domain, or the rejection that its absence means. No kernel computes what a library does.
-
-    All families but pointwise ones walk their tensors in one order.
+    Raises :class:`UnfitError` as :func:`any_domain` does, and where a value holds its dims in another order.
     """
-    found = any_domain(scheduler, task)
-    if isinstance(found, Rejection):
-        return found
+    found = any_domain(task)
     if found.domain.reordered:
         fid = min(found.domain.reordered)
-        name = task.fusion.value(fid).name
-        return rejection(scheduler, task, f"{name} holds the same dims in another order", fid)
+        raise UnfitError(f"{task.fusion.value(fid).name} holds the same dims in another order", fid)
     return found
 
 
-def any_domain(scheduler: str, task: Task) -> AxisDomain | Rejection:
-    """As :func:`try_domain`, for families that read in any order."""
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
-        if op_of(expr).kind is Kind.LIBRARY:
-            return rejection(scheduler, task, f"{expr.op} is a library call", expr.outputs[0])
+def any_domain(task: Task) -> AxisDomain:
+    """The iteration domain of ``task``, found once. Raises :class:`UnfitError` where there is none, or where a library
+    computes some of it, which no kernel does."""
     if "axis_domain" not in task.analyses:
         try:
-            task.analyses["axis_domain"] = axis_domain(task)
-        except (DomainError, StorageError) as error:
+            task.analyses["axis_domain"] = _own_domain(task)
+        except UnfitError as error:
             task.analyses["axis_domain"] = error
     found = task.analyses["axis_domain"]
-    if isinstance(found, AxisDomain):
-        return found
-    return rejection(scheduler, task, str(found), found.fid if isinstance(found, StorageError) else None)
+    if isinstance(found, UnfitError):
+        raise UnfitError(str(found), found.fid)
+    assert isinstance(found, AxisDomain)
+    return found
+
+
+def _own_domain(task: Task) -> AxisDomain:
+    for index in indices_of(task, Kind.LIBRARY):
+        expr = task.fusion.exprs[index]
+        raise UnfitError(f"{expr.op} is a library call", expr.outputs[0])
+    return axis_domain(task)
 
 
 def reductions(task: Task) -> tuple[int, ...]:
@@ -276,48 +295,34 @@ def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
     return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is kind)
 
 
-def extent_names(domain: AxisDomain) -> tuple[str, ...]:
-    """How kernels write each axis's extent: ``n0``, ``n1``, …, or the number itself when it is a constant."""
-    return tuple(
-        str(axis.extent) if isinstance(axis.extent, int) else f"n{index}" for index, axis in enumerate(domain.axes)
-    )
-
-
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers of the task's tensors, inputs first."""
     names = {output.fid: output.name for output in task.fusion.outputs}
     values = {fid: task.fusion.value(fid) for fid in domain.accesses}
-    restrict = not _overwrites(task)
-    return [
-        KernelParameter(
-            c_type=value.dtype.row.c_type,
-            name=f"T{fid}",
-            arg=TensorArg(fid=SegmentFid(fid)),
-            comment=f"{names.get(fid, value.name)}: {value.type}",
-            pointer=Pointer(const=fid not in task.outputs, restrict=restrict),
-        )
-        for fid, value in values.items()
-    ]
-
-
-def _overwrites(task: Task) -> bool:
-    """Whether an output overwrites an input."""
-    return any(output.alias is not None for output in task.fusion.outputs)
+    comments = {fid: f"{names.get(fid, value.name)}: {value.type}" for fid, value in values.items()}
+    return _pointers(task, [(f"T{fid}", value, comments[fid]) for fid, value in values.items()])
 
 
 def source_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
     """Pointers that index ops read from, one each."""
-    values = {fid: task.fusion.value(access.tensor) for fid, access in domain.sources.items()}
-    restrict = not _overwrites(task)
+    value = task.fusion.value
+    read = [(access.pointer, value(access.tensor), value(access.fid).name) for access in domain.sources.values()]
+    return _pointers(task, [(name, own, f"{own.name}: {own.type}, for {result}") for name, own, result in read])
+
+
+def _pointers(task: Task, tensors: Iterable[tuple[str, Value, str]]) -> list[KernelParameter]:
+    """The addresses of ``tensors``, each with its name and a comment. Where an output of ``task`` overwrites an input,
+    any may be written while a kernel runs."""
+    overwrites, outputs = any(output.alias is not None for output in task.fusion.outputs), {*task.outputs}
     return [
         KernelParameter(
             c_type=value.dtype.row.c_type,
-            name=domain.sources[fid].pointer,
+            name=name,
             arg=TensorArg(fid=SegmentFid(value.fid)),
-            comment=f"{value.name}: {value.type}, for {task.fusion.value(fid).name}",
-            pointer=Pointer(const=True, restrict=restrict),
+            comment=comment,
+            pointer=Pointer(const=value.fid not in outputs, restrict=not overwrites),
         )
-        for fid, value in values.items()
+        for name, value, comment in tensors
     ]
 
 
@@ -425,52 +430,6 @@ def workspace_parameter(name: str, dtype: DType, slot: int, *, const: bool, comm
     )
 
 
-def vector_fids(domain: AxisDomain, axis: int) -> tuple[int, ...]:
-    """Tensors that can be accessed by vectors along ``axis``: their elements are neighbours along it."""
-    return tuple(fid for fid, access in domain.accesses.items() if domain.unit_stride(access, axis) is not None)
-
-
-def vector_sources(domain: AxisDomain) -> list[Access]:
-    """What index ops read by vectors: elements that are neighbours along the innermost axis."""
-    inner = len(domain.axes) - 1
-    return [access for access in domain.sources.values() if domain.unit_stride(access, inner) is not None]
-
-
-def vector_width(task: Task, domain: AxisDomain, axis: int) -> int:
-    """Elements per access so that the narrowest tensor moves 16 bytes, at most 8; 1 where nothing is dense."""
-    sizes = [task.fusion.value(fid).dtype.bytes for fid in vector_fids(domain, axis)]
-    return min(8, 16 // min(sizes)) if sizes else 1
-
-
-def vector_guards(
-    task: Task, domain: AxisDomain, axis: int, vec: int, one_by_one: Container[int] = (), also: Sequence[Access] = ()
-) -> tuple[Formula, ...]:
-    """The innermost extent is a multiple of ``vec`` and every vector access is aligned, ``also`` those to sources;
-    tensors ``one_by_one`` are accessed so."""
-    if vec == 1:
-        return ()
-    accesses = [*(domain.accesses[fid] for fid in vector_fids(domain, axis) if fid not in one_by_one), *also]
-    aligned: list[Formula] = [
-        ("aligned", access.tensor, min(16, vec * task.fusion.value(access.fid).dtype.bytes)) for access in accesses
-    ]
-    distances = [distance for access in accesses for distance in domain.unit_stride(access, axis) or ()]
-    sizes = [domain.axes[axis].extent, *map(magnitude, distances)]
-    multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in sizes]
-    return tuple(dict.fromkeys([*multiples, *aligned]))
-
-
-Width = tuple[str, tuple[Formula, ...], int, str]
-"""The name of a variant, its guard, its elements per access and the C type of its indices."""
-
-
-def widths(domain: AxisDomain, vec: int, guard: tuple[Formula, ...]) -> list[Width]:
-    """The ways to access the whole of ``domain``, the fastest first, for families that have no other choice to make;
-    vectors of ``vec`` elements need ``guard``."""
-    small = fits_int32(axis_product(domain, range(len(domain.axes))))
-    wide: list[Width] = [(f"vec{vec}_int32", (small, *guard), vec, "int32_t")] if vec > 1 else []
-    return [*wide, ("scalar_int32", (small,), 1, "int32_t"), ("scalar_int64", (), 1, "int64_t")]
-
-
 def fits_int32(formula: Formula) -> Formula:
     """A guard: so few elements that 32-bit indices do."""
     return ("lt", formula, INDEX_HEADROOM)
@@ -503,8 +462,3 @@ def hint(formula: Formula, sizes: Mapping[str, int]) -> int:
     """The size that heuristics assume for ``formula``, at least 1."""
     known = {symbol: sizes.get(symbol, DEFAULT_EXTENT) for symbol in symbols(formula)}
     return max(1, evaluate(formula, known))
-
-
-def axis_product(domain: AxisDomain, axes: Sequence[int]) -> Formula:
-    """The number of points of the given axes."""
-    return product([domain.axes[axis].extent for axis in axes])

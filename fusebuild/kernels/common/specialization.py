@@ -55,8 +55,7 @@ def _knowing(variant: VariantSpec, sizes: Mapping[str, int]) -> VariantSpec:
         parameters = known_parameters(kernel.parameters, sizes)
         return replace(kernel, parameters=parameters, heuristics=kernel.sizes.heuristics or kernel.heuristics)
 
-    launches = tuple(replace(launch, kernel=knowing(launch.kernel)) for launch in variant.launches)
-    return replace(variant, launches=launches)
+    return variant.with_kernels(knowing)
 
 
 def used_symbols(fusion: Fusion) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from fusebuild.errors import NOWHERE
 from fusebuild.ir.dtype import DType
@@ -20,7 +19,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.known_ranges import KnownRanges, definition
-from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, extent_names
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout
 from fusebuild.kernels.common.storage import operands
 from fusebuild.ops.table import Kind, op_of
 
@@ -92,6 +91,10 @@ class Statements:
         text = self.variable(fid)
         return text if value.dtype is dtype else f"fb::cast<{dtype.row.c_type}>({text})"
 
+    def own_operand(self, fid: int) -> str:
+        """``fid`` as an operand of its own dtype: what is stored of it."""
+        return self.operand(fid, self.value(fid).dtype)
+
     def statement(self, expr: Expr, coordinate: Coordinates = Coordinates()) -> str:
         """``const float t7 = t5 * t6;  // scale, layernorm.yaml:14``."""
         fid = expr.outputs[0]
@@ -133,7 +136,7 @@ class Body(Statements):
         self.spec = spec
         self.task = spec.task
         self.domain = spec.domain
-        self.extents = extent_names(spec.domain)
+        self.extents = spec.domain.extent_names
         self._interleaved = interleaved
         self._flat = flat if spec.is_shifted else ""
         for index in spec.task.exprs if spec.sizes.branchless else ():
@@ -260,9 +263,17 @@ class Body(Statements):
             rest = quotient
         return tuple(lines)
 
-    def within(self, group: Group) -> Coordinates:
-        """The coordinates at the linear index of ``group``."""
-        return Coordinates(of=partial(self.coordinate, group))
+    def within(self, *groups: Group) -> Coordinates:
+        """The coordinates at the linear indices of ``groups``."""
+
+        def own(axis: int) -> str:
+            return self.coordinate(next((group for group in groups if axis in group.axes), groups[-1]), axis)
+
+        return Coordinates(of=own)
+
+    def along(self, *groups: Group) -> Coordinates:
+        """The coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
+        return replace(self.within(*groups), along=self.domain.inner if self.spec.vec > 1 else None)
 
     def coordinate(self, group: Group, axis: int) -> str:
         """The coordinate on ``axis``: the linear index itself when the group has no other axis."""
@@ -295,6 +306,38 @@ class Body(Statements):
     def element(self, fid: int, groups: Sequence[Group]) -> str:
         """The element of tensor ``fid`` at the current coordinates of ``groups``, or 0 where the tensor has none."""
         return self.if_any(fid, groups, f"T{fid}[{self.offset(fid, groups)}]", literal_text(0, self.value(fid).dtype))
+
+    def is_vector(self, fid: int) -> bool:
+        """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
+        domain = self.domain
+        return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], domain.inner) is not None
+
+    def scalar_load(self, fid: int, address: str) -> str:
+        return f"const {self.c_type(fid)} t{fid} = {address};  // {self.value(fid).name}"
+
+    def strided_load(self, fid: int, groups: Sequence[Group]) -> str:
+        return self.scalar_load(fid, f"T{fid}[{self.strided_element(fid, groups)}]")
+
+    def strided_element(self, fid: int, groups: Sequence[Group]) -> str:
+        """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
+        offset, inner = self.offset(fid, groups), self.domain.inner
+        strides = self.domain.accesses[fid].strides
+        if inner not in strides or self.spec.vec == 1:
+            return offset
+        stride = strides[inner]
+        if stride == 1:
+            return f"{offset} + k"
+        return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
+
+    def vector_load(self, fid: int, groups: Sequence[Group]) -> str:
+        """The line that loads the current vector of input ``fid``."""
+        declaration = f"const fb::Vec<{self.c_type(fid)}, kVec> v{fid}"
+        return f"{declaration} = fb::load<kVec>(T{fid} + {self.offset(fid, groups)});"
+
+    def element_store(self, fid: int, strided: bool, groups: Sequence[Group], vector: str = "v") -> str:
+        """Put the element of an output where it belongs: into its ``vector``, or into memory when that is strided."""
+        place = f"T{fid}[{self.strided_element(fid, groups)}]" if strided else f"{vector}{fid}[k]"
+        return f"{place} = {self.own_operand(fid)};"
 
     def if_any(self, fid: int, groups: Sequence[Group], value: str, otherwise: str) -> str:
         """``value``, which reads tensor ``fid``, or ``otherwise`` where that has no elements.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import Lines, Sweep, vector_load
+from fusebuild.kernels.common.view import Lines, Sweep
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -44,7 +44,7 @@ class Steady:
         earlier = body.roots(exprs, ()) & {*self.kept} - {*kept}
         return Sweep(
             coordinates=body.coordinates(column, body.needs_coordinates(reads, column)),
-            loads=tuple(vector_load(body, fid, [outer, column]) for fid in reads),
+            loads=tuple(body.vector_load(fid, [outer, column]) for fid in reads),
             element=(
                 *(f"const {body.c_type(fid)} t{fid} = h{fid}[c][k];" for fid in sorted(earlier)),
                 *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in reads),

@@ -13,16 +13,9 @@ from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.indexing import pad_widths, reshaped_strides, slice_bounds
 from fusebuild.ops.table import Kind, op_of
-
-
-class StorageError(Exception):
-    """A value cannot be read from where it is; ``fid`` is the value, the message says why."""
-
-    def __init__(self, fid: int, message: str) -> None:
-        self.fid = fid
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +88,7 @@ def sources(task: Task) -> dict[int, Storage]:
     """For the result of every index op of ``task``, where its elements are read from. A slice of a slice, or what is
     taken from one, is read from the first one's tensor.
 
-    Raises :class:`StorageError` for an index op of what the task itself computes or overwrites, or of a tensor whose
+    Raises :class:`UnfitError` for an index op of what the task itself computes or overwrites, or of a tensor whose
     strides are not known now.
     """
     found: dict[int, Storage] = {}
@@ -105,11 +98,11 @@ def sources(task: Task) -> dict[int, Storage]:
         source, (result,) = task.fusion.value(expr.inputs[0]), expr.outputs
         whole = found.get(source.fid, Storage(tensor=source.fid, strides=source.tensor.strides))
         if whole.tensor not in task.inputs or whole.bounds or whole.position is not None:
-            raise StorageError(result, f"{expr.op} needs {source.name} in memory")
+            raise UnfitError(f"{expr.op} needs {source.name} in memory", result)
         if whole.tensor in overwritten:
-            raise StorageError(result, f"{source.name} is overwritten but read elsewhere than where it is written")
+            raise UnfitError(f"{source.name} is overwritten but read elsewhere than where it is written", result)
         if None in whole.strides:
-            raise StorageError(result, f"{source.name} has strides known only at run time")
+            raise UnfitError(f"{source.name} has strides known only at run time", result)
         found[result] = _indexed(task, expr, source.tensor, whole)
     return {fid: storage for fid, storage in found.items() if fid not in unheld}
 
@@ -121,7 +114,7 @@ def _indexed(task: Task, expr: Expr, source: TensorType, whole: Storage) -> Stor
     if expr.op == "reshape":
         seen = reshaped_strides(own, source.shape, result.shape)
         if seen is None:
-            raise StorageError(expr.outputs[0], f"{task.fusion.value(expr.inputs[0]).name} is not contiguous")
+            raise UnfitError(f"{task.fusion.value(expr.inputs[0]).name} is not contiguous", expr.outputs[0])
         return replace(whole, strides=seen)
     if expr.op == "slice":
         bounds = slice_bounds(source.shape, named)

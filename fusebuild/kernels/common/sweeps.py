@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
-from fusebuild.kernels.common.rows import levels, reduced_axes
-from fusebuild.kernels.common.spec import vector_fids
+from fusebuild.kernels.common.rows import levels
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -28,21 +27,21 @@ def cached_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
     sweeps = input_sweeps(task)
     return tuple(
         fid
-        for fid in vector_fids(domain, everything[-1])
+        for fid in domain.dense_along(everything[-1])
         if fid in task.inputs and domain.accesses[fid].axes == everything and len(sweeps.get(fid, ())) > 1
     )
 
 
 def column_inputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
     """Inputs that change along the row and are read by vectors, in the order of fids."""
-    inner = len(domain.axes) - 1
-    return tuple(fid for fid in vector_fids(domain, inner) if fid in task.inputs)
+    inner = domain.inner
+    return tuple(fid for fid in domain.dense_along(inner) if fid in task.inputs)
 
 
 def last_sweep(task: Task, domain: AxisDomain, cached: Container[int], kept: Collection[int]) -> LastSweep:
     """The sweep of the final stores, where the inputs ``cached`` and the values ``kept`` are on chip."""
     needed, _ = _needs(task, kept)
-    last, columns = max(levels(task).values()), {*reduced_axes(domain)}
+    last, columns = max(levels(task).values()), {*domain.reduced}
     exprs = [task.fusion.exprs[index] for index in task.exprs]
     fids = (*task.inputs, *(fid for expr in exprs for fid in expr.outputs))
     tensors = [fid for fid in fids if task.fusion.value(fid).is_tensor]
@@ -85,7 +84,7 @@ def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dic
 
 def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
     """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
-    _, kept = _needs(task, costly_values(task, domain, reduced_axes(domain)))
+    _, kept = _needs(task, costly_values(task, domain, domain.reduced))
     return kept
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.spec import KernelSpec, KnownSizes, LaunchSpec, VariantSpec, workspace_parameter
+from fusebuild.kernels.common.statements import Body
+from fusebuild.kernels.common.view import KernelView, make_view
 
 COUNTERS = 32
 """A warp sets as many to zero: at least one for each place of a vector that rows may begin at."""
@@ -50,3 +52,8 @@ class TicketCounters:
             replace(launch, kernel=drawing, overlaps=True),
         )
         return replace(variant, launches=launches, scratch=(self.counters * DType.INT32.bytes,))
+
+
+def ticket_counters(spec: KernelSpec) -> KernelView:
+    """The view of the kernel that sets counters to zero: it has nothing but them."""
+    return make_view(Body(spec), ())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import chain
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
 from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
-from fusebuild.kernels.common.statements import Body, Coordinates, Group
+from fusebuild.kernels.common.statements import Body
 
 Lines = tuple[str, ...]
 
@@ -71,18 +72,17 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """Everything a template reads. ``parameters`` are ``(declaration, comment)``, ``constants`` likewise those whose
-    value is known; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine
-    with; ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
+    """Everything a template reads. ``parameters`` are those that the kernel is given and, with a value, those that
+    it knows; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine with;
+    ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
     the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
-    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole row
-    are those of :class:`fusebuild.kernels.persistent.heuristics.FewRowsHeuristics`."""
+    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
+    row are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
-    template: str
     index: str
     vec: int
     block: str
-    parameters: tuple[tuple[str, str], ...]
+    parameters: tuple[KernelParameter, ...]
     heuristics: object
     extents: dict[str, str]
     scalars: Lines
@@ -94,7 +94,6 @@ class KernelView:
     lifetimes: tuple[Lifetime, ...] = ()
     next_rows: Sweep = Sweep()
     ahead: Sweep = Sweep()
-    constants: tuple[tuple[str, str], ...] = ()
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
@@ -129,25 +128,14 @@ def walking_block(spec: KernelSpec) -> str:
     return "fb::grid_x() - 1 - fb::block_x()" if spec.order.backwards else "fb::block_x()"
 
 
-def declared(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
-    """The declarations of those of ``parameters`` that the kernel is given, each with its comment."""
-    return tuple((each.declaration, each.comment) for each in parameters if each.value is None)
-
-
-def defined(parameters: Sequence[KernelParameter]) -> tuple[tuple[str, str], ...]:
-    """The definitions of those of ``parameters`` whose value is known, each with its comment."""
-    return tuple((f"{each.declaration} = {each.value}", each.comment) for each in parameters if each.value is not None)
-
-
-def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
-    """The fields that every family fills in the same way."""
+def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
+    """The view of a kernel that computes ``exprs``: the fields that every family fills in one way, and ``parts``."""
+    spec = body.spec
     defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
     return KernelView(
-        template=spec.template,
         index=spec.index,
         vec=spec.vec,
-        parameters=declared(spec.parameters),
-        constants=defined(spec.parameters),
+        parameters=spec.parameters,
         heuristics=spec.heuristics,
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
@@ -155,55 +143,6 @@ def make_view(spec: KernelSpec, body: Body, exprs: Iterable[Expr], **parts: obje
         block=walking_block(spec),
         **(defaults | parts),  # type: ignore[arg-type]
     )
-
-
-def is_vector(body: Body, fid: int) -> bool:
-    """True when tensor ``fid`` is loaded and stored by vectors along the innermost axis."""
-    domain = body.domain
-    return bool(domain.axes) and domain.unit_stride(domain.accesses[fid], len(domain.axes) - 1) is not None
-
-
-def scalar_load(body: Body, fid: int, address: str) -> str:
-    return f"const {body.c_type(fid)} t{fid} = {address};  // {body.value(fid).name}"
-
-
-def element_coordinate(body: Body, groups: Sequence[Group], inner: int, vec: int) -> Coordinates:
-    """Coordinates inside the loop over a vector's elements, where the innermost one moves with ``k``."""
-
-    def first(axis: int) -> str:
-        return body.coordinate(next(group for group in groups if axis in group.axes), axis)
-
-    return Coordinates(of=first, along=inner if vec > 1 else None)
-
-
-def strided_load(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
-    return scalar_load(body, fid, f"T{fid}[{strided_element(body, fid, groups, inner)}]")
-
-
-def strided_element(body: Body, fid: int, groups: Sequence[Group], inner: int) -> str:
-    """The offset of element ``k`` of a vector whose elements are not neighbours in memory."""
-    offset = body.offset(fid, groups)
-    access = body.domain.accesses[fid]
-    if inner not in access.axes or body.spec.vec == 1:
-        return offset
-    stride = access.strides[inner]
-    if stride == 1:
-        return f"{offset} + k"
-    return f"{offset} + k * {stride if isinstance(stride, int) else f'T{fid}_stride{inner}'}"
-
-
-def vector_load(body: Body, fid: int, groups: Sequence[Group]) -> str:
-    """The line that loads the current vector of input ``fid``."""
-    declaration = f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid}"
-    return f"{declaration} = fb::load<kVec>(T{fid} + {body.offset(fid, groups)});"
-
-
-def element_store(body: Body, fid: int, strided: bool, groups: Sequence[Group], inner: int, vector: str = "v") -> str:
-    """Put the element of an output where it belongs: into its ``vector``, or into memory when that is strided."""
-    text = body.operand(fid, body.value(fid).dtype)
-    if strided:
-        return f"T{fid}[{strided_element(body, fid, groups, inner)}] = {text};"
-    return f"{vector}{fid}[k] = {text};"
 
 
 def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first: str = "") -> Sweep:
@@ -231,7 +170,10 @@ def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
         coordinates=("const bool is_first = col == first;",),
         accumulators=declarations,
         row=tuple(f"{folding.running}.recenter({count});" for folding in running),
-        merged=(f"const int64_t count = {count};", *(folding.merged("count") for folding in running)),
+        merged=(
+            f"const int64_t count = {count};",
+            *(f"{each.c_type} {each.accumulator} = {each.running}.state(count);" for each in running),
+        ),
     )
 
 
@@ -250,7 +192,7 @@ def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
         row=(f"fb::recenter(centered, (top - first) / (kSplits * kBlockY), {names});",),
         merged=(
             "const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);",
-            *(folding.merged_columns("count") for folding in running),
+            *(f"auto {each.accumulator} = fb::states({each.running}, count);" for each in running),
         ),
     )
 
@@ -260,23 +202,15 @@ def accumulators(body: Body, indices: Sequence[int]) -> str:
     return ", ".join(folding.argument() for folding in foldings(body, indices))
 
 
-def join(first: Sweep, *others: Sweep) -> Sweep:
-    """The sweeps' lines one after another, field by field."""
-    fields = (
-        "load_coordinates",
-        "coordinates",
-        "arrays",
-        "loads",
-        "vector",
-        "element",
-        "stores",
-        "joint_stores",
-        "accumulators",
-        "accumulate",
-        "batched",
-        "merged",
-        "results",
-        "row",
-    )
-    joined = {name: tuple(line for sweep in (first, *others) for line in getattr(sweep, name)) for name in fields}
-    return Sweep(reduce="".join(sweep.reduce for sweep in (first, *others)), **joined)
+def join(*sweeps: Sweep) -> Sweep:
+    """The lines of ``sweeps`` one after another, field by field; one of them at most has a ``reduce``."""
+    joined = {field.name: [getattr(sweep, field.name) for sweep in sweeps] for field in fields(Sweep)}
+    reduce = "".join(joined.pop("reduce"))
+    return Sweep(reduce=reduce, **{name: tuple(chain.from_iterable(parts)) for name, parts in joined.items()})
+
+
+def with_nearest(lines: Lines, first: str, end: str) -> Lines:
+    """``lines`` of element ``k`` of the shifted vector at column ``first``, before which ``at``, the nearest column to
+    the element's before the ``end``, is declared where they name it."""
+    nearest = f"const Index at = fb::nearest_column<Index>({first} + k, {end});"
+    return (nearest, *lines) if is_named("at", lines) else lines

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.inner_outer.schedule import InnerOuterPersistentScheduler
+from fusebuild.kernels.inner_outer.schedule import check, variants
 from fusebuild.kernels.inner_outer.view import inner_outer_persistent
 
 FAMILY = Family(
     folder="inner_outer",
-    scheduler=InnerOuterPersistentScheduler(),
+    name="inner_outer_persistent",
+    check=check,
+    variants=variants,
     views={"inner_outer_persistent": inner_outer_persistent},
 )

@@ -23,7 +23,8 @@ from fusebuild.kernels.common.rows import (
     levels,
     walked_loops,
 )
-from fusebuild.kernels.common.spec import Rejection, reductions, rejection
+from fusebuild.kernels.common.spec import reductions
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
 Axes = tuple[int, ...]
@@ -80,66 +81,60 @@ class InnerOuterParts:
         return tuple(fid for fid in task.outputs if fid not in self.finished)
 
 
-def inner_outer_parts(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
-    """The parts of ``task``, or why it has none; found once for each task."""
-    key = f"parts for {scheduler}"
-    if key not in task.analyses:
-        task.analyses[key] = _parts_of(scheduler, task, domain)
-    found = task.analyses[key]
-    assert isinstance(found, InnerOuterParts | Rejection)
+def inner_outer_parts(task: Task, domain: AxisDomain) -> InnerOuterParts:
+    """The parts of ``task``; found once for each task. Raises :class:`UnfitError` where it has none."""
+    if "inner_outer_parts" not in task.analyses:
+        task.analyses["inner_outer_parts"] = _parts_of(task, domain)
+    found = task.analyses["inner_outer_parts"]
+    assert isinstance(found, InnerOuterParts)
     return found
 
 
-def _parts_of(scheduler: str, task: Task, domain: AxisDomain) -> InnerOuterParts | Rejection:
-    if rejected := check_kinds(scheduler, task) or check_running(scheduler, task):
-        return rejected
+def _parts_of(task: Task, domain: AxisDomain) -> InnerOuterParts:
+    check_kinds(task)
+    check_running(task)
     indices = reductions(task)
     innermost = len(domain.domain.loops) - 1
     walked = {index: walked_loops(task, domain, task.fusion.exprs[index]) for index in indices}
     along = tuple(index for index in indices if innermost in walked[index])
     down = tuple(index for index in indices if innermost not in walked[index])
     if not down:
-        return rejection(scheduler, task, "no reduction runs over outer dims alone")
+        raise UnfitError("no reduction runs over outer dims alone")
     last_down = max((loop for index in down for loop in walked[index]), default=-1)
     inside = walked[along[0]] if along else frozenset(range(last_down + 1, innermost + 1))
     everything = {loop for axis in domain.axes for loop in axis.loops}
     for index in indices:
         expr, wanted = task.fusion.exprs[index], inside if index in along else walked[index]
-        if rejected := check_reduction(scheduler, task, domain, expr, walked=wanted, spanned=everything,
-                                       others="the others along rows"):  # fmt: skip
-            return rejected
+        others = "the others along rows"
+        check_reduction(task, domain, expr, walked=wanted, spanned=everything, others=others)
     rows = tuple(place for place, axis in enumerate(domain.axes) if not inside & {*axis.loops})
     columns = tuple(place for place, axis in enumerate(domain.axes) if inside & {*axis.loops})
     if not columns or max(rows, default=-1) > min(columns):
-        return rejection(scheduler, task, "the dims that rows run along are not the innermost ones")
+        raise UnfitError("the dims that rows run along are not the innermost ones")
     kept: dict[int, Axes] = {}
     for index in down:
         axes = tuple(place for place in rows if walked[index] >= {*domain.axes[place].loops})
         if not axes or axes != rows[-len(axes) :]:
             fid = task.fusion.exprs[index].outputs[0]
             name = task.fusion.value(fid).name
-            return rejection(scheduler, task, f"{name} keeps a dim inside of those that it reduces", fid)
+            raise UnfitError(f"{name} keeps a dim inside of those that it reduces", fid)
         kept[index] = rows[: -len(axes)]
-    finished = _finished(scheduler, task, domain, kept, columns)
-    if isinstance(finished, Rejection):
-        return finished
     parts = InnerOuterParts(
         rows=rows,
         columns=columns,
         along=along,
         down=down,
         kept=kept,
-        finished=finished,
+        finished=_finished(task, domain, kept, columns),
         scaled=_scaled_sums(task, domain, kept, columns),
     )
-    return _check_outputs(scheduler, task, domain, parts) or parts
+    _check_outputs(task, domain, parts)
+    return parts
 
 
-def _finished(
-    scheduler: str, task: Task, domain: AxisDomain, kept: Mapping[int, Axes], columns: Axes
-) -> dict[int, Axes] | Rejection:
+def _finished(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], columns: Axes) -> dict[int, Axes]:
     """For each value that follows from reductions down columns the axes of rows that they keep. Such values are known
-    when all rows are done, so nothing that a row needs may be among them."""
+    when all rows are done: raises :class:`UnfitError` where a row needs one."""
     level = levels(task)
     finished: dict[int, Axes] = {}
     for index in task.exprs:
@@ -148,16 +143,16 @@ def _finished(
         name = task.fusion.value(fid).name
         sources = {finished[operand] for operand in expr.inputs if operand in finished}
         if len(sources) > 1:
-            return rejection(scheduler, task, f"{name} needs columns reduced over different dims", fid)
+            raise UnfitError(f"{name} needs columns reduced over different dims", fid)
         if index in kept:
             finished.update(dict.fromkeys(expr.outputs, kept[index]))
         if not sources:
             continue
         own = sources.pop()
         if not domain.axes_of(fid, task.fusion.value(fid).tensor) <= {*own, *columns}:
-            return rejection(scheduler, task, f"{name} brings a reduced column back to the rows", fid)
+            raise UnfitError(f"{name} brings a reduced column back to the rows", fid)
         if any(level.get(operand) for operand in expr.inputs if operand not in finished):
-            return rejection(scheduler, task, f"{name} needs a row's result and a column's", fid)
+            raise UnfitError(f"{name} needs a row's result and a column's", fid)
         finished.update(dict.fromkeys(expr.outputs, own))
     return finished
 
@@ -210,26 +205,23 @@ def _root(task: Task, fid: int) -> int:
     return fid
 
 
-def _check_outputs(scheduler: str, task: Task, domain: AxisDomain, parts: InnerOuterParts) -> Rejection | None:
-    """None when every output is one of elements, of rows, or of what a reduction down columns keeps. One thread writes
-    what belongs to a row, at a time when others may still have to read the row's inputs."""
+def _check_outputs(task: Task, domain: AxisDomain, parts: InnerOuterParts) -> None:
+    """Raise :class:`UnfitError` unless every output is one of elements, of rows, or of what a reduction down columns
+    keeps. One thread writes what belongs to a row, at a time when others may still have to read the row's inputs."""
     overwritten = {output.fid: output.alias for output in task.fusion.outputs if output.alias in task.inputs}
     for fid in task.outputs:
         shapes: tuple[Axes, ...] = (parts.rows, (*parts.rows, *parts.columns))
         if fid in parts.finished:
             shapes = ((*parts.finished[fid], *parts.columns),)
-        if rejected := check_output(scheduler, task, domain, fid, *shapes):
-            return rejected
+        check_output(task, domain, fid, *shapes)
         if fid in overwritten and domain.accesses[fid].axes == parts.rows:
             name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
-            return rejection(scheduler, task, f"{name} overwrites {target}, which all threads of a row read", fid)
-    return _check_finishes(scheduler, task, parts, overwritten)
+            raise UnfitError(f"{name} overwrites {target}, which all threads of a row read", fid)
+    _check_finishes(task, parts, overwritten)
 
 
-def _check_finishes(
-    scheduler: str, task: Task, parts: InnerOuterParts, overwritten: Mapping[int, int]
-) -> Rejection | None:
-    """None unless one finishing kernel overwrites what another reads."""
+def _check_finishes(task: Task, parts: InnerOuterParts, overwritten: Mapping[int, int]) -> None:
+    """Raise :class:`UnfitError` where one finishing kernel overwrites what another reads."""
     sources = _sources(task, parts.kept)
     for fid in {*overwritten} & {*parts.finished}:
         for group in parts.finishes.values():
@@ -238,9 +230,7 @@ def _check_finishes(
             factors = [parts.scaled[index].factor for index in group if index in parts.scaled] if others else []
             if overwritten[fid] in _reads(task, [*others, *factors]):
                 name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
-                reason = f"{name} overwrites {target}, which another finishing kernel reads"
-                return rejection(scheduler, task, reason, fid)
-    return None
+                raise UnfitError(f"{name} overwrites {target}, which another finishing kernel reads", fid)
 
 
 def _reads(task: Task, fids: Iterable[int]) -> set[int]:

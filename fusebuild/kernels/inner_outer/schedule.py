@@ -16,25 +16,14 @@ persistent scheduler keeps partial results of columns in registers likewise, for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    NOT_TUNED,
-    Tuned,
-    decide,
-    decision,
-    require,
-    require_at_most,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
-from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
+from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     FEWEST_THREADS,
@@ -42,30 +31,15 @@ from fusebuild.kernels.common.rows import (
     PARTIAL_BYTES,
     RESERVED_BYTES,
     WARP,
-    RowThreads,
+    has_lambdas,
     levels,
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    Rejection,
-    VariantSpec,
-    axis_product,
-    fits_int32,
-    hint,
-    kernel_parameters,
-    try_domain,
-    usable,
-    vector_fids,
-    vector_guards,
-    vector_width,
-)
+from fusebuild.kernels.common.spec import VariantSpec, fits_int32, hint, kernel_parameters, try_domain
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts, inner_outer_parts
-from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics, Shape
-from fusebuild.target.table import Target
+from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
@@ -99,45 +73,31 @@ ROWS_PER_BLOCK = 4
 """Rows that a block has at least, so that writing its accumulators is cheap beside reading its rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterPersistentScheduler:
-    name: str = "inner_outer_persistent"
-
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        domain = try_domain(self.name, task)
-        if isinstance(domain, Rejection):
-            return domain
-        parts = inner_outer_parts(self.name, task, domain)
-        return parts if isinstance(parts, Rejection) else None
-
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        domain = try_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        parts = inner_outer_parts(self.name, task, domain)
-        assert isinstance(parts, InnerOuterParts)
-        planner = _planner(task, target, domain, parts, sizes, tuned)
-        inner = len(domain.axes) - 1
-        vec = vector_width(task, domain, inner)
-        wide = planner.registers(vec) or planner.memory(vec) if vec > 1 else ()
-        return usable([*wide, *planner.registers(1), planner.scratch(1, ())])
+def check(task: Task) -> None:
+    inner_outer_parts(task, try_domain(task))
 
 
-def _planner(
-    task: Task, target: Target, domain: AxisDomain, parts: InnerOuterParts, sizes: Mapping[str, int], tuned: Tuned
-) -> _Planner:
-    """A planner, with what each of the shapes that it tries asks for."""
-    read = _read_by_rows(task, parts).intersection(task.inputs)
-    everything, moving = tuple(range(len(domain.axes))), {*parts.depth}
-    axes = {fid: domain.accesses[fid].axes for fid in vector_fids(domain, len(domain.axes) - 1) if fid in read}
-    level = levels(task)
-    return _Planner(
-        task=task, target=target, domain=domain, parts=parts, sizes=sizes, tuned=tuned,
-        fetched=tuple(fid for fid, own in axes.items() if own == everything),
+def variants(planner: Planner) -> list[VariantSpec]:
+    own = _planner(planner)
+    single, wide = replace(own, vec=1), own.registers() or own.memory() if own.vec > 1 else ()
+    return [*wide, *single.registers(), single.scratch(())]
+
+
+def _planner(planner: Planner) -> _Planner:
+    """A planner, with what each of the choices that it tries asks for."""
+    task, domain = planner.task, planner.domain
+    parts, level = inner_outer_parts(task, domain), levels(task)
+    read, moving = _read_by_rows(task, parts).intersection(task.inputs), {*parts.depth}
+    axes = {fid: domain.accesses[fid].axes for fid in domain.dense_along(domain.inner) if fid in read}
+    return _Planner.of(
+        planner,
+        parts=parts,
+        elements=planner.expected(parts.columns),
+        vec=planner.vector_width(domain.inner),
+        fetched=tuple(fid for fid, own in axes.items() if own == domain.every),
         resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
         levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
-    )  # fmt: skip
+    )
 
 
 def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
@@ -151,119 +111,112 @@ def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """One task on one target, for which variants are made. ``fetched`` are its dense inputs of the whole domain,
-    ``resident`` those of columns that change from one outer index to the next at most. Rows have ``levels`` of
-    reductions, each of which needs the one before it."""
+class _Planner(Planner):
+    """A planner that knows the ``parts`` of the task, whose rows have so many ``elements`` in the first case, for
+    vectors of ``vec``. ``fetched`` are its dense inputs of the whole domain, ``resident`` those of columns that change
+    from one outer index to the next at most. Rows have ``levels`` of reductions, each of which needs the one before."""
 
-    task: Task
-    target: Target
-    domain: AxisDomain
     parts: InnerOuterParts
-    sizes: Mapping[str, int]
-    tuned: Tuned
+    elements: int
+    vec: int
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
     levels: int
 
     @property
     def columns(self) -> Formula:
-        return axis_product(self.domain, self.parts.columns)
+        return self.domain.points(self.parts.columns)
 
     @property
     def reduced(self) -> tuple[int, ...]:
         """What accumulates down columns; a generalized reduction has several results."""
         return tuple(fid for index in self.parts.accumulated for fid in self.task.fusion.exprs[index].outputs)
 
-    def registers(self, vec: int) -> tuple[VariantSpec, ...]:
+    def _register_bytes(self, fids: Iterable[int], elements: int = 1) -> int:
+        """Bytes of the registers that so many elements of each of ``fids`` take: whole registers."""
+        return sum(max(4, elements * self.bytes_of([fid])) for fid in fids)
+
+    def registers(self) -> tuple[VariantSpec, ...]:
         """Accumulators in registers, for rows that one block can own; none where the first case has longer ones."""
-        blocks = self._shapes(vec)
-        if not blocks:
+        choices = [*self._choices()]
+        if not choices:
             return ()
-        way = f"registers_vec{vec}_int32"
-        vectors = self._vectors(vec)
-        shape = min(blocks, key=lambda each: each.preference(blocks[each], vectors))
-        choice = decide(way, self._propose(shape, blocks[shape]), self.tuned, partial(self._check_registers, vec=vec))
-        shape = self._shape_of(choice, vec)
-        heuristics = self._heuristics(
-            choice, chunks=shape.chunks, storage="registers", fetched=self.fetched,
-            resident=self.resident if choice.unpacks else (), packed=() if choice.unpacks else self.resident,
-        )  # fmt: skip
-        vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
-        fits: Formula = ("le", self.columns, choice.threads_per_row * choice.cluster * shape.chunks * vec)
-        guard = (fits_int32(self.columns), *vector, fits)
-        staged = f"staged{choice.cluster if choice.cluster > 1 else ''}_vec{vec}_int32"
-        name = way if choice.stages == 1 else staged
-        shared_bytes = self._staged_bytes(shape, vec)
-        return (self._variant(way, guard, vec, "int32_t", heuristics, choice, shared_bytes, name=name),)
-
-    def _shape_of(self, choice: InnerOuterChoice, vec: int) -> Shape:
-        """The shape that is chosen, for the rows of the first case."""
-        return Shape(
-            threads=choice.threads,
-            cluster=choice.cluster,
-            chunks=self._chunks(choice.threads_per_row * choice.cluster, vec),
-            at_once=choice.at_once,
-            stages=choice.stages,
-            unpacks=choice.unpacks,
+        way = f"registers_vec{self.vec}_int32"
+        proposal = min(choices, key=lambda each: each.preference(self._chunks(each), self._vectors))
+        choice = decide(way, proposal, self.tuned, self._check_registers)
+        chunks = self._chunks(choice)
+        fits: Formula = ("le", self.columns, choice.threads_per_row * choice.cluster * chunks * self.vec)
+        staged = f"staged{choice.cluster if choice.cluster > 1 else ''}_vec{self.vec}_int32"
+        resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
+        heuristics = InnerOuterHeuristics.of(
+            choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed
         )
+        name, shared_bytes = way if choice.stages == 1 else staged, self._staged_bytes(choice)
+        guard = (*self._guard, fits)
+        return (self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name),)
 
-    def _staged_bytes(self, shape: Shape, vec: int) -> int:
+    @property
+    def _guard(self) -> tuple[Formula, ...]:
+        """What holds where rows are vectors, and 32-bit indices enough for them."""
+        vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
+        return (fits_int32(self.columns), *vector)
+
+    def _staged_bytes(self, choice: InnerOuterChoice) -> int:
         """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
-        if shape.stages == 1:
+        if choice.stages == 1:
             return 0
-        places = shape.stages * shape.threads.block * shape.chunks * shape.at_once
-        return places * vec * sum(map(self._bytes, self.fetched))
+        places = choice.stages * choice.threads.block * self._chunks(choice) * choice.at_once
+        return places * self.vec * self.bytes_of(self.fetched)
 
-    def _vectors(self, vec: int) -> int:
+    @property
+    def _vectors(self) -> int:
         """Those of a row of the first case."""
-        return -(-hint(self.columns, self.sizes) // vec)
+        return -(-self.elements // self.vec)
 
-    def _chunks(self, threads: int, vec: int) -> int:
-        """Vectors of a row that each of ``threads`` has."""
-        return -(-self._vectors(vec) // threads)
+    def _chunks(self, choice: InnerOuterChoice) -> int:
+        """Vectors of such a row that each of its threads has."""
+        return -(-self._vectors // (choice.threads_per_row * choice.cluster))
 
-    def _check_registers(self, choice: InnerOuterChoice, *, vec: int) -> None:
+    def _check_registers(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
         most = MOST_AT_ONCE if self.fetched else 1
-        require_at_most(choice, "at_once", most, f"a thread works on {most} rows at most")
-        shape = self._shape_of(choice, vec)
-        registers = self._registers(shape, vec)
-        message = f"a thread would keep {shape.chunks} vectors of {shape.at_once} rows in {registers} registers"
-        require(registers <= IN_BLOCK.most, "threads_per_row", message)
-        require(shape.stages == 1 or self._can_stage(vec), "stages", "nothing is wide enough to be copied")
+        choice.require_at_most("at_once", most, f"a thread works on {most} rows at most")
+        registers = self._registers(choice)
+        kept = f"{self._chunks(choice)} vectors of {choice.at_once} rows"
+        message = f"a thread would keep {kept} in {registers} registers"
+        choice.require(registers <= IN_BLOCK.most, "threads_per_row", message)
+        choice.require(choice.stages == 1 or self._can_stage, "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
-        require(shape.cluster == 1 or self._can_share(shape), "cluster", message)
-        staged = self._staged_bytes(shape, vec)
-        message = f"{shape.stages} stages take {staged} bytes of shared memory"
-        require(staged + self._reserved_bytes(shape) <= self.target.shared_bytes, "stages", message)
+        choice.require(choice.cluster == 1 or self._can_share(choice), "cluster", message)
+        staged = self._staged_bytes(choice)
+        message = f"{choice.stages} stages take {staged} bytes of shared memory"
+        choice.require(staged + self._reserved_bytes(choice) <= self.target.shared_bytes, "stages", message)
 
     def _check_memory(self, choice: InnerOuterChoice) -> None:
         self._check(choice)
         for knob in ("rows_per_block", "at_once"):
-            require_at_most(choice, knob, 1, "accumulators in memory are those of one row")
-        require_at_most(choice, "cluster", 1, "accumulators in memory are those of one block")
-        require_at_most(choice, "stages", 1, "shared memory is for accumulators")
+            choice.require_at_most(knob, 1, "accumulators in memory are those of one row")
+        choice.require_at_most("cluster", 1, "accumulators in memory are those of one block")
+        choice.require_at_most("stages", 1, "shared memory is for accumulators")
 
     def _check(self, choice: InnerOuterChoice) -> None:
         """Raise :class:`KnobError` for blocks that cannot be, or that would have nothing to do."""
-        require_power_of_two(choice, "threads_per_row", FEWEST_THREADS, MAX_THREADS)
-        require_power_of_two(choice, "cluster", 1, self.target.cluster)
-        require_power_of_two(choice, "rows_per_block", 1, MAX_THREADS)
+        choice.require_power_of_two("threads_per_row", FEWEST_THREADS, MAX_THREADS)
+        choice.require_power_of_two("cluster", 1, self.target.cluster)
+        choice.require_power_of_two("rows_per_block", 1, MAX_THREADS)
         block = choice.threads.block
         most_rows = rows_beside(choice.threads_per_row, FINISH_THREADS)
         rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
-        require_at_most(choice, "rows_per_block", most_rows, rows)
-        require_block("threads_per_row", block)
-        require_at_most(choice, "blocks", self._rows, f"there are {self._rows} rows")
-        require_blocks(choice, "min_blocks", block, self.target.threads_per_multiprocessor)
+        choice.require_at_most("rows_per_block", most_rows, rows)
+        choice.require_block("threads_per_row", block)
+        choice.require_at_most("blocks", self._rows, f"there are {self._rows} rows")
+        choice.require_blocks("min_blocks", block, self.target.threads_per_multiprocessor)
 
-    def _shapes(self, vec: int) -> dict[Shape, int]:
-        """The shapes that own the rows of the first case and whose registers a multiprocessor has, and how many blocks
-        it has room for."""
-        vectors = self._vectors(vec)
+    def _choices(self) -> Iterator[InnerOuterChoice]:
+        """Those that own the rows of the first case and whose registers a multiprocessor has."""
+        vectors = self._vectors
         whole = max(FEWEST_THREADS, next_power_of_two(vectors))
-        staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage(vec) else []
+        staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage else []
         prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
         clusters = [cluster for cluster in CLUSTERS if cluster <= self.target.cluster]
         ways = [
@@ -272,211 +225,145 @@ class _Planner:
             *((each, cluster, 1, stages, True) for each in staged for cluster in clusters
               for stages in range(STAGES, MOST_STAGES + 1)),
         ]  # fmt: skip
-        shapes = [
-            Shape(
-                threads=RowThreads(per_row=each, rows=rows_beside(each, BLOCK_THREADS[0])),
-                cluster=cluster,
-                chunks=self._chunks(each * cluster, vec),
-                at_once=at_once,
-                stages=stages,
-                unpacks=unpacks,
-            )
-            for each, cluster, at_once, stages, unpacks in ways
-        ]
-        room = {shape: self._room(shape, vec) for shape in shapes if shape.cluster == 1 or self._can_share(shape)}
-        return {shape: blocks for shape, blocks in room.items() if blocks}
+        for each, cluster, at_once, stages, unpacks in ways:
+            choice = InnerOuterChoice(
+                threads_per_row=each, cluster=cluster, rows_per_block=rows_beside(each, BLOCK_THREADS[0]),
+                at_once=at_once, stages=stages, unpacks=unpacks, blocks=1, min_blocks=1,
+            )  # fmt: skip
+            room = self._room(choice) if cluster == 1 or self._can_share(choice) else 0
+            if room:
+                yield self._filling(choice, room)
 
-    def _can_share(self, shape: Shape) -> bool:
-        """Whether blocks of a cluster can share rows of this shape: staged ones with one level of reductions. (Of rows
-        that a warp could have for itself there are enough without.)"""
-        return shape.stages > 1 and self.levels == 1 and not shape.threads.in_one_warp
+    def _can_share(self, choice: InnerOuterChoice) -> bool:
+        """Whether blocks of a cluster can share rows: staged ones with one level of reductions. (Of rows that a warp
+        could have for itself there are enough without.)"""
+        return choice.stages > 1 and self.levels == 1 and not choice.threads.in_one_warp
 
-    def _room(self, shape: Shape, vec: int) -> int:
+    def _room(self, choice: InnerOuterChoice) -> int:
         """The blocks that a multiprocessor has registers and shared memory for; 0 where a thread has too few."""
-        registers = self._registers(shape, vec)
+        registers = self._registers(choice)
         if registers > IN_BLOCK.most:
             return 0
-        blocks = self.target.registers // (-(-registers // 8) * 8 * shape.threads.block)
-        shared_bytes = self._staged_bytes(shape, vec) + self._reserved_bytes(shape)
+        blocks = self.target.registers // (-(-registers // 8) * 8 * choice.threads.block)
+        shared_bytes = self._staged_bytes(choice) + self._reserved_bytes(choice)
         return min(MOST_BLOCKS, blocks, self.target.shared_bytes // shared_bytes)
 
-    def _reserved_bytes(self, shape: Shape) -> int:
+    def _reserved_bytes(self, choice: InnerOuterChoice) -> int:
         """Bytes of shared memory for partial results of rows: a place is as large as the largest of them."""
         sizes = [len(self.task.fusion.exprs[index].outputs) for index in self.parts.along]
-        warps = shape.cluster * shape.threads.block // WARP
-        parts = len(sizes) * max(sizes, default=0) * shape.at_once * warps
-        buffers = EXCHANGE_BUFFERS if shape.cluster > 1 else 2
+        warps = choice.cluster * choice.threads.block // WARP
+        parts = len(sizes) * max(sizes, default=0) * choice.at_once * warps
+        buffers = EXCHANGE_BUFFERS if choice.cluster > 1 else 2
         return max(RESERVED_BYTES, RESERVED_BYTES // 2 + buffers * parts * PARTIAL_BYTES)
 
-    def _can_stage(self, vec: int) -> bool:
+    @property
+    def _can_stage(self) -> bool:
         """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
-        return bool(self.fetched) and all(vec * self._bytes(fid) >= LEAST_COPY for fid in self.fetched)
+        return bool(self.fetched) and all(self.vec * self.bytes_of([fid]) >= LEAST_COPY for fid in self.fetched)
 
-    def _registers(self, shape: Shape, vec: int) -> int:
+    def _registers(self, choice: InnerOuterChoice) -> int:
         """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
         values and, unless they wait in shared memory, each input of the rows that it works on and of the next ones.
-        Values narrower than a register share one in a vector only."""
-        in_cluster = shape.cluster > 1
-        steady = sum(max(4, self._bytes(fid)) for fid in self.reduced)
-        steady += self._steady_bytes(in_cluster) if shape.unpacks else sum(map(self._bytes, self.resident))
-        fetched = sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) if shape.stages == 1 else 0
-        kept = -(-shape.chunks * (vec * steady + 2 * shape.at_once * fetched) // 4)
+        Values narrower than a register share one in a vector only. Of steady inputs it keeps most often their product,
+        but where registers are counted closely each of them."""
+        in_cluster, steady = choice.cluster > 1, self._register_bytes(self.reduced)
+        resident = [self._register_bytes([fid]) for fid in self.resident]
+        unpacked = sum(resident) if in_cluster else max(resident, default=0)
+        steady += unpacked if choice.unpacks else self.bytes_of(self.resident)
+        fetched = self._register_bytes(self.fetched, self.vec) if choice.stages == 1 else 0
+        kept = -(-self._chunks(choice) * (self.vec * steady + 2 * choice.at_once * fetched) // 4)
         if not in_cluster:
             return IN_BLOCK.base + kept
         return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
-
-    def _steady_bytes(self, in_cluster: bool) -> int:
-        """What a thread keeps of steady inputs for each column: most often their product, but where registers are
-        counted closely each of them."""
-        kept = [max(4, self._bytes(fid)) for fid in self.resident]
-        return sum(kept) if in_cluster else max(kept, default=0)
 
     @property
     def _is_light(self) -> bool:
         """Whether rows are walked with few registers: there are no outer indices, two inputs at most, and no ops of
         many instructions."""
-        has_lambdas = any(self.task.fusion.exprs[index].combine for index in self.task.exprs)
-        is_costly = has_lambdas or bool(costly_values(self.task, self.domain, self.parts.columns))
+        is_costly = has_lambdas(self.task) or bool(costly_values(self.task, self.domain, self.parts.columns))
         return not self.parts.outer and len(self.fetched) <= 2 and not is_costly
 
-    def memory(self, vec: int) -> tuple[VariantSpec, ...]:
+    def memory(self) -> tuple[VariantSpec, ...]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
         next row still waits in registers if it can. None where the vectors that an update takes are too many."""
         most = self.target.registers // MEMORY_THREADS - IN_BLOCK.base
-        updates = vec * sum(max(4, self._bytes(fid)) for fid in self.reduced) // 4
+        updates = self.vec * self._register_bytes(self.reduced) // 4
         if updates > most:
             return ()
-        vector = vector_guards(self.task, self.domain, len(self.domain.axes) - 1, vec, self.parts.finished)
-        guard = (fits_int32(self.columns), *vector)
-        way = f"shared_vec{vec}_int32"
+        way = f"shared_vec{self.vec}_int32"
         choice = decide(way, self._propose_memory(MEMORY_THREADS), self.tuned, self._check_memory)
-        chunks = self._chunks(choice.threads_per_row, vec)
-        rows = 2 * chunks * sum(max(4, vec * self._bytes(fid)) for fid in self.fetched) // 4
+        chunks = self._chunks(choice)
+        rows = 2 * chunks * self._register_bytes(self.fetched, self.vec) // 4
         is_fetched = rows + updates <= most
-        heuristics = self._heuristics(
-            choice,
-            chunks=chunks if is_fetched else 0,
-            storage="shared",
-            fetched=self.fetched if is_fetched else (),
-            resident=(),
+        heuristics = InnerOuterHeuristics.of(
+            choice, storage="shared", chunks=chunks if is_fetched else 0, fetched=self.fetched if is_fetched else ()
         )
-        shared_bytes = product([sum(map(self._bytes, self.reduced)), self.columns])
+        shared_bytes = product([self.bytes_of(self.reduced), self.columns])
         fits: list[Formula] = [("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)]
         if is_fetched:
-            fits.append(("le", self.columns, chunks * vec * choice.threads_per_row))
-        return (
-            self._variant(way, (*guard, *fits), vec, "int32_t", heuristics, choice, shared_bytes),
-            self.scratch(vec, vector),
-        )
+            fits.append(("le", self.columns, chunks * self.vec * choice.threads_per_row))
+        shared = self._variant(way, (*self._guard, *fits), "int32_t", heuristics, choice, shared_bytes)
+        return shared, self.scratch(self._guard[1:])
 
-    def scratch(self, vec: int, guard: tuple[Formula, ...]) -> VariantSpec:
+    def scratch(self, guard: tuple[Formula, ...]) -> VariantSpec:
         """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
-        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(hint(self.columns, self.sizes) // (8 * vec))))
-        way = f"scratch_{f'vec{vec}' if vec > 1 else 'scalar'}_int64"
+        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(self.elements // (8 * self.vec))))
+        way = f"scratch_{f'vec{self.vec}' if self.vec > 1 else 'scalar'}_int64"
         choice = decide(way, self._propose_memory(per_row), self.tuned, self._check_memory)
-        heuristics = self._heuristics(choice, chunks=0, storage="scratch", fetched=(), resident=())
-        return self._variant(way, guard, vec, "int64_t", heuristics, choice)
+        heuristics = InnerOuterHeuristics.of(choice, storage="scratch", chunks=0)
+        return self._variant(way, guard, "int64_t", heuristics, choice)
 
     @property
     def _rows(self) -> int:
         """The rows of the first case."""
-        return hint(axis_product(self.domain, self.parts.rows), self.sizes)
+        return self.expected(self.parts.rows)
 
-    def _bytes(self, fid: int) -> int:
-        """Bytes of an element."""
-        return self.task.fusion.value(fid).dtype.bytes
-
-    def _propose(self, shape: Shape, blocks: int) -> InnerOuterChoice:
-        """Clusters enough to fill the GPU once, ``blocks`` to a multiprocessor, each with a few rows at least."""
-        wanted = self._rows // (ROWS_PER_BLOCK * shape.threads.rows)
-        return InnerOuterChoice(
-            threads_per_row=shape.threads.per_row,
-            cluster=shape.cluster,
-            rows_per_block=shape.threads.rows,
-            at_once=shape.at_once,
-            stages=shape.stages,
-            unpacks=shape.unpacks,
-            blocks=max(1, min(self.target.clusters(shape.cluster, blocks), wanted)),
-            min_blocks=blocks,
-        )
+    def _filling(self, choice: InnerOuterChoice, blocks: int) -> InnerOuterChoice:
+        """``choice`` with clusters enough to fill the GPU once, ``blocks`` to a multiprocessor, each with a few rows at
+        least."""
+        wanted = self._rows // (ROWS_PER_BLOCK * choice.rows_per_block)
+        filling = min(self.target.clusters(choice.cluster, blocks), wanted)
+        return replace(choice, blocks=max(1, filling), min_blocks=blocks)
 
     def _propose_memory(self, per_row: int) -> InnerOuterChoice:
         """One row a block, whose accumulators are in memory."""
-        threads = RowThreads(per_row=per_row, rows=1)
-        shape = Shape(threads=threads, cluster=1, chunks=0, at_once=1, stages=1, unpacks=True)
-        return self._propose(shape, MEMORY_THREADS // per_row)
-
-    def _heuristics(
-        self,
-        choice: InnerOuterChoice,
-        *,
-        chunks: int,
-        storage: str,
-        fetched: tuple[int, ...],
-        resident: tuple[int, ...],
-        packed: tuple[int, ...] = (),
-    ) -> InnerOuterHeuristics:
-        return InnerOuterHeuristics(
-            threads=choice.threads,
-            cluster=choice.cluster,
-            storage=storage,
-            chunks=chunks,
-            at_once=choice.at_once,
-            stages=choice.stages,
-            blocks=choice.blocks,
-            fetched=fetched,
-            resident=resident,
-            packed=packed,
-            min_blocks=choice.min_blocks,
-        )
+        choice = InnerOuterChoice(
+            threads_per_row=per_row, cluster=1, rows_per_block=1, at_once=1, stages=1, unpacks=True, blocks=1,
+            min_blocks=1,
+        )  # fmt: skip
+        return self._filling(choice, MEMORY_THREADS // per_row)
 
     def _variant(
         self,
         way: str,
         guard: tuple[Formula, ...],
-        vec: int,
         index: str,
         heuristics: InnerOuterHeuristics,
         choice: InnerOuterChoice,
         shared_bytes: Formula = 0,
         name: str = "",
     ) -> VariantSpec:
-        kernel = KernelSpec(
-            template="inner_outer_persistent",
-            task=self.task,
-            domain=self.domain,
-            parameters=kernel_parameters(
-                self.task, self.domain, partial_parameters(self.task, self.reduced, const=False)
-            ),
-            index=index,
-            vec=vec,
-            heuristics=heuristics,
-        )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(heuristics.blocks * heuristics.cluster, 1, 1),
-            block=(heuristics.threads.per_row, heuristics.threads.rows, 1),
-            shared_bytes=shared_bytes,
-        )
-        finisher = Finisher(
-            task=self.task, target=self.target, domain=self.domain, reduced=self.reduced, index="int64_t"
-        )
+        partials = partial_parameters(self.task, self.reduced, const=False)
+        parameters = kernel_parameters(self.task, self.domain, partials)
+        kernel = self.kernel("inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters)
+        grid, block = heuristics.blocks * heuristics.cluster, (heuristics.threads.per_row, heuristics.threads.rows, 1)
+        variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
+        finisher = Finisher.of(self, reduced=self.reduced, index="int64_t")
         finish = finisher.launch([self._group(own, heuristics) for own in self.parts.finishes.values()])
         scratch = tuple(
             product([*self._partials(self.parts.kept[index], heuristics), self.columns, value.dtype.bytes])
             for index in self.parts.accumulated
             for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
         )
-        decided = decision(way, choice, self.tuned)
-        return VariantSpec(name=name or way, guard=guard, launches=(launch, finish), scratch=scratch, decision=decided)
+        return replace(variant, launches=(*variant.launches, finish), scratch=scratch)
 
     def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
         """``(partial results of each column, what the columns are kept for)``, both in points."""
         if not kept:
             return heuristics.blocks, 1
         between = [axis for axis in self.parts.outer if axis not in kept]
-        parts = most_parts(heuristics.blocks, axis_product(self.domain, self.parts.outer))
-        return product([parts, axis_product(self.domain, between)]), axis_product(self.domain, kept)
+        parts = most_parts(heuristics.blocks, self.domain.points(self.parts.outer))
+        return product([parts, self.domain.points(between)]), self.domain.points(kept)
 
     def _group(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> FinishGroup:
         """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
@@ -486,13 +373,13 @@ class _Planner:
         by_block = not kept and not scaled
         outer = () if by_block else self.parts.outer
         across = tuple(axis for axis in outer if axis not in kept)
-        parts = most_parts(heuristics.blocks, axis_product(self.domain, outer)) if outer else heuristics.blocks
+        parts = most_parts(heuristics.blocks, self.domain.points(outer)) if outer else heuristics.blocks
         return FinishGroup(
             splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
-            partials=hint(product([parts, axis_product(self.domain, across)]), self.sizes),
-            results=hint(axis_product(self.domain, (*kept, *self.parts.columns)), self.sizes),
+            partials=hint(product([parts, self.domain.points(across)]), self.sizes),
+            results=self.expected((*kept, *self.parts.columns)),
             across=across,
             outer=outer,
             depth=self.parts.depth if outer else (),

@@ -1,5 +1,5 @@
-"""How the rows of :mod:`fusebuild.kernels.inner_outer.schedule` lie over threads: its choices, its heuristics, and
-which shapes are faster."""
+"""How the rows of :mod:`fusebuild.kernels.inner_outer.schedule` lie over threads: its choices, which of them are
+faster, and its heuristics."""
 
 from __future__ import annotations
 
@@ -39,6 +39,22 @@ class InnerOuterChoice(Choice):
     @property
     def threads(self) -> RowThreads:
         return RowThreads(per_row=self.threads_per_row, rows=self.rows_per_block)
+
+    def preference(self, chunks: int, vectors: int) -> tuple[int, ...]:
+        """Less for choices that are faster for rows of so many ``vectors``, of which a thread has ``chunks``, as
+        measured on the backward passes of norms with 128 to 32768 columns: the next rows in registers, few chunks, then
+        many rows on their way, then blocks of a multiprocessor that do not all wait at once. Where the next rows wait
+        in shared memory warps enough to hide each other's waits; then clusters rather than single blocks that have a
+        multiprocessor each, small ones of wide blocks whose threads all have something to do; and else few threads that
+        have to meet."""
+        blocks, per_row = self.min_blocks, self.threads_per_row
+        if self.stages == 1:
+            return (0, chunks > FEW_CHUNKS, -blocks * self.at_once, -blocks, chunks)
+        is_thin = blocks * self.threads.block < ENOUGH_THREADS
+        if self.cluster == 1:
+            return (1, is_thin, not self.unpacks, blocks == 1, False, 1, per_row)
+        is_idle = self.cluster * per_row * chunks > MOST_PLACES * vectors
+        return (1, is_thin, not self.unpacks, False, is_idle, self.cluster, -per_row, -self.stages)
 
     def stepped(self, knob: str, value: int) -> Self:
         """The grid keeps filling the GPU once: with as many blocks as a multiprocessor has registers for. Threads that
@@ -81,35 +97,25 @@ class InnerOuterHeuristics:
     packed: tuple[int, ...]
     min_blocks: int
 
+    @classmethod
+    def of(
+        cls,
+        choice: InnerOuterChoice,
+        *,
+        storage: str,
+        chunks: int,
+        fetched: tuple[int, ...] = (),
+        resident: tuple[int, ...] = (),
+        packed: tuple[int, ...] = (),
+    ) -> Self:
+        """What ``choice`` says, and the rest."""
+        return cls(
+            threads=choice.threads, cluster=choice.cluster, storage=storage, chunks=chunks, at_once=choice.at_once,
+            stages=choice.stages, blocks=choice.blocks, fetched=fetched, resident=resident, packed=packed,
+            min_blocks=choice.min_blocks,
+        )  # fmt: skip
+
     @property
     def in_cluster(self) -> bool:
         """Whether blocks share rows, which are reduced along a turn before they are stored then."""
         return self.cluster > 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How rows are laid over threads: those of a block, or of ``cluster`` neighbouring ones. Each owns ``chunks``
-    vectors of a row. A thread works on ``at_once`` of them while others are loaded into registers or, where there are
-    several ``stages``, into shared memory, and ``unpacks`` what is the same for many rows once."""
-
-    threads: RowThreads
-    cluster: int
-    chunks: int
-    at_once: int
-    stages: int
-    unpacks: bool
-
-    def preference(self, blocks: int, vectors: int) -> tuple[int, ...]:
-        """Less for shapes that are faster for rows of so many ``vectors``, as measured on the backward passes of norms
-        with 128 to 32768 columns: the next rows in registers, few chunks, then many rows on their way, then ``blocks``
-        of a multiprocessor that do not all wait at once. Where the next rows wait in shared memory warps enough to hide
-        each other's waits; then clusters rather than single blocks that have a multiprocessor each, small ones of wide
-        blocks whose threads all have something to do; and else few threads that have to meet."""
-        if self.stages == 1:
-            return (0, self.chunks > FEW_CHUNKS, -blocks * self.at_once, -blocks, self.chunks)
-        is_thin = blocks * self.threads.block < ENOUGH_THREADS
-        if self.cluster == 1:
-            return (1, is_thin, not self.unpacks, blocks == 1, False, 1, self.threads.per_row)
-        is_idle = self.cluster * self.threads.per_row * self.chunks > MOST_PLACES * vectors
-        return (1, is_thin, not self.unpacks, False, is_idle, self.cluster, -self.threads.per_row, -self.stages)

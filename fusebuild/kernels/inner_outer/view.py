@@ -10,20 +10,11 @@ from fusebuild.kernels.common.batches import Batches
 from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import (
-    Rows,
-    global_loads,
-    reduction_in_block,
-    row_base,
-    row_batches,
-    row_results,
-    row_stores,
-    row_sweep,
-)
+from fusebuild.kernels.common.rows_view import Rows, reduction_in_block
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group, literal_text
 from fusebuild.kernels.common.steady import steady_of
-from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulators, join, make_view, scalar_load
+from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulators, join, make_view
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 
@@ -79,7 +70,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
     walk = _Walk(spec)
     rows, body = walk.rows, walk.rows.body
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         bases=(*walk.own_columns(), *walk.shared_arrays()), sweeps=walk.sweeps(),
         lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
         extents={
@@ -96,8 +87,7 @@ class _Walk:
     def __init__(self, spec: KernelSpec) -> None:
         assert isinstance(spec.heuristics, InnerOuterHeuristics)
         self.heuristics = spec.heuristics
-        parts = inner_outer_parts(spec.template, spec.task, spec.domain)
-        assert isinstance(parts, InnerOuterParts)
+        parts = inner_outer_parts(spec.task, spec.domain)
         self.parts = parts
         self.outputs = parts.written_by_rows(spec.task)
         body = Body(spec)
@@ -138,7 +128,7 @@ class _Walk:
             along, down = all_along.get(at + 1, []), all_down.get(at + 1, [])
             stored = wide if at == last else []
             held = AHEAD if self.heuristics.in_cluster and at < last else AT_HAND
-            gathered = row_batches(rows, along, keeps=False)
+            gathered = rows.batches(along, keeps=False)
             targets = list(dict.fromkeys([*gathered.targets(), *combined(body, down), *stored]))
             if not (targets or narrow):
                 continue
@@ -146,11 +136,11 @@ class _Walk:
                 self._summed(all_along.get(at, [])),
                 self._row(targets, narrow if at == last else [], held),
                 Sweep(element=self._steady.taken(body, targets)),
-                row_sweep(rows, targets, self._ready, partial(self._loads, held), "v{0}[k]"),
+                rows.sweep(targets, self._ready, partial(self._loads, held)),
                 self._along(gathered),
                 self._down(down),
-                row_stores(replace(rows, column=self._column(stored)), stored),
-                Sweep(results=row_results(rows, narrow if at == last else [])),
+                (replace(rows, column=self._column(stored))).stores(stored),
+                Sweep(results=rows.results(narrow if at == last else [])),
             )
             sweeps.append(sweep)
         return tuple(sweeps)
@@ -207,7 +197,7 @@ class _Walk:
                 *(self._row_load(fid, held) for fid in loads),
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
                 *(body.statement(expr, body.within(rows.row)) for expr in exprs),
-                *(row_base(rows, fid, self.outputs) for fid in dict.fromkeys(based)),
+                *(rows.base(fid, self.outputs) for fid in dict.fromkeys(based)),
             )
         )
 
@@ -220,7 +210,7 @@ class _Walk:
     def _row_load(self, fid: int, held: _Held) -> str:
         body = self.rows.body
         source = f"{held.letter}{fid}[u]" if fid in self._scalars else body.element(fid, [self.rows.row])
-        return scalar_load(body, fid, source)
+        return body.scalar_load(fid, source)
 
     def _along(self, gathered: Batches) -> Sweep:
         """The reductions along the rows at hand that one sweep makes."""
@@ -263,7 +253,7 @@ class _Walk:
         if fid in self.heuristics.fetched:
             place = f"s{fid}[{held.staged}]" if self._is_staged else f"c{fid}[u][c]"
             return (self.rows.vector(fid, f"fb::unpack({place})"),)
-        return global_loads(self.rows)(fid)
+        return self.rows.global_load(fid)
 
     @property
     def _is_staged(self) -> bool:

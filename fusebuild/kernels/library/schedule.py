@@ -7,8 +7,7 @@ which an operand may have stride 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from fusebuild.artifact.plan import BatchDim, LibraryCall
 from fusebuild.ir.fid import SegmentFid
@@ -16,43 +15,33 @@ from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
-from fusebuild.kernels.common.spec import Rejection, VariantSpec, rejection
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.storage import stored_types
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
-from fusebuild.target.table import Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryScheduler:
-    name: str = "library"
+def check(task: Task) -> None:
+    call = next((expr for expr in _exprs(task) if op_of(expr).kind is Kind.LIBRARY), None)
+    if call is None:
+        raise UnfitError("there is no library call")
+    (result,), value = call.outputs, task.fusion.value
+    if len(task.exprs) > 1:
+        raise UnfitError(f"{call.op} is a library call, a segment of its own", result)
+    for fid in call.inputs:
+        if problem := _operand_problem(call, value(fid).tensor, fid):
+            raise UnfitError(f"{value(fid).name} {problem}", result)
+    if not _is_dense(stored_types(task)[result]):
+        raise UnfitError(f"{value(result).name} overwrites a tensor that is not contiguous", result)
+    output = task.fusion.output(result)
+    if output is not None and output.alias in call.inputs:
+        raise UnfitError(f"{value(output.alias).name} is overwritten while {call.op} reads it", result)
 
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        call = next((expr for expr in _exprs(task) if op_of(expr).kind is Kind.LIBRARY), None)
-        if call is None:
-            return rejection(self.name, task, "there is no library call")
-        (result,) = call.outputs
-        if len(task.exprs) > 1:
-            return rejection(self.name, task, f"{call.op} is a library call, a segment of its own", result)
-        for fid in call.inputs:
-            if problem := _operand_problem(call, task.fusion.value(fid).tensor, fid):
-                name = task.fusion.value(fid).name
-                return rejection(self.name, task, f"{name} {problem}", result)
-        memory = stored_types(task)
-        if not _is_dense(memory[result]):
-            name = task.fusion.value(result).name
-            return rejection(self.name, task, f"{name} overwrites a tensor that is not contiguous", result)
-        alias = {output.fid: output.alias for output in task.fusion.outputs}.get(result)
-        if alias in call.inputs:
-            name = task.fusion.value(call.inputs[0] if alias is None else alias).name
-            return rejection(self.name, task, f"{name} is overwritten while {call.op} reads it", result)
-        return None
 
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        """No variants; :func:`library_call` is what runs."""
-        return ()
+def variants(planner: Planner) -> tuple[VariantSpec, ...]:
+    """None; :func:`library_call` is what runs."""
+    return ()
 
 
 def _exprs(task: Task) -> list[Expr]:
@@ -112,19 +101,13 @@ def _operand_problem(call: Expr, type_: TensorType, fid: int) -> str:
     if None in type_.strides:
         return "has strides known only at run time"
     is_batched = call.op == "matmul" and fid in call.inputs[:2]
-    matrix = type_.shape[-2:] if is_batched else type_.shape
-    running: Formula = 1
-    for extent, stride in reversed(list(zip(matrix, type_.strides[type_.rank - len(matrix) :], strict=True))):
-        if extent != 1 and stride != running:
-            return "is expanded along a dim that is no batch"
-        running = product([extent, running])
-    return ""
+    return "" if _is_dense(type_, type_.rank - 2 if is_batched else 0) else "is expanded along a dim that is no batch"
 
 
-def _is_dense(type_: TensorType) -> bool:
-    """Row-major without gaps and without dims of stride 0."""
+def _is_dense(type_: TensorType, first: int = 0) -> bool:
+    """Whether the dims from number ``first`` on are row-major without gaps and without dims of stride 0."""
     running: Formula = 1
-    for extent, stride in reversed(list(zip(type_.shape, type_.strides, strict=True))):
+    for extent, stride in reversed(list(zip(type_.shape, type_.strides, strict=True))[max(0, first) :]):
         if extent != 1 and stride != running:
             return False
         running = product([extent, running])

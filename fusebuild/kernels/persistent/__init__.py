@@ -5,14 +5,16 @@ from __future__ import annotations
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.persistent.edged_tiles_view import inner_edged_tiles
 from fusebuild.kernels.persistent.resident_view import inner_resident
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent.schedule import check, variants
 from fusebuild.kernels.persistent.threaded_view import inner_threaded
 from fusebuild.kernels.persistent.tiled_view import inner_tiled
 from fusebuild.kernels.persistent.view import inner_persistent
 
 FAMILY = Family(
     folder="persistent",
-    scheduler=InnerPersistentScheduler(),
+    name="inner_persistent",
+    check=check,
+    variants=variants,
     views={
         "inner_persistent": inner_persistent,
         "inner_resident": inner_resident,

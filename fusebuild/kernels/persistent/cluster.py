@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 from fusebuild.ir.formula import Formula, product
-from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
     blocks_wanted,
     check_rows,
     fits_exchange,
-    kept_axes,
     next_power_of_two,
     row_threads,
 )
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.persistent.budgets import LAST_SWEEP
-from fusebuild.kernels.persistent.heuristics import ClusterChoice, ClusterHeuristics
-from fusebuild.kernels.persistent.registers import InRegisters
-from fusebuild.kernels.persistent.way import chunks_of, row_choice
+from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
+from fusebuild.kernels.persistent.way import PersistentHeuristics, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
 CLUSTER_ROW_BYTES = 96 * 1024
@@ -38,6 +37,32 @@ CLUSTER_THREAD_BYTES = 128
 FEWER_THREADS_BYTES = 256
 """The most bytes that one thread keeps where the last sweep reads something else ahead: what threads take besides is
 taken by half as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterHeuristics(PersistentHeuristics):
+    """``cluster`` neighbouring blocks walk a row together, their vectors in turn. So many vectors ``ahead`` of the one
+    at hand the last sweep loads what is not kept, the first ones before the last exchange."""
+
+    cluster: int
+    ahead: int
+
+    def grid(self, rows: Formula) -> Formula:
+        return product([self.cluster, rows])
+
+    @property
+    def capacity(self) -> int:
+        """Vectors of the longest row that the cluster keeps."""
+        return self.cluster * self.threads.per_row * self.chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice(RegisterChoice):
+    """How a row lies in the registers of ``cluster`` neighbouring blocks."""
+
+    MORE: ClassVar[tuple[str, ...]] = ("cluster", "threads_per_row")
+
+    cluster: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +95,7 @@ class Cluster(InRegisters):
         above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
         guard, name = (*self.vector_guard, above, fits), f"cluster{choice.cluster}_vec{vec}_int32"
-        return (self.variant(way, guard, heuristics, choice, name=name),)
+        return (self.rows_variant(way, guard, heuristics, choice, name=name),)
 
     def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:
         row_bytes, most = -(-row // self.vec) * vector_bytes, self._thread_bytes
@@ -104,7 +129,7 @@ class Cluster(InRegisters):
         held = chunks * (self.vector_bytes(self.cached) // 4 + self.vec * len(kept))
         held += (self.vector_bytes(sweep.outputs) + of_rows) // 4
         axes = (self.domain.accesses[fid].axes for fid in sweep.inputs + sweep.outputs)
-        held += sum(2 for own in axes if {*own} & {*kept_axes(self.domain)})  # addresses
+        held += sum(2 for own in axes if {*own} & {*self.domain.kept})  # addresses
         registers = min(LAST_SWEEP.most, self.target.registers // (choice.threads.block * choice.min_blocks))
         return max(0, min(chunks, (registers - LAST_SWEEP.base - held) // words))
 
@@ -122,9 +147,9 @@ class Cluster(InRegisters):
 
     def _check(self, choice: ClusterChoice, *, row: int) -> None:
         check_rows(choice, self.target, most_rows=1)
-        require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
-        require_power_of_two(choice, "cluster", 2, self.target.cluster)
-        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
+        choice.require_power_of_two("cluster", 2, self.target.cluster)
+        choice.require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
         blocks = f"{choice.cluster} blocks of {choice.threads_per_row} threads"
         message = f"{blocks} do not hold a row of {row} elements, or their partial results do not fit"
-        require(self._holds(choice, row), "cluster", message)
+        choice.require(self._holds(choice, row), "cluster", message)

@@ -20,18 +20,14 @@ from functools import partial
 from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula, product, simplified
-from fusebuild.kernels.common.choice import decide, decision, fewer_blocks, require
+from fusebuild.kernels.common.choice import decide, fewer_blocks
 from fusebuild.kernels.common.rows import FEWEST_THREADS, SYSTEM_BYTES, WARP, RowChoice, RowThreads, check_rows
-from fusebuild.kernels.common.shifted import aligned_guards, flat_fids, shifted_guards
 from fusebuild.kernels.common.spec import (
-    KernelSpec,
     KnownSizes,
-    LaunchSpec,
     VariantSpec,
     formula_parameter,
     kernel_parameters,
     known_parameters,
-    vector_fids,
 )
 from fusebuild.kernels.persistent.budgets import EDGED_TILES
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
@@ -90,6 +86,7 @@ class EdgedTilesChoice(RowChoice):
 class EdgedTiles(TilesWay):
     """Tiles that threads read by aligned vectors, of rows whose size is known."""
 
+    NAME: ClassVar[str] = "edged_tiles"
     TEMPLATE: ClassVar[str] = "inner_edged_tiles"
 
     def variants(self) -> tuple[VariantSpec, ...]:
@@ -101,12 +98,8 @@ class EdgedTiles(TilesWay):
         proposal = self._propose(size)
         if proposal is None:
             return ()
-        choice = decide(self._way, proposal, self.tuned, partial(self._check, size=size))
+        choice = decide(self.way, proposal, self.tuned, partial(self._check, size=size))
         return (self._variant(size, choice),)
-
-    @property
-    def _way(self) -> str:
-        return f"edged_tiles_vec{self.vec}_int32"
 
     def _edges(self, size: int) -> int:
         """The most elements that a row has beside its whole vectors: they are as many up to a whole vector, and at both
@@ -162,8 +155,8 @@ class EdgedTiles(TilesWay):
     def _registers(self, chunks: int, held: Sequence[int]) -> int:
         """What a thread takes that holds so many vectors of a row, and of inputs ``held``."""
         cached, kept = self._in_registers(chunks)
-        at_hand = vector_fids(self.domain, self.inner)
-        beside = [fid for fid in at_hand if fid not in (*flat_fids(self.domain), *self.task.outputs, *held)]
+        at_hand = self.domain.dense_along(self.domain.inner)
+        beside = [fid for fid in at_hand if fid not in (*self.domain.flat, *self.task.outputs, *held)]
         lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
         others = EDGED_TILES.on(self.target, at_hand=self.vec * self.bytes_of(at_hand) // 4)
         others += sum(self.vec * self.bytes_of([fid]) // 4 + EDGED_TILES.per_cut for fid in beside)
@@ -186,15 +179,19 @@ class EdgedTiles(TilesWay):
         check_rows(choice, self.target)
         per_row, rows = choice.threads_per_row, choice.rows_per_block
         message = f"a row has up to {self._edges(size)} elements beside its vectors"
-        require(per_row >= self._edges(size), "threads_per_row", message)
+        choice.require(per_row >= self._edges(size), "threads_per_row", message)
         held = self._chunks(size, per_row) * self.vec
-        require(held <= MOST_HELD, "threads_per_row", f"a thread would have {held} elements, at most {MOST_HELD}")
+        choice.require(
+            held <= MOST_HELD, "threads_per_row", f"a thread would have {held} elements, at most {MOST_HELD}"
+        )
         message = f"it is {rows}, but rows {self.vec} apart begin at the same place of a vector"
-        require(rows % self.vec == 0, "rows_per_block", message)
+        choice.require(rows % self.vec == 0, "rows_per_block", message)
         needed = rows * choice.turns * self._row_bytes(size) + SYSTEM_BYTES
         message = f"{needed} bytes of shared memory are more than {self.target.shared_bytes}"
-        require(needed <= self.target.shared_bytes, "turns", message)
-        require(bool(self.resident) or not choice.holds_columns, "holds_columns", "nothing changes along columns alone")
+        choice.require(needed <= self.target.shared_bytes, "turns", message)
+        choice.require(
+            bool(self.resident) or not choice.holds_columns, "holds_columns", "nothing changes along columns alone"
+        )
 
     def _tile_rows(self, choice: EdgedTilesChoice) -> Formula:
         """The rows of a tile: as many as the groups are, or some times that."""
@@ -216,24 +213,15 @@ class EdgedTiles(TilesWay):
             in_place=tuple(self.in_place.items()),
         )
         own = formula_parameter("tile_rows", tile_rows, "rows of a tile")
-        kernel = KernelSpec(
-            template=self.TEMPLATE,
-            task=self.task,
-            domain=self.domain,
-            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named),
-            index="int32_t",
+        kernel = self.kernel(
+            self.TEMPLATE,
+            heuristics,
             vec=self.vec,
-            heuristics=heuristics,
+            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named),
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(simplified(("ceil_div", self.rows, tile_rows)), 1, 1),
-            block=(choice.threads.block, 1, 1),
-            shared_bytes=simplified(product([tile_rows, self._row_bytes(size)])),
-        )
-        aligned = aligned_guards(self.task, heuristics.held, self.vec)
-        guard = (*shifted_guards(self.task, self.domain, self.vec), *aligned, ("eq", self.columns, size))
-        decided = decision(self._way, choice, self.tuned)
-        return VariantSpec(name=self._way, guard=guard, launches=(launch,), decision=decided)
+        guard = (*self.aligned((*self.domain.flat, *heuristics.held), self.vec), ("eq", self.columns, size))
+        grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads.block, 1, 1)
+        shared_bytes = simplified(product([tile_rows, self._row_bytes(size)]))
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

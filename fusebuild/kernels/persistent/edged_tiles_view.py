@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fusebuild.kernels.common.dynamic_shared import array_in_place, arrays_in_shared, arrays_of, widest_first
-from fusebuild.kernels.common.lambdas import combined, folded
+from fusebuild.kernels.common.dynamic_shared import arrays_of, widest_first
+from fusebuild.kernels.common.lambdas import combined
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, row_batches, row_results, row_setup, rows_of, stores_of
-from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, make_view
 from fusebuild.kernels.persistent.edged_tiles import EdgedTilesHeuristics
 from fusebuild.kernels.persistent.edges import Edge
-from fusebuild.kernels.persistent.view import Kept, row_levels
+from fusebuild.kernels.persistent.tiles_view import Tiles
+from fusebuild.kernels.persistent.view import Kept
 
 ROW = "const int64_t row = top + (active ? place : depth - 1);"
 
@@ -28,24 +28,23 @@ ROW = "const int64_t row = top + (active ? place : depth - 1);"
 def inner_edged_tiles(spec: KernelSpec) -> KernelView:
     heuristics, task = spec.heuristics, spec.task
     assert isinstance(heuristics, EdgedTilesHeuristics)
-    rows = rows_of(spec, folded(task, reductions(task)), task.outputs)
-    body, wide = rows.body, [fid for fid in task.outputs if rows.has_columns(fid)]
+    rows = reduced_rows(spec)
+    body, wide, narrow = rows.body, rows.wide, rows.narrow
     tiles, kept = _Tiles(rows, heuristics), Kept(rows.body, heuristics.kept)
     edge = Edge(spec, rows, tiles.in_registers, heuristics.kept)
-    setup, bases = row_setup(rows, task.outputs, (*tiles.on_chip, *heuristics.held))
-    narrow = [fid for fid in task.outputs if fid not in wide]
-    together = [fid for fid in narrow if body.offset(fid, [rows.row]) == rows.row.name]
+    setup, bases = rows.setup(task.outputs, (*tiles.flat, *heuristics.held))
+    together = rows.side_by_side(narrow)
     view = make_view(
-        spec, body, rows.exprs,
-        setup=setup, bases=(*bases, *tiles.rows()), sweeps=tiles.sweeps(kept, wide), edges=_edges(rows, edge, wide),
-        lifetimes=(tiles.held(edge),),
+        body, rows.exprs,
+        setup=setup, bases=(*bases, *tiles.row_bases("place * columns")), sweeps=tiles.sweeps(kept),
+        edges=_edges(rows, edge, wide), lifetimes=(tiles.held(edge),),
         epilogue=Sweep(
             arrays=(*tiles.arrays(), *kept.arrays(), *edge.declarations((*heuristics.cached, *heuristics.kept))),
             loads=tiles.loads(),
             element=tuple(f"e{fid} = r{fid}[edge];" for fid in heuristics.cached),
             stores=(
-                *(f"results{fid}[place] = {body.operand(fid, body.value(fid).dtype)};" for fid in together),
-                *row_results(rows, [fid for fid in narrow if fid not in together]),
+                *(f"results{fid}[place] = {body.own_operand(fid)};" for fid in together),
+                *rows.results([fid for fid in narrow if fid not in together]),
             ),
             coordinates=tiles.declarations(together),
         ),
@@ -64,7 +63,7 @@ def inner_edged_tiles(spec: KernelSpec) -> KernelView:
 def _edges(rows: Rows, edge: Edge, wide: Sequence[int]) -> tuple[Lines, ...]:
     """What each sweep does for a thread's element beside its vectors."""
     levels = by_level(rows.body.task, reductions(rows.body.task)).values()
-    walked = ([index for index in own if index not in row_batches(rows, own, is_full=True).only] for own in levels)
+    walked = ([index for index in own if index not in rows.batches(own, is_full=True).only] for own in levels)
     reducing = tuple(edge.reducing(own, combined(rows.body, own)) for own in walked)
     return (*reducing, edge.storing(wide)) if wide else reducing
 
@@ -73,19 +72,12 @@ def _reduction(arguments: str) -> str:
     return f"fb::reduce_row<kThreadsPerRow, kGroups>({arguments});"
 
 
-class _Tiles:
+class _Tiles(Tiles):
     """What a block has in shared memory and its threads in registers, and how their sweeps read and write it."""
 
     def __init__(self, rows: Rows, heuristics: EdgedTilesHeuristics) -> None:
-        self._rows, self._body, self._heuristics = rows, rows.body, heuristics
-        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
-        self._inputs = tuple(fid for fid in flat if fid in rows.reads)
-        self._outputs = tuple(fid for fid in flat if fid in outputs)
-        self._place = dict(heuristics.in_place)
-
-    @property
-    def on_chip(self) -> tuple[int, ...]:
-        return (*self._inputs, *self._outputs)
+        super().__init__(rows, heuristics.in_place)
+        self._heuristics = heuristics
 
     @property
     def in_registers(self) -> tuple[int, ...]:
@@ -94,13 +86,8 @@ class _Tiles:
     def declarations(self, results: Sequence[int]) -> Lines:
         """Where tiles and the ``results`` of rows begin, one after the other: the widest come first, so that each is
         aligned."""
-        tiles = [fid for fid in self.on_chip if fid not in self._place]
-        arrays = (
-            *arrays_of(self._body, tiles, "tile", "tile_rows * columns"),
-            *arrays_of(self._body, results, "results", "tile_rows"),
-        )
-        own = arrays_in_shared(widest_first(arrays))
-        return (*own, *(array_in_place(self._body, fid, place, "tile") for fid, place in self._place.items()))
+        arrays = arrays_of(self._body, results, "results", "tile_rows")
+        return self.declared(widest_first((*self.tiles("tile_rows * columns"), *arrays)))
 
     def copies(self) -> Lines:
         """Calls that bring in what the block reads."""
@@ -111,13 +98,6 @@ class _Tiles:
     def stores(self) -> Lines:
         """Calls that take out what the block has computed."""
         return tuple(f"fb::store_flat<kVec, kThreads>(T{fid} + origin, tile{fid}, 0, end);" for fid in self._outputs)
-
-    def rows(self) -> Lines:
-        """Where a group's row is in each tile."""
-        return tuple(
-            f"{'' if fid in self._outputs else 'const '}{self._body.c_type(fid)}* r{fid} = tile{fid} + place * columns;"
-            for fid in self.on_chip
-        )
 
     def arrays(self) -> Lines:
         """What a thread has of its row."""
@@ -146,15 +126,10 @@ class _Tiles:
         """Loads of what a thread has of its row."""
         return tuple(f"c{fid}[c] = {self._vector(fid, packed=True)};" for fid in self._heuristics.cached)
 
-    def sweeps(self, kept: Kept, wide: Sequence[int]) -> tuple[Sweep, ...]:
-        """One walk over a thread's vectors for each level of reductions, and one for the outputs ``wide``."""
-        rows = self._rows
-        sweeps = row_levels(
-            rows, kept, self._load, _reduction, is_full=True, reader="active && lane == 0",
-            overwritten=frozenset(self._place.values()),
-        )  # fmt: skip
-        if wide:
-            sweeps.append(join(kept.around(rows, wide, rows.of_rows, self._load), self._element_stores(wide)))
+    def sweeps(self, kept: Kept) -> tuple[Sweep, ...]:
+        """One for each level of reductions, and one for the outputs that change along the row."""
+        store = "fb::store_shared(r{0} + col, o{0});"
+        sweeps = self.walks(kept, self._load, _reduction, store, reader="active && lane == 0")
         return tuple(
             replace(sweep, results=(*self._stay_packed(sweeps[at + 1 :]), *sweep.results))
             for at, sweep in enumerate(sweeps)
@@ -179,8 +154,3 @@ class _Tiles:
             return f"fb::load_shared{'_packed' if packed else ''}<kVec>(r{fid} + col)"
         beside = f"fb::load_beside<kVec>(r{fid}, col, columns)"
         return f"fb::pack({beside})" if packed else beside
-
-    def _element_stores(self, outputs: Sequence[int]) -> Sweep:
-        """Vectors to their places in tiles, or elements to memory where the output has none."""
-        tiled = (fid for fid in outputs if fid in self._outputs)
-        return stores_of(self._rows, outputs, {fid: f"fb::store_shared(r{fid} + col, o{fid});" for fid in tiled})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from fusebuild.kernels.common.rows_view import Rows, row_element
+from fusebuild.kernels.common.rows_view import Rows
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import Lines, accumulate
@@ -38,15 +38,15 @@ class Edge:
     def storing(self, outputs: Sequence[int]) -> Lines:
         """Puts the element of ``outputs``, which change along the row, where it belongs."""
         body = self._rows.body
-        value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
-        stores = (f"{row_element(self._rows, fid)} = {value[fid]};" for fid in outputs)
+        value = {fid: body.own_operand(fid) for fid in outputs}
+        stores = (f"{self._rows.element(fid)} = {value[fid]};" for fid in outputs)
         return (*self._computed(outputs), *stores)
 
     def _computed(self, targets: Sequence[int]) -> Lines:
-        sweep = self._kept.around(self._rows, targets, self._rows.of_rows, self._loads)
+        sweep = self._kept.around(self._rows, targets, self._loads)
         return (*sweep.loads, *sweep.vector, *sweep.element)
 
     def _loads(self, fid: int) -> Lines:
         if fid in self._there:
             return ()
-        return (f"const {self._rows.body.c_type(fid)} e{fid} = {row_element(self._rows, fid)};",)
+        return (f"const {self._rows.body.c_type(fid)} e{fid} = {self._rows.element(fid)};",)

@@ -1,5 +1,10 @@
-"""A row for each multiprocessor at most (:mod:`fusebuild.kernels.common.few_rows`): all that it needs is loaded before
-the first reduction."""
+"""Rows that are too few for all multiprocessors: what counts then is how long one row takes.
+
+Many threads share a row, and load all that they need of it at once, before the first reduction. Where each has two
+vectors at most, it asks for them before it knows whether they are in the row: loads then wait for nothing but
+addresses, and those of vectors beyond the row, which take its last one again, cost less than a test before each would.
+With more vectors they cost more.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +13,59 @@ from functools import partial
 
 from fusebuild.ir.formula import Formula
 from fusebuild.kernels.common.choice import decide
-from fusebuild.kernels.common.few_rows import FEW_ROWS_THREADS, FewRows, ways_of_few_rows
 from fusebuild.kernels.common.rows import RowChoice, check_rows
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.sweeps import column_inputs
-from fusebuild.kernels.persistent.heuristics import FewRowsHeuristics
 from fusebuild.kernels.persistent.registers import InRegisters
+from fusebuild.kernels.persistent.way import PersistentHeuristics
+
+FEW_ROWS_THREADS = 512
+"""Threads that walk a row: many, each with little to do in turn."""
+
+LOADED_BYTES = 192
+"""Bytes of inputs that such a thread loads at once: nobody else needs its multiprocessor's registers."""
+
+UNTESTED_VECTORS = 2
+"""Vectors of each input that it loads without a test whether they are in the row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewRowsHeuristics(PersistentHeuristics):
+    """Vectors beyond the row are loaded as its last one where they are ``clamped``, else not at all."""
+
+    clamped: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedAhead(InRegisters):
-    """All that a row needs is loaded at once, into the registers of one block."""
+    """A row for each multiprocessor at most: all that it needs is loaded at once, into the registers of one block."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """None where other kernels load all of a row before the first reduction anyway."""
         ahead = column_inputs(self.task, self.domain)
         if self.vec == 1 or {*ahead} == {*self.cached} or self.rows == 1:
             return ()
-        return tuple(self._by(each, ahead) for each in ways_of_few_rows(self.vector_bytes(ahead)))
+        return tuple(self._by(*way, ahead) for way in ways_of_few_rows(self.vector_bytes(ahead)))
 
-    def _by(self, few: FewRows, ahead: tuple[int, ...]) -> VariantSpec:
-        way = f"{few.name}_vec{self.vec}_int32"
+    def _by(self, name: str, chunks: int, clamped: bool, ahead: tuple[int, ...]) -> VariantSpec:
+        way = f"{name}_vec{self.vec}_int32"
         proposal = RowChoice(threads_per_row=FEW_ROWS_THREADS, rows_per_block=1, min_blocks=1)
         choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
         heuristics = FewRowsHeuristics(
-            threads=choice.threads, storage="registers", chunks=few.chunks, cached=ahead, clamped=few.clamped
+            threads=choice.threads, storage="registers", chunks=chunks, cached=ahead, clamped=clamped
         )
         are_few: Formula = ("le", self.rows, self.target.multiprocessors)
-        has_last: tuple[Formula, ...] = (("lt", 0, self.columns),) if few.clamped else ()
-        fits: Formula = ("le", self.columns, choice.threads_per_row * few.chunks * self.vec)
+        has_last: tuple[Formula, ...] = (("lt", 0, self.columns),) if clamped else ()
+        fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * self.vec)
         known = self.known_size(heuristics, choice.min_blocks)
         guard = (*self.vector_guard, are_few, *has_last, fits)
-        return replace(self.variant(way, guard, heuristics, choice, when_known=known), for_few_rows=True)
+        return replace(self.rows_variant(way, guard, heuristics, choice, when_known=known), for_few_rows=True)
+
+
+def ways_of_few_rows(vector_bytes: int) -> tuple[tuple[str, int, bool], ...]:
+    """``(name, vectors of a row that a thread has, whether they are clamped)``, from the way for the shortest rows on;
+    none where one vector of each input, ``vector_bytes`` of registers, is too much."""
+    most = LOADED_BYTES // vector_bytes
+    chunks = 1 << most.bit_length() >> 1
+    ways = (("few_rows", min(chunks, UNTESTED_VECTORS), True), ("few_long_rows", chunks, False))
+    return ways[: (chunks > 0) + (chunks > UNTESTED_VECTORS)]

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product as combinations
 from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import decide, require, require_power_of_two
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
@@ -36,20 +35,23 @@ from fusebuild.kernels.common.rows import (
     check_rows,
     fits_exchange,
     has_lambdas,
-    kept_axes,
     next_power_of_two,
-    reduced_axes,
 )
-from fusebuild.kernels.common.shifted import aligned_guards, flat_fids
-from fusebuild.kernels.common.spec import VariantSpec, reductions, vector_fids
+from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
 from fusebuild.kernels.persistent.way import Way
-from fusebuild.target.table import Target
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
+
+WEIGHTED_ROW_BYTES = 128 * 1024
+"""Bytes of a row's inputs from which blocks stay where the row is less than what stays and the next one is loaded
+ahead."""
+
+EDGED_COLUMNS = 512
+"""Elements beyond which a row may have edges: in a shorter one they are too much of it."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -165,23 +167,46 @@ def best_share(shares: Sequence[Share]) -> Share | None:
     return pair if best and pair and best.threads < pair.threads and best.ahead else best
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongRows:
-    """Rows of ``size`` elements on ``target``, with edges or without. Of the inputs ``cached``, which are kept of each
-    row, a vector of ``vec`` elements takes ``vector_bytes``, of those ``resident``, which stay, ``resident_bytes``, of
-    all tensors ``tensor_bytes``. So many ``reductions`` exchange partial results. Whether ops are ``costly``."""
+def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
+    """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
+    inner, kept = domain.inner, {*domain.kept}
+    outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
+    if domain.reduced != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
+        return None
+    vectors = domain.dense_along(inner)
+    shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
+    return shared if not has_edges or {*vectors} == {*shared, *domain.flat} else None
 
-    target: Target
-    size: int
-    has_edges: bool
-    vec: int
-    cached: tuple[int, ...]
-    resident: tuple[int, ...]
-    vector_bytes: int
-    resident_bytes: int
-    tensor_bytes: int
-    reductions: int
-    costly: bool
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongRowsWay(Way):
+    """What both ways for long rows have in common: one variant, or none where rows share nothing, where the recipe
+    tells of no such rows, or where a multiprocessor has no room for their blocks. Costly values are not kept."""
+
+    TEMPLATE: ClassVar[str] = "inner_resident"
+
+    resident: tuple[int, ...] = ()
+    """Inputs that all rows read, which stay with blocks that walk rows."""
+
+    tensor_bytes: int = 0
+    """Bytes of the registers that a vector of each tensor takes."""
+
+    costly: bool = False
+    """Whether ops are."""
+
+    @property
+    def has_edges(self) -> bool:
+        return self.FOR_ODD_ROWS
+
+    def longest(self, shared: tuple[int, ...], beyond: int) -> Self | None:
+        """This way for rows of more elements than so many ``beyond`` which the recipe tells of, that read the inputs
+        ``shared``; None where it tells of none, or where nothing of them is worth keeping by vectors."""
+        domain, size = self.domain, self.long_row(beyond)
+        if not self.cached or self.vec == 1 or size is None:
+            return None
+        tensor_bytes = self.vector_bytes(domain.dense_along(domain.inner))
+        costly = bool(costly_values(self.task, domain, domain.reduced))
+        return replace(self, size=size, resident=shared, tensor_bytes=tensor_bytes, costly=costly)
 
     def stays(self, cluster: int) -> bool:
         """Whether blocks walk rows, and what all rows share stays with them."""
@@ -199,27 +224,27 @@ class LongRows:
 
     def shared_bytes(self, per_row: int, cluster: int) -> int:
         """What stays in shared memory."""
-        return per_row * self.chunks(per_row, cluster) * self.resident_bytes
+        return per_row * self.chunks(per_row, cluster) * self.vec * self.bytes_of(self.resident)
 
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
         slots = cluster * -(-per_row // WARP)
-        exchanged = self.reductions + self.stays(cluster)  # a ticket, too
+        exchanged = len(reductions(self.task)) + self.stays(cluster)  # a ticket, too
         return RESERVED_BYTES + 2 * exchanged * next_power_of_two(PARTIAL_BYTES * slots)
 
     def registers(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
-        words = self.chunks(per_row, cluster) * self.vector_bytes // 4
+        words = self.chunks(per_row, cluster) * self.vector_bytes(self.cached) // 4
         words = 2 * words if ahead else words
-        if self.stays(cluster):
-            moving = 2 * (self.tensor_bytes - self.resident_bytes) // 4
-            return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0)
-        cuts = LONG_ROWS.per_cut * len(self.resident)
-        return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + cuts
+        if not self.stays(cluster):
+            cuts = LONG_ROWS.per_cut * len(self.resident)
+            return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + cuts
+        moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.resident)) // 4
+        return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0)
 
     def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        if self.chunks(per_row, cluster) * self.vector_bytes > THREAD_BYTES:
+        if self.chunks(per_row, cluster) * self.vector_bytes(self.cached) > THREAD_BYTES:
             return 0
         registers = -(-self.registers(per_row, cluster, ahead=ahead) // 8) * 8
         shared = self.reserved_bytes(per_row, cluster)
@@ -243,7 +268,7 @@ class LongRows:
                 share = Share(
                     cluster=cluster,
                     per_row=per_row,
-                    bytes=per_row * self.chunks(per_row, cluster) * self.vector_bytes,
+                    bytes=per_row * self.chunks(per_row, cluster) * self.vector_bytes(self.cached),
                     blocks=blocks,
                     walkers=self.walkers(cluster, blocks),
                     ahead=ahead,
@@ -253,7 +278,7 @@ class LongRows:
 
     def _is_worth(self, share: Share) -> bool:
         """Whether other kernels are slower: most often, but for rows that are not so long without edges."""
-        if self.has_edges or self.size * self.vector_bytes >= RESIDENT_ROW_BYTES * self.vec:
+        if self.has_edges or self.size * self.vector_bytes(self.cached) >= RESIDENT_ROW_BYTES * self.vec:
             return True
         return share.ahead and share.blocks >= FEW_BLOCKS and share.bytes >= LEAST_THREAD_BYTES * share.per_row
 
@@ -266,50 +291,10 @@ class LongRows:
         places = self.vec if self.has_edges else 1
         return max(1, fitting // places) * places
 
-
-def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[int, ...] | None:
-    """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
-    inner, kept = len(domain.axes) - 1, {*kept_axes(domain)}
-    outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
-    if reduced_axes(domain) != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
-        return None
-    vectors = [fid for fid in vector_fids(domain, inner) if inner in domain.accesses[fid].axes]
-    shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
-    is_aligned = {*vectors} == {*shared, *flat_fids(domain)}
-    return shared if is_aligned or not has_edges else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongRowsWay(Way):
-    """What both ways for long rows have in common: one variant, or none where rows share nothing, where the recipe
-    tells of no such rows, or where a multiprocessor has no room for their blocks. Costly values are not kept."""
-
-    TEMPLATE: ClassVar[str] = "inner_resident"
-
-    def long_rows(self, shared: tuple[int, ...], beyond: int, *, has_edges: bool) -> LongRows | None:
-        """Rows of more elements than so many ``beyond`` which the recipe tells of, that read the inputs ``shared``;
-        None where it tells of none, or where nothing of them is worth keeping by vectors."""
-        size, vector_bytes = self.long_row(beyond), self.vector_bytes(self.cached)
-        if not vector_bytes or self.vec == 1 or size is None:
-            return None
-        return LongRows(
-            target=self.target,
-            size=size,
-            has_edges=has_edges,
-            vec=self.vec,
-            cached=self.cached,
-            resident=shared,
-            vector_bytes=vector_bytes,
-            resident_bytes=self.vec * self.bytes_of(shared),
-            tensor_bytes=self.vector_bytes(vector_fids(self.domain, self.inner)),
-            reductions=len(reductions(self.task)),
-            costly=bool(costly_values(self.task, self.domain, reduced_axes(self.domain))),
-        )
-
-    def by(self, name: str, rows: LongRows, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
-        """The variant for ``rows`` whose name begins with ``name``; none where blocks have no room for them. Raises
-        :class:`KnobError` for a tuned choice that no kernel can be made with."""
-        share = best_share([*rows.shares()])
+    def by(self, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The variant for rows of ``size`` elements whose name begins with ``name``; none where blocks have no room for
+        them. Raises :class:`KnobError` for a tuned choice that no kernel can be made with."""
+        share = best_share([*self.shares()])
         if share is None:
             return ()
         proposal = EdgedChoice(
@@ -317,52 +302,87 @@ class LongRowsWay(Way):
         )
         if share.walkers:
             proposal = ResidentChoice(**proposal.knobs, walkers=share.walkers, ahead=share.ahead)
-        way = f"{name}_vec{rows.vec}_int32"
-        choice = decide(way, proposal, self.tuned, partial(_check, rows=rows))
+        way = f"{name}_vec{self.vec}_int32"
+        choice = decide(way, proposal, self.tuned, self._check)
         per_row, cluster = choice.threads_per_row, choice.cluster
         walks = isinstance(choice, ResidentChoice)
         heuristics = ResidentHeuristics(
             threads=choice.threads,
             cluster=cluster,
-            chunks=rows.chunks(per_row, cluster),
+            chunks=self.chunks(per_row, cluster),
             walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
-            cached=rows.cached,
-            resident=rows.resident if walks else (),
+            cached=self.cached,
+            resident=self.resident if walks else (),
             ahead=isinstance(choice, ResidentChoice) and choice.ahead,
-            has_edges=rows.has_edges,
+            has_edges=self.has_edges,
         )
-        fits: Formula = ("le", self.columns, rows.held(per_row, cluster))
-        aligned = aligned_guards(self.task, rows.resident, rows.vec) if rows.has_edges else ()
-        variant = self.variant(
+        fits: Formula = ("le", self.columns, self.held(per_row, cluster))
+        aligned = self.aligned(self.resident, self.vec) if self.has_edges else ()
+        variant = self.rows_variant(
             way,
             (*guard, *aligned, fits),
             heuristics,
             choice,
-            name=f"{name}{cluster}_vec{rows.vec}_int32",
-            shared_bytes=rows.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
+            name=f"{name}{cluster}_vec{self.vec}_int32",
+            shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
         )
         return (TicketCounters().serving(variant) if heuristics.walkers else variant,)
 
+    def _check(self, choice: EdgedChoice) -> None:
+        per_row, cluster = choice.threads_per_row, choice.cluster
+        choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
+        check_rows(choice, self.target, most_rows=1)
+        choice.require_power_of_two("cluster", 1, self.target.cluster)
+        message = "the partial results of so many warps do not fit"
+        choice.require(self.exchanges(per_row, cluster), "cluster", message)
+        walks = isinstance(choice, ResidentChoice)
+        message = f"it is {cluster}, but {'clusters' if walks else 'blocks on their own'} take these rows"
+        choice.require(self.stays(cluster) == walks, "cluster", message)
+        ahead = isinstance(choice, ResidentChoice) and choice.ahead
+        registers = self.registers(per_row, cluster, ahead=ahead)
+        message = f"a thread would keep {self.chunks(per_row, cluster)} vectors of a row in {registers} registers"
+        most = min(LONG_ROWS.most, self.target.registers // per_row)
+        choice.require(registers <= most, "threads_per_row", message)
+        if not isinstance(choice, ResidentChoice):
+            return
+        needed = self.shared_bytes(per_row, cluster) + self.reserved_bytes(per_row, cluster)
+        message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
+        choice.require(needed <= self.target.shared_bytes, "cluster", message)
+        message = f"it is {choice.walkers}, but rows {self.vec} apart begin at the same place of a vector"
+        choice.require(not self.has_edges or choice.walkers % self.vec == 0, "walkers", message)
 
-def _check(choice: EdgedChoice, *, rows: LongRows) -> None:
-    per_row, cluster = choice.threads_per_row, choice.cluster
-    require_power_of_two(choice, "threads_per_row", WARP, MAX_THREADS)
-    check_rows(choice, rows.target, most_rows=1)
-    require_power_of_two(choice, "cluster", 1, rows.target.cluster)
-    require(rows.exchanges(per_row, cluster), "cluster", "the partial results of so many warps do not fit")
-    walks = isinstance(choice, ResidentChoice)
-    message = f"it is {cluster}, but {'clusters' if walks else 'blocks on their own'} take these rows"
-    require(rows.stays(cluster) == walks, "cluster", message)
-    ahead = isinstance(choice, ResidentChoice) and choice.ahead
-    registers = rows.registers(per_row, cluster, ahead=ahead)
-    message = f"a thread would keep {rows.chunks(per_row, cluster)} vectors of a row in {registers} registers"
-    require(registers <= min(LONG_ROWS.most, rows.target.registers // per_row), "threads_per_row", message)
-    if not isinstance(choice, ResidentChoice):
-        return
-    needed = rows.shared_bytes(per_row, cluster) + rows.reserved_bytes(per_row, cluster)
-    message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
-    require(needed <= rows.target.shared_bytes, "cluster", message)
-    if rows.has_edges:
-        message = f"it is {choice.walkers}, but rows {rows.vec} apart begin at the same place of a vector"
-        require(choice.walkers % rows.vec == 0, "walkers", message)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resident(LongRowsWay):
+    """Very long rows of whole vectors, in blocks that stay with what all rows share."""
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        shared = shared_by_rows(self.task, self.domain, has_edges=self.has_edges)
+        if not shared or self.kept:
+            return ()
+        bytes_of_column = self.bytes_of(self.cached)
+        row_bytes = WEIGHTED_ROW_BYTES if self.bytes_of(shared) > bytes_of_column else RESIDENT_ROW_BYTES
+        rows = self.longest(shared, (row_bytes - 1) // max(1, bytes_of_column))
+        if rows is None:
+            return ()
+        least: Formula = ("le", row_bytes, product([bytes_of_column, self.columns]))
+        return rows.by("resident", (*self.vector_guard, least))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edged(LongRowsWay):
+    """Odd rows of more than ``EDGED_COLUMNS`` elements, by whole aligned vectors and their edges."""
+
+    FOR_ODD_ROWS: ClassVar[bool] = True
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        """One variant or none. Where the first case's rows are not odd, those that are are others, and may be longer:
+        it is for rows of up to twice as many elements then, if there is room for them."""
+        shared = shared_by_rows(self.task, self.domain, has_edges=self.has_edges)
+        rows = None if shared is None else self.longest(shared, EDGED_COLUMNS)
+        if rows is None:
+            return ()
+        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
+        longer = replace(rows, size=2 * rows.size).by("edged", guard) if rows.size % self.vec == 0 else ()
+        return longer or rows.by("edged", guard)

@@ -2,7 +2,7 @@
 
 A thread keeps up to :data:`REGISTER_BYTES` of the inputs that several sweeps read, and where registers last the costly
 values of the row, such as the exponentials of a softmax. Rows of any length take the same kernel with vectors that are
-``shifted`` to where memory is aligned (:mod:`fusebuild.kernels.common.shifted`), or elements one by one.
+``shifted`` to where memory is aligned (:mod:`fusebuild.kernels.common.rows_view`), or elements one by one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from functools import partial
 from typing import ClassVar
 
 from fusebuild.ir.formula import Formula
-from fusebuild.kernels.common.choice import decide, require
-from fusebuild.kernels.common.rows import RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
+from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
 from fusebuild.kernels.common.sweeps import column_inputs
 from fusebuild.kernels.persistent.budgets import ALL_AT_ONCE, IN_REGISTERS
-from fusebuild.kernels.persistent.edged import Edged
-from fusebuild.kernels.persistent.heuristics import PersistentHeuristics, RegisterChoice
-from fusebuild.kernels.persistent.way import Way, chunks_of, row_choice
+from fusebuild.kernels.persistent.long_rows import Edged
+from fusebuild.kernels.persistent.way import PersistentHeuristics, Way, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
 KEPT_BLOCK = 512
@@ -42,6 +41,15 @@ share one as short (H200: layernorm of 128 columns 660 us by warps, 308 by quart
 
 ChunksOf = Callable[[RowThreads], int]
 """The vectors of a row that each of its threads has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterChoice(RowChoice):
+    """How a row lies in registers: ``keeps`` costly values beside inputs or computes them again."""
+
+    FEWER: ClassVar[tuple[str, ...]] = ("keeps", "threads_per_row")
+
+    keeps: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ class WholeVectors(InRegisters):
         )
         fits: Formula = ("le", self.columns, threads.per_row * chunks * vec - before)
         known = self.known_size(heuristics, choice.min_blocks)
-        return self.variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
+        return self.rows_variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
 
     @property
     def _most_chunks(self) -> int:
@@ -145,8 +153,8 @@ class WholeVectors(InRegisters):
         check_rows(choice, self.target)
         held = choice.threads_per_row * lay(choice.threads) * self.vec - before
         message = f"{choice.threads_per_row} threads hold {held} elements of a row of {self.size}"
-        require(held >= self.size, "threads_per_row", message)
-        require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
+        choice.require(held >= self.size, "threads_per_row", message)
+        choice.require(bool(self.kept) or not choice.keeps, "keeps", "no value is costly")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,31 +15,10 @@ from dataclasses import dataclass, replace
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import (
-    ELEMENT,
-    Rows,
-    reduction_in_cluster,
-    row_element,
-    row_epilogue,
-    row_results,
-    row_setup,
-    row_sweep,
-    rows_of,
-)
-from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows, reduction_in_cluster
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lifetime,
-    Lines,
-    Sweep,
-    accumulate,
-    accumulators,
-    is_vector,
-    join,
-    make_view,
-)
+from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.long_rows import ResidentHeuristics
 
@@ -51,22 +30,21 @@ PLACE = "c * kThreadsPerRow"
 
 def inner_resident(spec: KernelSpec) -> KernelView:
     walk = _walk(spec)
-    rows, body, outputs = walk.rows, walk.rows.body, spec.task.outputs
-    wide = [fid for fid in outputs if rows.has_columns(fid)]
+    rows, body = walk.rows, walk.rows.body
     by_levels = by_level(spec.task, reductions(spec.task))
     last = max(by_levels)
     parts = [
-        walk.reducing(own, row_epilogue(rows, folded(spec.task, own), at), walk.tickets if at == last else ())
+        walk.reducing(own, rows.epilogue(folded(spec.task, own), at), walk.tickets if at == last else ())
         for at, own in by_levels.items()
     ]
-    parts.append(walk.storing(wide))
-    setup, bases = row_setup(rows, outputs, walk.there)
+    parts.append(walk.storing(rows.wide))
+    setup, bases = rows.setup(spec.task.outputs, walk.there)
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
         lifetimes=(walk.stays(),), next_rows=walk.next_row(),
         epilogue=Sweep(
-            stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
+            stores=rows.results(rows.narrow),
             arrays=walk.arrays("c", "e{}") if walk.heuristics.ahead else (),
         ),
         extents=rows.extents,
@@ -75,7 +53,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
 
 def _walk(spec: KernelSpec) -> _Walk:
     assert isinstance(spec.heuristics, ResidentHeuristics)
-    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), spec.task.outputs)
+    rows = reduced_rows(spec)
     edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
     return _Walk(heuristics=spec.heuristics, rows=rows, edge=edge)
 
@@ -114,26 +92,17 @@ class _Walk:
 
     def storing(self, outputs: Sequence[int]) -> tuple[Sweep, Lines]:
         """The sweep that stores ``outputs``, which change along the row."""
-        body = self.rows.body
-        vectors = [fid for fid in outputs if is_vector(body, fid)]
-        value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
-        stores = Sweep(
-            vector=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in vectors),
-            element=tuple(
-                f"o{fid}[k] = {value[fid]};" if fid in vectors else f"{row_element(self.rows, fid)} = {value[fid]};"
-                for fid in outputs
-            ),
-            stores=tuple(f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors),
-        )
+        vectors = [fid for fid in outputs if self.rows.body.is_vector(fid)]
+        stores = self.rows.stores_of(outputs, {fid: f"fb::store(r{fid} + {VECTOR}, o{fid});" for fid in vectors})
         return join(self._sweep(outputs), stores), self.edge.storing(outputs)
 
     def _sweep(self, targets: Sequence[int]) -> Sweep:
         """One sweep over a thread's vectors that computes ``targets``."""
-        return row_sweep(self.rows, targets, self.rows.of_rows, self._vector, ELEMENT)
+        return self.rows.sweep(targets, self.rows.of_rows, self._vector)
 
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
-        if self.heuristics.has_edges and fid not in flat_fids(self.rows.body.domain):
+        if self.heuristics.has_edges and fid not in self.rows.body.domain.flat:
             source = f"fb::load_cut<kVec>(r{fid} + {VECTOR}, edges.before)"
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"

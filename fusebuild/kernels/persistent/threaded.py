@@ -17,18 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fusebuild.ir.formula import Formula, ceil_div
-from fusebuild.kernels.common.choice import Choice, decide, decision, require, require_blocks, require_power_of_two
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP, kept_axes, next_power_of_two
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    KnownSizes,
-    LaunchSpec,
-    VariantSpec,
-    VectorLayout,
-    kernel_parameters,
-    known_parameters,
-)
+from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP, next_power_of_two
+from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, VectorLayout, kernel_parameters, known_parameters
 from fusebuild.kernels.persistent.budgets import THREADED
 from fusebuild.kernels.persistent.tiles import TilesWay
 
@@ -81,6 +72,7 @@ class ThreadedChoice(Choice):
 class Threaded(TilesWay):
     """Rows of a few elements in the registers of one thread each."""
 
+    NAME: ClassVar[str] = "threaded"
     TEMPLATE: ClassVar[str] = "inner_threaded"
 
     def variants(self) -> tuple[VariantSpec, ...]:
@@ -92,13 +84,9 @@ class Threaded(TilesWay):
         return (self._variant(columns),)
 
     @property
-    def _way(self) -> str:
-        return f"threaded_vec{self.vec}_int32"
-
-    @property
     def _of_rows(self) -> tuple[int, ...]:
         """Tensors of one element a row that lie side by side, and move by vectors."""
-        kept, outputs = kept_axes(self.domain), self.task.outputs
+        kept, outputs = self.domain.kept, self.task.outputs
         side_by_side = [
             fid for fid, access in self.domain.accesses.items()
             if kept and access.axes == kept and self.domain.is_contiguous(access)
@@ -111,14 +99,14 @@ class Threaded(TilesWay):
 
     def _fits(self, columns: int) -> bool:
         """Whether all that is written lies in tiles, and a thread has registers for its rows."""
-        in_tiles = {*flat_fids(self.domain), *self._of_rows}
+        in_tiles = {*self.domain.flat, *self._of_rows}
         return {*self.task.outputs} <= in_tiles and self._registers(columns) <= THREADED.most
 
     def _registers(self, columns: int) -> int:
         """The registers of a thread that has its rows of all inputs, and one row of whatever else changes along it."""
         inputs = columns * sum(map(self._bytes_of_rows, self.flat_inputs))
         of_rows = sum(map(self._bytes_of_rows, self._of_rows))
-        outputs = [fid for fid in flat_fids(self.domain) if fid in self.task.outputs]
+        outputs = [fid for fid in self.domain.flat if fid in self.task.outputs]
         words = [max(1, self.bytes_of([fid]) // 4) for fid in (*self.resident, *self.kept, *outputs)]
         return THREADED.base + (inputs + of_rows) // 4 + columns * sum(words)
 
@@ -129,13 +117,13 @@ class Threaded(TilesWay):
         return ThreadedChoice(threads=threads, min_blocks=fitting)
 
     def _check(self, choice: ThreadedChoice) -> None:
-        require_power_of_two(choice, "threads", WARP, MAX_THREADS)
-        require_blocks(choice, "min_blocks", choice.threads, self.target.threads_per_multiprocessor)
+        choice.require_power_of_two("threads", WARP, MAX_THREADS)
+        choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
         columns = self.known_columns
         assert columns is not None
         most = self._shared_bytes(choice, columns)
         message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
-        require(most <= self.target.shared_bytes, "threads", message)
+        choice.require(most <= self.target.shared_bytes, "threads", message)
 
     def _shared_bytes(self, choice: ThreadedChoice, columns: int) -> int:
         return choice.threads * self._copied_bytes(columns)
@@ -145,8 +133,8 @@ class Threaded(TilesWay):
         return self.vec * (columns * self.bytes_of(self.tiles) + self.bytes_of(self._of_rows))
 
     def _variant(self, columns: int) -> VariantSpec:
-        choice = decide(self._way, self._propose(columns), self.tuned, self._check)
-        in_tiles = (*flat_fids(self.domain), *self._of_rows)
+        choice = decide(self.way, self._propose(columns), self.tuned, self._check)
+        in_tiles = (*self.domain.flat, *self._of_rows)
         access_bytes = {fid: min(ACCESS_BYTES, self._bytes_of_rows(fid)) for fid in in_tiles}
         heuristics = ThreadedHeuristics(
             threads=choice.threads,
@@ -159,25 +147,17 @@ class Threaded(TilesWay):
             in_place=tuple(self.in_place.items()),
             copied=tuple((fid, size // self.bytes_of([fid])) for fid, size in access_bytes.items()),
         )
-        kernel = KernelSpec(
-            template=self.TEMPLATE,
-            task=self.task,
-            domain=self.domain,
-            parameters=known_parameters(kernel_parameters(self.task, self.domain), self.named),
-            index="int32_t",
+        kernel = self.kernel(
+            self.TEMPLATE,
+            heuristics,
             vec=1,
-            heuristics=heuristics,
+            parameters=known_parameters(kernel_parameters(self.task, self.domain), self.named),
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False, branchless=True),
         )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(ceil_div(self.rows, choice.threads * self.vec), 1, 1),
-            block=(choice.threads, 1, 1),
-            shared_bytes=self._shared_bytes(choice, columns),
-        )
         sizes: list[Formula] = [("eq", symbol, size) for symbol, size in self.named.items()]
         aligned: list[Formula] = [("aligned", fid, size) for fid, size in access_bytes.items()]
-        decided = decision(self._way, choice, self.tuned)
-        return VariantSpec(name=self._way, guard=(*sizes, *aligned), launches=(launch,), decision=decided)
+        grid, shared_bytes = ceil_div(self.rows, choice.threads * self.vec), self._shared_bytes(choice, columns)
+        guard, block = (*sizes, *aligned), (choice.threads, 1, 1)
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from fusebuild.kernels.common.dynamic_shared import SharedArray, array_in_place, arrays_in_shared, widest_first
-from fusebuild.kernels.common.lambdas import folded
-from fusebuild.kernels.common.rows_view import Rows, inputs_looked_up, row_setup, rows_of, stores_of
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.dynamic_shared import arrays_of, widest_first
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
+from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Group
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, make_view
 from fusebuild.kernels.persistent.threaded import ThreadedHeuristics
 from fusebuild.kernels.persistent.tiled_view import widened
-from fusebuild.kernels.persistent.view import Kept, row_levels
+from fusebuild.kernels.persistent.tiles_view import Tiles
+from fusebuild.kernels.persistent.view import Kept
 
 
 def inner_threaded(spec: KernelSpec) -> KernelView:
     heuristics, outputs = spec.heuristics, spec.task.outputs
     assert isinstance(heuristics, ThreadedHeuristics)
-    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
+    rows = reduced_rows(spec)
     rows = replace(rows, column=Group(name="k", axes=rows.column.axes))
-    looked_up = inputs_looked_up(rows)
+    looked_up = rows.inputs_looked_up()
     rows = replace(rows, widened=widened(rows, looked_up).intersection(heuristics.columns_alone))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept, vectors="", place="k{}[k]")
-    setup, bases = row_setup(rows, outputs, tiles.on_chip, {fid: f"rows{fid}[r]" for fid in tiles.inputs_of_rows})
+    setup, bases = rows.setup(outputs, tiles.on_chip, {fid: f"rows{fid}[r]" for fid in tiles.inputs_of_rows})
     bases = (*bases, *tiles.looked_up())
-    sweeps = _sweeps(rows, tiles, kept)
+    store, loads = "rows{0}.set_row(r, o{0});", tiles.loads
+    sweeps = tuple(tiles.walks(kept, loads, lambda arguments: "", store, reader="", overwrites=False))
     return make_view(
-        spec, rows.body, rows.exprs,
+        rows.body, rows.exprs,
         setup=(*_row((*setup, *bases), sweeps), *setup), bases=bases, sweeps=sweeps,
         epilogue=Sweep(
             coordinates=tiles.declarations(), arrays=kept.arrays(), results=tiles.results(), stores=tiles.ended(),
@@ -50,54 +50,29 @@ def _row(lines: Lines, sweeps: Sequence[Sweep]) -> Lines:
     return ("const int64_t row = top + first + r;",) if asked else ()
 
 
-def _sweeps(rows: Rows, tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
-    """One walk over the row for each level of reductions, and one for the outputs that change along it."""
-    sweeps = row_levels(rows, kept, tiles.loads, lambda arguments: "", is_full=True, reader="")
-    wide = [fid for fid in rows.body.task.outputs if rows.has_columns(fid)]
-    if wide:
-        final = kept.around(rows, wide, rows.of_rows, tiles.loads)
-        stores = stores_of(rows, wide, {fid: f"rows{fid}.set_row(r, o{fid});" for fid in wide})
-        sweeps.append(join(final, stores))
-    return tuple(sweeps)
-
-
-class _Tiles:
+class _Tiles(Tiles):
     """What a block has in shared memory, and what of that its threads have in registers."""
 
     def __init__(self, rows: Rows, heuristics: ThreadedHeuristics, looked_up: Set[int]) -> None:
-        self._rows, self._body = rows, rows.body
-        self._copied, self._in_place = dict(heuristics.copied), dict(heuristics.in_place)
-        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
-        self._inputs = tuple(fid for fid in flat if fid in rows.reads)
-        self._outputs = tuple(fid for fid in flat if fid in outputs)
+        super().__init__(rows, heuristics.in_place)
+        self._copied = dict(heuristics.copied)
         self.inputs_of_rows = tuple(fid for fid in heuristics.of_rows if fid in rows.reads)
-        self._results = tuple(fid for fid in heuristics.of_rows if fid in outputs)
+        self._results = tuple(fid for fid in heuristics.of_rows if fid in rows.body.task.outputs)
         self._columns = tuple(fid for fid in heuristics.columns_alone if fid in rows.reads and fid not in looked_up)
         self._looked_up, self._there = looked_up, {*self._columns}
 
     @property
-    def _flat(self) -> tuple[int, ...]:
-        return (*self._inputs, *self._outputs)
-
-    @property
     def on_chip(self) -> tuple[int, ...]:
-        return (*self._flat, *self._columns)
+        return (*self.flat, *self._columns)
 
     def declarations(self) -> Lines:
         """Where tiles begin, one after the other: the widest come first, so that each is aligned."""
-        tiled = [fid for fid in (*self._flat, *self.inputs_of_rows, *self._results) if fid not in self._in_place]
-        arrays = [
-            SharedArray(
-                name=f"tile{fid}", elements=f"kTileRows{self._times_columns(fid)}", dtype=self._body.value(fid).dtype
-            )
-            for fid in tiled
-        ]
-        in_place = (array_in_place(self._body, fid, place, "tile") for fid, place in self._in_place.items())
-        return (*arrays_in_shared(widest_first(arrays)), *in_place)
+        of_rows = arrays_of(self._body, (*self.inputs_of_rows, *self._results), "tile", "kTileRows")
+        return self.declared(widest_first((*self.tiles("kTileRows * kColumns"), *of_rows)))
 
     def _times_columns(self, fid: int) -> str:
         """What a number of rows is multiplied by for one of elements."""
-        return " * kColumns" if fid in self._flat else ""
+        return " * kColumns" if fid in self.flat else ""
 
     def copies(self) -> Lines:
         """Lines that bring in what the block reads: to registers what changes along columns alone, else to tiles."""
@@ -116,7 +91,7 @@ class _Tiles:
 
     def _shape(self, fid: int) -> str:
         """Elements of an access, threads, rows and columns of the tile of ``fid``."""
-        return f"{self._copied[fid]}, kThreads, kTileRows, {'kColumns' if fid in self._flat else '1'}"
+        return f"{self._copied[fid]}, kThreads, kTileRows, {'kColumns' if fid in self.flat else '1'}"
 
     def taken(self) -> Lines:
         """What a thread takes of the tiles before its first row, and where its results come to lie."""
@@ -156,9 +131,9 @@ class _Tiles:
         return (self._rows.vector(fid, source),)
 
     def _from_memory(self, fid: int, address: str) -> str:
-        return f"fb::load_present<{self._rows.dtype_of(fid).row.c_type}, kVec>({address}, kColumns)"
+        return f"fb::load_present<{self._rows.c_type(fid)}, kVec>({address}, kColumns)"
 
     def results(self) -> Lines:
         """Where a thread leaves what is one element a row."""
         body = self._body
-        return tuple(f"rows{fid}[r] = {body.operand(fid, body.value(fid).dtype)};" for fid in self._results)
+        return tuple(f"rows{fid}[r] = {body.own_operand(fid)};" for fid in self._results)

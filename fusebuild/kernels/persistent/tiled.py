@@ -17,25 +17,9 @@ from typing import ClassVar
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
-from fusebuild.kernels.common.choice import (
-    Choice,
-    decide,
-    decision,
-    require,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
+from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    VariantSpec,
-    VectorLayout,
-    formula_parameter,
-    kernel_parameters,
-)
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, formula_parameter, kernel_parameters
 from fusebuild.kernels.persistent.budgets import TILED
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
 
@@ -100,28 +84,22 @@ class TiledChoice(Choice):
 class Tiled(TilesWay):
     """Tiles whose elements threads take one by one."""
 
+    NAME: ClassVar[str] = "tiled"
     TEMPLATE: ClassVar[str] = "inner_tiled"
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One for rows of up to ``held`` elements for each thread of a warp, and an odd one; none where rows are surely
         longer. Raises :class:`KnobError` for a choice that no kernel can be made with."""
-        choice = self._choice()
+        choice = decide(self.way, self._propose(), self.tuned, self._check)
         least = {fact.symbol: fact.min or 1 for fact in self.task.fusion.facts}
         shortest = evaluate(self.columns, {symbol: least.get(symbol, 1) for symbol in symbols(self.columns)})
         return () if shortest > self._longest(choice) else (self._variant(choice),)
 
     @property
-    def _way(self) -> str:
-        return f"tiled_vec{self.vec}_int32"
-
-    def _choice(self) -> TiledChoice:
-        return decide(self._way, self._propose(), self.tuned, self._check)
-
-    @property
     def _per_word(self) -> int:
         """Elements of the narrowest tensor that a thread takes of a word of shared memory: two where an element has one
         or two bytes, else one."""
-        return 2 if min(self.bytes_of([fid]) for fid in flat_fids(self.domain)) <= 2 else 1
+        return 2 if min(self.bytes_of([fid]) for fid in self.domain.flat) <= 2 else 1
 
     def _most(self, held: int) -> int:
         """The elements that a thread has where ``held`` would do: a word's times an odd number."""
@@ -170,26 +148,18 @@ class Tiled(TilesWay):
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
         ]
-        kernel = KernelSpec(
-            template=self.TEMPLATE,
-            task=self.task,
-            domain=self.domain,
-            parameters=(*kernel_parameters(self.task, self.domain), *own),
-            index="int32_t",
+        kernel = self.kernel(
+            self.TEMPLATE,
+            heuristics,
             vec=TOGETHER,
-            heuristics=heuristics,
+            parameters=(*kernel_parameters(self.task, self.domain), *own),
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
         )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(simplified(("ceil_div", self.rows, tile_rows)), 1, 1),
-            block=(choice.threads, 1, 1),
-            shared_bytes=self._shared_bytes(tile_rows),
-        )
-        short = (("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
-        decided = decision(self._way, choice, self.tuned)
-        return VariantSpec(name=self._way, guard=(*self.odd_guard, *short), launches=(launch,), decision=decided)
+        guard = (*self.odd_guard, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads, 1, 1)
+        shared_bytes = self._shared_bytes(tile_rows)
+        return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,
@@ -227,14 +197,14 @@ class Tiled(TilesWay):
         return self._tile_bytes(threads // WARP, WARP * self._most(held))
 
     def _check(self, choice: TiledChoice) -> None:
-        require_power_of_two(choice, "threads", WARP, MAX_THREADS)
-        require_power_of_two(choice, "held", 1, 64)
-        require_block("threads", choice.threads)
-        require_blocks(choice, "min_blocks", choice.threads, self.target.threads_per_multiprocessor)
+        choice.require_power_of_two("threads", WARP, MAX_THREADS)
+        choice.require_power_of_two("held", 1, 64)
+        choice.require_block("threads", choice.threads)
+        choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
         most = max(choice.tile_bytes, self._least_tile(choice.threads, choice.held))
         most += 2 * self.vec * self.bytes_of(self.tiles) + self._longest(choice) * self._resident_bytes()
         message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
-        require(most <= self.target.shared_bytes, "tile_bytes", message)
+        choice.require(most <= self.target.shared_bytes, "tile_bytes", message)
 
     def _tile_rows(self, choice: TiledChoice) -> Formula:
         """The rows of a tile: as many as the block's threads walk at least, or times that."""

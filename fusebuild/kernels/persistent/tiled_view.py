@@ -7,44 +7,35 @@ floats are **widened** where a thread, or for columns the block, reads them firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from fusebuild.ir.dtype import DType
-from fusebuild.kernels.common.dynamic_shared import (
-    SharedArray,
-    array_in_place,
-    arrays_in_shared,
-    arrays_of,
-    widest_first,
-)
-from fusebuild.kernels.common.lambdas import folded, foldings
+from fusebuild.kernels.common.dynamic_shared import SharedArray, widest_first
+from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
-from fusebuild.kernels.common.rows_view import Rows, inputs_looked_up, row_results, row_setup, rows_of, stores_of
-from fusebuild.kernels.common.shifted import flat_fids
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_vector, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
-from fusebuild.kernels.persistent.view import Kept, row_levels
+from fusebuild.kernels.persistent.tiles_view import Tiles
+from fusebuild.kernels.persistent.view import Kept
 from fusebuild.ops.table import Kind, op_of
 
 
 def inner_tiled(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, TiledHeuristics)
-    outputs = spec.task.outputs
-    rows = rows_of(spec, folded(spec.task, reductions(spec.task)), outputs)
-    looked_up = inputs_looked_up(rows)
+    rows = reduced_rows(spec)
+    looked_up = rows.inputs_looked_up()
     rows = replace(rows, widened=widened(rows, looked_up))
-    body = rows.body
-    wide = [fid for fid in outputs if rows.has_columns(fid)]
-    tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(body, heuristics.kept)
-    setup, bases = row_setup(rows, outputs, tiles.on_chip)
+    tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept)
+    setup, bases = rows.setup(spec.task.outputs, tiles.on_chip)
     return make_view(
-        spec, body, rows.exprs,
-        setup=setup, bases=(*bases, *tiles.rows()), sweeps=_sweeps(rows, wide, tiles, kept),
+        rows.body, rows.exprs,
+        setup=setup, bases=(*bases, *tiles.rows()), sweeps=tuple(tiles.sweeps(kept)),
         epilogue=Sweep(
-            stores=row_results(rows, [fid for fid in outputs if fid not in wide]),
+            stores=rows.results(rows.narrow),
             arrays=(*tiles.arrays(), *kept.arrays()),
             coordinates=tiles.declarations(),
         ),
@@ -53,24 +44,11 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _sweeps(rows: Rows, wide: Sequence[int], tiles: _Tiles, kept: Kept) -> tuple[Sweep, ...]:
-    """One walk over the row for each level of reductions, and one for the outputs ``wide``."""
-    loads = tiles.loader()
-    sweeps = row_levels(rows, kept, loads, _reduction, is_full=True, reader="lane == 0", overwritten=tiles.overwritten)
-    if wide:
-        sweeps.append(join(kept.around(rows, wide, rows.of_rows, loads), tiles.element_stores(wide)))
-    return tuple(sweeps)
-
-
-def _reduction(arguments: str) -> str:
-    return f"fb::reduce_threads(threads, {arguments});"
-
-
 def widened(rows: Rows, looked_up: Set[int]) -> frozenset[int]:
     """The inputs of the columns that threads read by vectors alone, none of which are ``looked_up``, and take as floats
     alone."""
     narrow = [fid for fid in rows.reads if rows.body.value(fid).dtype.is_reduced_precision and fid not in looked_up]
-    vectors = [fid for fid in narrow if rows.has_columns(fid) and is_vector(rows.body, fid)]
+    vectors = [fid for fid in narrow if rows.has_columns(fid) and rows.body.is_vector(fid)]
     return frozenset(fid for fid in vectors if _taken_as(rows, fid) == {DType.FLOAT})
 
 
@@ -86,40 +64,25 @@ def _taken_as(rows: Rows, fid: int) -> set[DType]:
     return {dtype for operand, dtype in taken if body.root(operand) == fid}
 
 
-class _Tiles:
+class _Tiles(Tiles):
     """What a block has in shared memory, and how its threads' sweeps read and write it."""
 
     def __init__(self, rows: Rows, heuristics: TiledHeuristics, looked_up: Set[int]) -> None:
+        super().__init__(rows, heuristics.in_place)
         self.heuristics = heuristics
-        self._rows, self._body = rows, rows.body
-        outputs, flat = rows.body.task.outputs, flat_fids(rows.body.domain)
-        self._inputs = tuple(fid for fid in flat if fid in rows.reads)
-        self._outputs = tuple(fid for fid in flat if fid in outputs)
         self._resident = tuple(fid for fid in heuristics.resident if fid in rows.reads and fid not in looked_up)
-        self._place = dict(heuristics.in_place)
 
     @property
     def on_chip(self) -> tuple[int, ...]:
-        return (*self._inputs, *self._outputs, *self._resident)
-
-    @property
-    def overwritten(self) -> Set[int]:
-        """The inputs in whose place outputs lie."""
-        return frozenset(self._place.values())
-
-    def _type(self, fid: int) -> str:
-        """The type of an input for threads."""
-        return self._rows.dtype_of(fid).row.c_type
+        return (*self.flat, *self._resident)
 
     def declarations(self) -> Lines:
         """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
-        tiles = [fid for fid in (*self._inputs, *self._outputs) if fid not in self._place]
         columns = [
             SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._rows.dtype_of(fid))
             for fid in self._resident
         ]
-        own = arrays_in_shared((*arrays_of(self._body, tiles, "tile", "places"), *widest_first(columns)))
-        return (*own, *(array_in_place(self._body, fid, place, "tile") for fid, place in self._place.items()))
+        return self.declared((*self.tiles("places"), *widest_first(columns)))
 
     def copies(self) -> Lines:
         """Calls that bring in what the block reads."""
@@ -142,15 +105,11 @@ class _Tiles:
 
     def rows(self) -> Lines:
         """Where a thread's row is in each tile."""
-        tiles = (
-            f"{'' if fid in self._outputs else 'const '}{self._body.c_type(fid)}* r{fid} = tile{fid} + place;"
-            for fid in (*self._inputs, *self._outputs)
-        )
         columns = (
-            f"const {self._type(fid)}* r{fid} = columns{fid}{' + lane' if self._skew(fid) else ''};"
+            f"const {self._rows.c_type(fid)}* r{fid} = columns{fid}{' + lane' if self._skew(fid) else ''};"
             for fid in self._resident
         )
-        return (*tiles, *columns)
+        return (*self.row_bases("place"), *columns)
 
     def _skew(self, fid: int) -> int:
         """The places between what two threads have of a resident input: one where that makes their runs odd."""
@@ -159,7 +118,7 @@ class _Tiles:
 
     def arrays(self) -> Lines:
         """What a thread holds of its row."""
-        return tuple(f"fb::Vec<{self._type(fid)}, kVec> c{fid}[kChunks];" for fid in self.heuristics.cached)
+        return tuple(f"fb::Vec<{self._rows.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in self.heuristics.cached)
 
     def loader(self) -> Callable[[int], Lines]:
         """The lines that put the current elements of an input into ``v<fid>``: what a thread holds is read by the first
@@ -169,7 +128,7 @@ class _Tiles:
         def lines(fid: int) -> Lines:
             if fid in held:
                 return (self._rows.vector(fid, f"c{fid}[c]"),)
-            source = f"fb::load_present<{self._type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
+            source = f"fb::load_present<{self._rows.c_type(fid)}, kVec>(r{fid} + {self._column(fid)}, present)"
             load = self._rows.vector(fid, source)
             if fid not in self.heuristics.cached:
                 return (load,)
@@ -181,8 +140,11 @@ class _Tiles:
     def _column(self, fid: int) -> str:
         return "col" if fid in self.on_chip else self._body.offset(fid, [self._rows.column])
 
-    def element_stores(self, outputs: Sequence[int]) -> Sweep:
-        """Each element to its place in its tile, or in memory where the output has none."""
-        tiled = (fid for fid in outputs if fid in self._outputs)
-        vectors = {fid: f"fb::store_present(r{fid} + col, o{fid}, present);" for fid in tiled}
-        return stores_of(self._rows, outputs, vectors)
+    def sweeps(self, kept: Kept) -> list[Sweep]:
+        """One for each level of reductions, and one for the outputs that change along the row."""
+        store = "fb::store_present(r{0} + col, o{0}, present);"
+        return self.walks(kept, self.loader(), _reduction, store, reader="lane == 0")
+
+
+def _reduction(arguments: str) -> str:
+    return f"fb::reduce_threads(threads, {arguments});"

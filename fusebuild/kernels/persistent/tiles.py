@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fusebuild.ir.formula import evaluate, symbols
-from fusebuild.kernels.common.rows import reduced_axes
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.spec import vector_fids
 from fusebuild.kernels.persistent.way import Way
 
 BLOCKS_WANTED = 1024
@@ -24,24 +21,29 @@ BLOCKS_WANTED = 1024
 class TilesWay(Way):
     """A way to keep several short rows in the shared memory of a block."""
 
+    NAME: ClassVar[str]
     FOR_ODD_ROWS: ClassVar[bool] = True
 
     @property
+    def way(self) -> str:
+        return f"{self.NAME}_vec{self.vec}_int32"
+
+    @property
     def flat_inputs(self) -> tuple[int, ...]:
-        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.task.outputs)
+        return tuple(fid for fid in self.domain.flat if fid not in self.task.outputs)
 
     @property
     def resident(self) -> tuple[int, ...]:
         """Inputs that change along columns alone, side by side in memory."""
-        vectors, inner = vector_fids(self.domain, self.inner), reduced_axes(self.domain)
-        inputs = [fid for fid in vectors if fid not in (*flat_fids(self.domain), *self.task.outputs)]
+        vectors, inner = self.domain.dense_along(self.domain.inner), self.domain.reduced
+        inputs = [fid for fid in vectors if fid not in (*self.domain.flat, *self.task.outputs)]
         return tuple(fid for fid in inputs if self.domain.accesses[fid].axes == inner)
 
     @property
     def in_place(self) -> dict[int, int]:
         """For outputs that lie where an input does that is as wide, that input; no two share one."""
         places = dict[int, int]()
-        for fid in flat_fids(self.domain):
+        for fid in self.domain.flat:
             free = [each for each in self.flat_inputs if each not in places.values()]
             same = [each for each in free if self.bytes_of([each]) == self.bytes_of([fid])]
             if fid in self.task.outputs and same:
@@ -51,7 +53,7 @@ class TilesWay(Way):
     @property
     def tiles(self) -> tuple[int, ...]:
         """The tensors that have a tile of their own."""
-        return tuple(fid for fid in flat_fids(self.domain) if fid not in self.in_place)
+        return tuple(fid for fid in self.domain.flat if fid not in self.in_place)
 
     @property
     def named(self) -> Mapping[str, int]:

@@ -9,38 +9,14 @@ from functools import partial
 from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import (
-    ELEMENT,
-    Rows,
-    looked_up_by,
-    only_elements,
-    reduction_in_block,
-    reduction_in_cluster,
-    row_batches,
-    row_epilogue,
-    row_result_stores,
-    row_setup,
-    row_stores,
-    row_sweep,
-    row_updates,
-    rows_of,
-)
-from fusebuild.kernels.common.shifted_lines import (
-    row_vector,
-)
+from fusebuild.kernels.common.rows_view import ELEMENT, Rows, reduced_rows, reduction_in_block, reduction_in_cluster
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.sweeps import last_sweep
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lines,
-    Sweep,
-    accumulate,
-    accumulators,
-    join,
-    make_view,
-)
-from fusebuild.kernels.persistent.heuristics import ClusterHeuristics, FewRowsHeuristics, PersistentHeuristics
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
+from fusebuild.kernels.persistent.cluster import ClusterHeuristics
+from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
+from fusebuild.kernels.persistent.way import PersistentHeuristics
 
 FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
 """What the sweep before the last one ends with where the last one loads ahead: an exchange comes next."""
@@ -52,14 +28,10 @@ NEXT_AHEAD = "load_ahead(c + kAhead);"
 def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
-    outputs = spec.task.outputs
-    indices = reductions(spec.task)
-    rows = rows_of(spec, folded(spec.task, indices), outputs)
-    body = rows.body
-    wide = [fid for fid in outputs if rows.has_columns(fid)]
-    setup, bases = row_setup(rows, outputs)
+    rows = reduced_rows(spec)
+    body, wide = rows.body, rows.wide
+    setup, bases = rows.setup(spec.task.outputs)
     loader = _Loader(rows=rows, heuristics=heuristics)
-    known = rows.of_rows
     kept, first = Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
     sweeps = row_levels(
         rows,
@@ -74,10 +46,10 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
     if wide:
         next_ahead = Sweep(stores=(NEXT_AHEAD,) if loader.ahead else ())
-        sweeps.append(join(kept.around(rows, wide, known, loader.last), next_ahead, row_stores(rows, wide)))
-    narrow = row_result_stores(rows, [fid for fid in outputs if fid not in wide], heuristics.threads)
+        sweeps.append(join(kept.around(rows, wide, loader.last), next_ahead, rows.stores(wide)))
+    narrow = rows.result_stores(rows.narrow, heuristics.threads)
     return make_view(
-        spec, body, rows.exprs,
+        body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
         epilogue=replace(
             narrow, arrays=(*loader.arrays(), *kept.arrays()), coordinates=loader.coordinates(),
@@ -102,20 +74,20 @@ def row_levels(
     reader: str,
     overwritten: Set[int] = frozenset(),
 ) -> list[Sweep]:
-    """One sweep for each level of the reductions. ``loads`` are as for :func:`row_sweep`; ``reduction`` gives the call
+    """One sweep for each level of the reductions. ``loads`` are as for :meth:`Rows.sweep`; ``reduction`` gives the call
     that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
-    ``is_full`` is as for :func:`row_batches`. Inputs ``overwritten`` are so by other threads of the row."""
-    body, known, task = rows.body, rows.of_rows, rows.body.task
+    ``is_full`` is as for :meth:`Rows.batches`. Inputs ``overwritten`` are so by other threads of the row."""
+    body, task = rows.body, rows.body.task
     sweeps: list[Sweep] = []
     for at, own in by_level(task, reductions(task)).items():
-        gathered = row_batches(rows, own, is_full=is_full)
-        sweep = kept.around(rows, gathered.targets(), known, loads)
-        results = (*accumulate(body, own).results, *row_epilogue(rows, folded(task, own), at))
+        gathered = rows.batches(own, is_full=is_full)
+        sweep = kept.around(rows, gathered.targets(), loads)
+        results = (*accumulate(body, own).results, *rows.epilogue(folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
-        only = only_elements(rows, gathered, known, reader)
-        meet = Sweep(results=(LOOKED_UP,) if looked_up_by(rows, gathered) & overwritten else ())
+        only = rows.only_elements(gathered, reader)
+        meet = Sweep(results=(LOOKED_UP,) if rows.looked_up_by(gathered) & overwritten else ())
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
-        sweeps.append(join(meet, sweep, parts, row_updates(gathered), only, reduce))
+        sweeps.append(join(meet, sweep, parts, rows.updates(gathered), only, reduce))
     return sweeps
 
 
@@ -140,11 +112,11 @@ class Kept:
     def arrays(self) -> Lines:
         return tuple(f"fb::Vec<{self._body.c_type(fid)}, kVec> k{fid}{self._vectors};" for fid in self._fids)
 
-    def around(self, rows: Rows, targets: Sequence[int], known: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
+    def around(self, rows: Rows, targets: Sequence[int], loads: Callable[[int], Lines]) -> Sweep:
         """The sweep that computes ``targets``: it takes what earlier ones kept, and keeps what is new."""
-        body = self._body
-        sweep = row_sweep(rows, targets, [*known, *self._made], loads, self._element)
-        exprs = body.closure(targets, [*known, *self._made])
+        body, known = self._body, [*rows.of_rows, *self._made]
+        sweep = rows.sweep(targets, known, loads, self._element)
+        exprs = body.closure(targets, known)
         read = body.roots(exprs, targets)
         taken = [fid for fid in self._made if fid in read]
         new = [fid for fid in self._fids if fid not in self._made and any(fid in expr.outputs for expr in exprs)]
@@ -158,13 +130,13 @@ class _Loader:
     """How a row kernel's sweeps fetch vectors: from registers, from shared memory, or from global memory each time."""
 
     def __init__(self, rows: Rows, heuristics: PersistentHeuristics) -> None:
-        self.rows_of, self._heuristics = rows, heuristics
+        self._rows, self._heuristics = rows, heuristics
         self._in_shared: set[int] = set()
         self.ahead = _read_ahead(rows.body, heuristics)
 
     def arrays(self) -> Lines:
         """Declarations of what is kept on chip."""
-        body, cached = self.rows_of.body, self._heuristics.cached
+        body, cached = self._rows.body, self._heuristics.cached
         if self._heuristics.in_registers:
             return tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in cached)
         if self._heuristics.storage == "reread":
@@ -173,44 +145,40 @@ class _Loader:
 
     def coordinates(self) -> Lines:
         """Where a vector of the row is, for the loads of the whole row."""
-        body, column = self.rows_of.body, self.rows_of.column
+        body, column = self._rows.body, self._rows.column
         return body.coordinates(column, body.needs_coordinates(self._heuristics.cached, column))
 
     def first(self) -> Lines:
         """Loads of the whole row into registers, all in flight before the first is used."""
         if not self._heuristics.in_registers:
             return ()
-        return tuple(f"c{fid}[c] = {self.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
+        return tuple(f"c{fid}[c] = {self._rows.from_memory(fid, packed=True)};" for fid in self._heuristics.cached)
 
     def lines(self, fid: int) -> Lines:
         """The lines that put the current vector of input ``fid`` into ``v<fid>``."""
-        rows = self.rows_of
+        rows = self._rows
         if fid not in self._heuristics.cached:
-            return (rows.vector(fid, self.from_memory(fid)),)
+            return rows.global_load(fid)
         if self._heuristics.in_registers:
             return (rows.vector(fid, f"fb::unpack(c{fid}[c])"),)
         if fid in self._in_shared:
             return (rows.vector(fid, f"fb::load_shared<kVec>(c{fid} + col)"),)
         self._in_shared.add(fid)
-        return (rows.vector(fid, self.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
+        return (rows.vector(fid, self._rows.from_memory(fid)), f"fb::store_shared(c{fid} + col, v{fid});")
 
     def last(self, fid: int) -> Lines:
         """The lines that do so in the last sweep, for which the vectors of some inputs were loaded ahead."""
-        return (self.rows_of.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self.lines(fid)
+        return (self._rows.vector(fid, f"fb::unpack(p{fid}[c])"),) if fid in self.ahead else self.lines(fid)
 
     def loads_ahead(self) -> Sweep:
         """Loads of those, a vector of each at a time."""
-        body, column = self.rows_of.body, self.rows_of.column
+        body, column = self._rows.body, self._rows.column
         address = {fid: f"r{fid} + {body.offset(fid, [column])}" for fid in self.ahead}
         return Sweep(
             arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kChunks];" for fid in self.ahead),
             coordinates=body.coordinates(column, body.needs_coordinates(self.ahead, column)),
             loads=tuple(f"p{fid}[c] = fb::load_packed_ahead<kVec>({address[fid]});" for fid in self.ahead),
         )
-
-    def from_memory(self, fid: int, *, packed: bool = False) -> str:
-        """The call that fetches the current vector of input ``fid`` from global memory."""
-        return row_vector(self.rows_of.body, fid, self.rows_of.column, packed=packed)
 
 
 def _read_ahead(body: Body, heuristics: PersistentHeuristics) -> tuple[int, ...]:

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol, Self
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from fusebuild.ir.formula import Formula
-from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Tuned, decision
-from fusebuild.kernels.common.domain import AxisDomain
-from fusebuild.kernels.common.rows import (
-    RowChoice,
-    RowThreads,
-    blocks_wanted,
-    kept_axes,
-    next_power_of_two,
-    reduced_axes,
-)
-from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    KnownSizes,
-    LaunchSpec,
-    VariantSpec,
-    VectorLayout,
-    axis_product,
-    fits_int32,
-    hint,
-    kernel_parameters,
-    vector_guards,
-)
-from fusebuild.target.table import Target
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, next_power_of_two
+from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, VectorLayout, fits_int32, hint
 
 
 class RowsHeuristics(Protocol):
@@ -46,21 +24,35 @@ class RowsHeuristics(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowTask:
-    """A task whose rows may stay on chip, on one target."""
+class PersistentHeuristics:
+    """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
+    (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
+    the one that computes them."""
 
-    task: Task
-    target: Target
-    domain: AxisDomain
+    threads: RowThreads
+    storage: str
+    chunks: int
+    cached: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+
+    @property
+    def in_registers(self) -> bool:
+        return self.storage in ("registers", "cluster")
+
+    def grid(self, rows: Formula) -> Formula:
+        """Blocks for ``rows`` rows."""
+        return self.threads.grid(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTask(Planner):
+    """A planner of a task whose rows may stay on chip."""
 
     columns: Formula
     """Elements of a row."""
 
     size: int
     """Elements that a row is assumed to have."""
-
-    sizes: Mapping[str, int]
-    """The sizes that symbols are assumed to have."""
 
     vec: int
     """Elements of a vector, which is one access to global memory."""
@@ -71,36 +63,24 @@ class RowTask:
     kept: tuple[int, ...]
     """Costly values that several sweeps need: :func:`fusebuild.kernels.common.sweeps.kept_values`."""
 
-    tuned: Tuned
-    """Choices to take instead of a way's own."""
-
     @property
     def rows(self) -> Formula:
-        return axis_product(self.domain, kept_axes(self.domain))
-
-    @property
-    def inner(self) -> int:
-        """The innermost axis, along which vectors lie."""
-        return len(self.domain.axes) - 1
+        return self.domain.points(self.domain.kept)
 
     @property
     def is_odd(self) -> bool:
         """Whether the length of a row need be no multiple of a vector's."""
-        return len(reduced_axes(self.domain)) == 1 and has_odd_rows(self.task, self.domain, self.vec, self.columns)
+        return len(self.domain.reduced) == 1 and self.has_odd_rows(self.vec, self.columns)
 
     @property
     def vector_guard(self) -> tuple[Formula, ...]:
         """What holds where rows are whole vectors that lie where memory is aligned."""
-        return (fits_int32(self.columns), *vector_guards(self.task, self.domain, self.inner, self.vec))
+        return (fits_int32(self.columns), *self.vector_guards(self.domain.inner, self.vec))
 
     @property
     def odd_guard(self) -> tuple[Formula, ...]:
         """What holds where rows of any length are read by aligned vectors."""
-        return (fits_int32(self.columns), *shifted_guards(self.task, self.domain, self.vec))
-
-    def bytes_of(self, fids: Sequence[int]) -> int:
-        """The bytes of one element of each of ``fids``."""
-        return sum(self.task.fusion.value(fid).dtype.bytes for fid in fids)
+        return self.shifted_guard(self.vec, self.columns)
 
     def vector_bytes(self, fids: Sequence[int]) -> int:
         """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""
@@ -124,11 +104,6 @@ class Way(RowTask, ABC):
     FOR_ODD_ROWS: ClassVar[bool] = False
     """Whether it is for rows whose length is no multiple of a vector's."""
 
-    @classmethod
-    def of(cls, rows: RowTask) -> Self:
-        """This way, planned for ``rows``."""
-        return cls(**{field.name: getattr(rows, field.name) for field in fields(RowTask)})
-
     def applies(self, earlier: Collection[type[Way]]) -> bool:
         """Whether it is asked for variants where ``earlier`` ways have made some. Odd rows of a length that is known
         now are all taken by the first way that has some."""
@@ -142,10 +117,10 @@ class Way(RowTask, ABC):
         """Its variants in order of preference; none where rows do not lie well so. Raises :class:`KnobError` for a
         choice that no kernel can be made with."""
 
-    def variant(
+    def rows_variant(
         self,
         way: str,
-        guard: Sequence[Formula],
+        guard: Iterable[Formula],
         heuristics: RowsHeuristics,
         choice: RowChoice,
         *,
@@ -157,26 +132,17 @@ class Way(RowTask, ABC):
     ) -> VariantSpec:
         """The variant of one kernel that ``choice`` gives; ``name`` is that of the ``way`` if it has no other one.
         ``when_known`` are the heuristics of a kernel that knows a row's size, None where it gains nothing by that."""
-        kernel = KernelSpec(
-            template=self.TEMPLATE,
-            task=self.task,
-            domain=self.domain,
-            parameters=kernel_parameters(self.task, self.domain),
-            index=index,
+        kernel = self.kernel(
+            self.TEMPLATE,
+            heuristics,
             vec=self.vec,
-            heuristics=heuristics,
+            index=index,
             vectors=vectors,
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=when_known is not None, heuristics=when_known),
         )
-        launch = LaunchSpec(
-            kernel=kernel,
-            grid=(heuristics.grid(self.rows), 1, 1),
-            block=(heuristics.threads.block, 1, 1),
-            shared_bytes=shared_bytes,
-        )
-        decided = decision(way, choice, self.tuned)
-        return VariantSpec(name=name or way, guard=tuple(guard), launches=(launch,), decision=decided)
+        grid, block = heuristics.grid(self.rows), (heuristics.threads.block, 1, 1)
+        return self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
 
 
 def row_choice(threads: RowThreads) -> RowChoice:

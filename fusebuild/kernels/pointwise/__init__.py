@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.pointwise.rows_view import pointwise_rows
-from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.kernels.pointwise.schedule import check, variants
 from fusebuild.kernels.pointwise.view import pointwise
 
 FAMILY = Family(
     folder="pointwise",
-    scheduler=PointwiseScheduler(),
+    name="pointwise",
+    check=check,
+    variants=variants,
     views={"pointwise": pointwise, "pointwise_rows": pointwise_rows},
     has_short_blocks=True,
     walks_either_way=True,

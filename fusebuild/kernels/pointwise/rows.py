@@ -8,36 +8,18 @@ domain in two at the same place, and unrolls its outer half.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 from fusebuild.ir.formula import ceil_div, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    Choice,
-    Tuned,
-    decide,
-    decision,
-    fewer_blocks,
-    require_at_most,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
+from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    VariantSpec,
-    Width,
-    axis_product,
-    hint,
-    kernel_parameters,
-)
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.target.table import Target
 
 THREADS = 128
@@ -84,119 +66,92 @@ class RowsChoice(Choice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseRowsHeuristics:
+class PointwiseRowsHeuristics(RowsChoice):
     """What was chosen, and the axis ``walked``."""
 
-    threads_x: int
-    threads_y: int
-    rows: int
-    unroll: int
-    min_blocks: int
     walked: int
 
 
-def walked_axis(task: Task, domain: AxisDomain, sizes: Mapping[str, int]) -> int | None:
+def walked_axis(planner: Planner) -> int | None:
     """The axis along which the most bytes repeat that vectors along the innermost one read; None where nothing does,
     where it is so little that it stays near anyway, or where there are but few rows."""
+    task, domain = planner.task, planner.domain
     repeated = {
-        axis: sum(task.fusion.value(fid).dtype.bytes for fid in steady_fids(task, domain, axis))
-        for axis in range(len(domain.axes) - 1)
-        if hint(domain.axes[axis].extent, sizes) >= FEWEST_ROWS
+        axis: planner.bytes_of(steady_fids(task, domain, axis))
+        for axis in range(domain.inner)
+        if planner.expected([axis]) >= FEWEST_ROWS
     }
     walked = max(repeated, key=lambda axis: (repeated[axis], axis), default=None)
-    return walked if walked is not None and _weighs(task, domain, walked, sizes) else None
+    return walked if walked is not None and _weighs(planner, walked) else None
 
 
-def _weighs(task: Task, domain: AxisDomain, walked: int, sizes: Mapping[str, int]) -> bool:
+def _weighs(planner: Planner, walked: int) -> bool:
     """Whether what repeats along the axis ``walked`` is more than stays near."""
-    repeated = sum(
-        task.fusion.value(fid).dtype.bytes * hint(axis_product(domain, domain.accesses[fid].axes), sizes)
-        for fid in steady_fids(task, domain, walked)
-    )
-    return repeated > NEAR_BYTES
+    steady, accesses = steady_fids(planner.task, planner.domain, walked), planner.domain.accesses
+    return sum(planner.bytes_of([fid]) * planner.expected(accesses[fid].axes) for fid in steady) > NEAR_BYTES
 
 
 def steady_fids(task: Task, domain: AxisDomain, walked: int) -> tuple[int, ...]:
     """The inputs that are vectors along the innermost axis and the same for every row."""
-    inner = len(domain.axes) - 1
-    return tuple(
-        fid
-        for fid, access in domain.accesses.items()
-        if fid not in task.outputs and inner in access.axes and walked not in access.axes
-        and domain.unit_stride(access, inner) is not None
-    )  # fmt: skip
+    inputs = [fid for fid in domain.dense_along(domain.inner) if fid not in task.outputs]
+    return tuple(fid for fid in inputs if walked not in domain.accesses[fid].axes)
 
 
-def rows_variant(
-    task: Task, target: Target, domain: AxisDomain, walked: int, width: Width, sizes: Mapping[str, int], tuned: Tuned
-) -> VariantSpec:
+def rows_variant(planner: Planner, walked: int, width: Width) -> VariantSpec:
     """The variant that walks ``walked``, for vectors as ``width`` has them.
 
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """
     flat, guard, vec, index = width
-    way = f"rows_{flat}"
-    choice = decide(way, choose_rows(task, target, domain, walked, vec, sizes), tuned, partial(_check, target=target))
-    kernel = KernelSpec(
-        template="pointwise_rows",
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain),
-        index=index,
-        vec=vec,
-        heuristics=PointwiseRowsHeuristics(**choice.knobs, walked=walked),
-    )
+    way, domain = f"rows_{flat}", planner.domain
+    choice = decide(way, _propose(planner, walked, vec), planner.tuned, partial(_check, target=planner.target))
+    heuristics = PointwiseRowsHeuristics(**choice.knobs, walked=walked)
+    kernel = planner.kernel("pointwise_rows", heuristics, vec=vec, index=index)
     tiles = product([
-        ceil_div(axis_product(domain, range(walked + 1, len(domain.axes))), choice.threads_x * vec),
+        ceil_div(domain.points(domain.every[walked + 1 :]), choice.threads_x * vec),
         ceil_div(domain.axes[walked].extent, choice.threads_y * choice.rows),
-        axis_product(domain, range(walked)),
+        domain.points(range(walked)),
     ])  # fmt: skip
-    launch = LaunchSpec(kernel=kernel, grid=(tiles, 1, 1), block=(choice.threads_x, choice.threads_y, 1))
-    return VariantSpec(name=way, guard=guard, launches=(launch,), decision=decision(way, choice, tuned))
+    return planner.variant(way, choice, guard, kernel, tiles, (choice.threads_x, choice.threads_y, 1))
 
 
-def choose_rows(
-    task: Task, target: Target, domain: AxisDomain, walked: int, vec: int, sizes: Mapping[str, int]
-) -> RowsChoice:
+def _propose(planner: Planner, walked: int, vec: int) -> RowsChoice:
     """128 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
     all of them; a row at a time, and as many blocks as their registers allow, which hide each other's loads."""
-    steady = steady_fids(task, domain, walked)
-    moving = [fid for fid in domain.accesses if fid not in task.outputs and fid not in steady]
-    columns, extent = (
-        hint(axis_product(domain, axes), sizes) for axes in (range(walked + 1, len(domain.axes)), (walked,))
-    )
+    target, domain = planner.target, planner.domain
+    columns, extent = planner.expected(domain.every[walked + 1 :]), planner.expected([walked])
     threads_x = _threads_along(-(-columns // vec))
     threads_y = THREADS // threads_x
     while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * FEWEST_ROWS > extent:
         threads_y //= 2
-    tiles = hint(axis_product(domain, range(walked)), sizes) * -(-columns // (threads_x * vec))
+    tiles = planner.expected(range(walked)) * -(-columns // (threads_x * vec))
     steps, rows = -(-extent // threads_y), ROWS
     while rows > 1 and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
         rows //= 2
-    threads, registers = threads_x * threads_y, _registers(task, domain, steady, moving, vec)
+    threads, registers = threads_x * threads_y, _registers(planner, walked, vec)
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
     blocks = max(1, min(most // threads, target.registers // (threads * registers)))
     return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=1, min_blocks=blocks)
 
 
-def _registers(task: Task, domain: AxisDomain, steady: Sequence[int], moving: Sequence[int], vec: int) -> int:
+def _registers(planner: Planner, walked: int, vec: int) -> int:
     """What a thread takes: vectors that it keeps, as floats at least, those in flight, and those that it stores."""
-    size = {fid: task.fusion.value(fid).dtype.bytes for fid in (*domain.accesses, *domain.sources)}
-    kept = sum(vec * max(4, size[fid]) // 4 for fid in steady)
-    loaded = sum(vec * size[fid] // 4 for fid in (*moving, *domain.sources))
-    stored = sum(vec * size[fid] // 4 for fid in task.outputs)
-    return kept + loaded + stored + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
+    domain, steady = planner.domain, steady_fids(planner.task, planner.domain, walked)
+    others = [fid for fid in domain.accesses if fid not in steady]
+    kept = sum(vec * max(4, planner.bytes_of([fid])) // 4 for fid in steady)
+    moved = sum(vec * planner.bytes_of([fid]) // 4 for fid in (*others, *domain.sources))
+    return kept + moved + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
 
 
 def _check(choice: RowsChoice, target: Target) -> None:
     """Raise :class:`KnobError` for blocks that cannot be."""
-    require_power_of_two(choice, "threads_x", 1, MAX_THREADS)
-    require_power_of_two(choice, "threads_y", 1, MAX_THREADS)
-    require_block("threads_y", choice.threads)
-    require_power_of_two(choice, "unroll", 1, MOST_ROWS)
-    require_at_most(choice, "rows", MOST_ROWS, f"a thread has at most {MOST_ROWS} rows")
-    require_at_most(choice, "unroll", choice.rows, f"a thread has {choice.rows} rows")
-    require_blocks(choice, "min_blocks", choice.threads, target.threads_per_multiprocessor)
+    choice.require_power_of_two("threads_x", 1, MAX_THREADS)
+    choice.require_power_of_two("threads_y", 1, MAX_THREADS)
+    choice.require_block("threads_y", choice.threads)
+    choice.require_power_of_two("unroll", 1, MOST_ROWS)
+    choice.require_at_most("rows", MOST_ROWS, f"a thread has at most {MOST_ROWS} rows")
+    choice.require_at_most("unroll", choice.rows, f"a thread has {choice.rows} rows")
+    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
 
 
 def _threads_along(vectors: int) -> int:

@@ -5,17 +5,7 @@ from __future__ import annotations
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.steady import steady_of
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lines,
-    Sweep,
-    element_coordinate,
-    join,
-    make_view,
-    scalar_load,
-    vector_load,
-    walking_block,
-)
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view, walking_block
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, steady_fids
 from fusebuild.kernels.pointwise.view import coordinate_lines, elements
 
@@ -23,7 +13,7 @@ from fusebuild.kernels.pointwise.view import coordinate_lines, elements
 def pointwise_rows(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PointwiseRowsHeuristics)
-    body, walked, inner = Body(spec), heuristics.walked, len(spec.domain.axes) - 1
+    body, walked, inner = Body(spec), heuristics.walked, spec.domain.inner
     before = Group(name="before", axes=tuple(range(walked)))
     column = Group(name="i", axes=tuple(range(walked + 1, inner + 1)))
     row = Group(name="row", axes=(walked,))
@@ -36,12 +26,12 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     steady = steady_of(body, exprs, dict.fromkeys(resident, 0), outputs)
     made = [fid for fid in steady.kept if fid not in repeated]
     used = body.roots(steady.exprs, ())
-    coordinate = element_coordinate(body, around, inner, spec.vec)
+    coordinate = body.along(*around)
     kept = Sweep(
         arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in made),
         loads=(
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, around)}]") for fid in single),
-            *(vector_load(body, fid, around) for fid in repeated),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, around)}]") for fid in single),
+            *(body.vector_load(fid, around) for fid in repeated),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in repeated if fid in used),
@@ -53,7 +43,7 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     taken = (f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in steady.kept if fid in needed)
     own = elements(body, [*([before] if before.axes else []), row, column], known=(*steady.kept, *single))
     return make_view(
-        spec, body, exprs,
+        body, exprs,
         setup=_tiles(before, walking_block(spec)),
         bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
         sweeps=(kept, join(Sweep(element=tuple(taken)), own)),

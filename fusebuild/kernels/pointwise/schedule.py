@@ -11,44 +11,19 @@ else is read by elements, whose coordinates count on from those of the vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
-from fusebuild.ir.formula import Formula, ceil_div
+from fusebuild.ir.formula import ceil_div
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    NOT_TUNED,
-    Choice,
-    Tuned,
-    decide,
-    decision,
-    require_blocks,
-    require_power_of_two,
-)
+from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.shifted import flat_fids, has_odd_rows, shifted_guards
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    Rejection,
-    VariantSpec,
-    VectorLayout,
-    Width,
-    any_domain,
-    axis_product,
-    fits_int32,
-    hint,
-    kernel_parameters,
-    rejection,
-    usable,
-    vector_guards,
-    vector_sources,
-    vector_width,
-    widths,
-)
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
@@ -79,109 +54,76 @@ class PointwiseHeuristics(Choice):
         return replace(self, **{knob: value})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseScheduler:
-    name: str = "pointwise"
+def check(task: Task) -> None:
+    for index in task.exprs:
+        expr = task.fusion.exprs[index]
+        if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
+            raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
+    domain = any_domain(task)
+    for fid in task.outputs:
+        if domain.accesses[fid].axes != domain.every:
+            raise UnfitError(f"{task.fusion.value(fid).name} does not span the whole iteration domain", fid)
 
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        for index in task.exprs:
-            expr = task.fusion.exprs[index]
-            if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
-                return rejection(self.name, task, f"{expr.op} is a {kind.value}", expr.outputs[0])
-        domain = any_domain(self.name, task)
-        if isinstance(domain, Rejection):
-            return domain
-        for fid in task.outputs:
-            if domain.accesses[fid].axes != tuple(range(len(domain.axes))):
-                name = task.fusion.value(fid).name
-                return rejection(self.name, task, f"{name} does not span the whole iteration domain", fid)
-        return None
 
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        domain = any_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        total = axis_product(domain, range(len(domain.axes)))
-        inner = len(domain.axes) - 1
-        vec = vector_width(task, domain, inner) if domain.axes else 1
-        vector = vector_guards(task, domain, inner, vec, also=vector_sources(domain)) if domain.axes else ()
-        ways = widths(domain, vec, vector)
-        odd: Width | None = None
-        if domain.axes and has_odd_rows(task, domain, vec, domain.axes[inner].extent) and _pays(domain):
-            guard = (fits_int32(total), *shifted_guards(task, domain, vec))
-            odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
-        variants = []
-        walked = walked_axis(task, domain, sizes) if vec > 1 else None
-        if walked is not None:
-            variants.append(rows_variant(task, target, domain, walked, ways.pop(0), sizes, tuned))
-        for way in ways:
-            name, guard, width, index = way
-            proposal = choose(task, target, domain, width, hint(total, sizes))
-            choice = decide(name, proposal, tuned, lambda given: _check(given, target))
-            launch = _launch(task, domain, total, width, index, choice, is_shifted=way is odd)
-            decided = decision(name, choice, tuned)
-            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
-        return usable(variants)
+def variants(planner: Planner) -> list[VariantSpec]:
+    domain = planner.domain
+    inner, has_axes = domain.inner, bool(domain.axes)
+    vec = planner.vector_width(inner) if has_axes else 1
+    vector = planner.vector_guards(inner, vec, also=domain.vector_sources) if has_axes else ()
+    ways = planner.widths(vec, vector)
+    odd: Width | None = None
+    if has_axes and planner.has_odd_rows(vec, domain.axes[inner].extent) and _pays(domain):
+        guard = planner.shifted_guard(vec, domain.points(domain.every))
+        odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
+    walked = walked_axis(planner) if vec > 1 else None
+    rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
+    return [*rows, *(_variant(planner, way, is_shifted=way is odd) for way in ways)]
 
 
 def _pays(domain: AxisDomain) -> bool:
     """Whether more tensors are flat, and gain from shifted vectors, than are read by elements along the innermost axis:
     those lose by them, since neighbouring threads do not read neighbouring elements."""
-    inner, flat = len(domain.axes) - 1, flat_fids(domain)
+    inner, flat = domain.inner, domain.flat
     own = [access for access in domain.accesses.values() if inner in access.axes and access.fid not in flat]
     single = [access for access in own if access.axes != (inner,) or access.strides[inner] != 1]
     return len(single) < len(flat)
 
 
-def _launch(
-    task: Task,
-    domain: AxisDomain,
-    total: Formula,
-    vec: int,
-    index: str,
-    heuristics: PointwiseHeuristics,
-    *,
-    is_shifted: bool,
-) -> LaunchSpec:
-    kernel = KernelSpec(
-        template="pointwise",
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain),
-        index=index,
-        vec=vec,
-        heuristics=heuristics,
-        vectors=VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED,
-    )
-    per_block = heuristics.threads * heuristics.unroll * vec
-    return LaunchSpec(kernel=kernel, grid=(ceil_div(total, per_block), 1, 1), block=(heuristics.threads, 1, 1))
+def _variant(planner: Planner, width: Width, *, is_shifted: bool) -> VariantSpec:
+    name, guard, vec, index = width
+    choice = decide(name, _propose(planner, vec), planner.tuned, partial(_check, target=planner.target))
+    vectors = VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED
+    kernel = planner.kernel("pointwise", choice, vec=vec, index=index, vectors=vectors)
+    grid = ceil_div(planner.domain.points(planner.domain.every), choice.threads * choice.unroll * vec)
+    return planner.variant(name, choice, guard, kernel, grid, (choice.threads, 1, 1))
 
 
-def choose(task: Task, target: Target, domain: AxisDomain, vec: int, total: int) -> PointwiseHeuristics:
+def _propose(planner: Planner, vec: int) -> PointwiseHeuristics:
     """A vector a thread, 128 threads a block; smaller blocks when there is too little work to fill the multiprocessors,
     and fewer of them at a time when their threads hold so much that registers would spill."""
-    threads = THREADS
+    target, total, threads = planner.target, planner.expected(planner.domain.every), THREADS
     while threads > FEWEST_THREADS and total < target.multiprocessors * threads * vec:
         threads //= 2
     blocks = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor) // threads
-    registers = ELEMENTS.base + _held(task, domain, vec)
+    registers = ELEMENTS.base + _held(planner, vec)
     while blocks > 1 and registers > target.registers // (threads * blocks):
         blocks //= 2
     return PointwiseHeuristics(threads=threads, unroll=1, min_blocks=blocks)
 
 
-def _held(task: Task, domain: AxisDomain, vec: int) -> int:
+def _held(planner: Planner, vec: int) -> int:
     """Registers that a thread takes for a vector of each input and output, for coordinates, and for random numbers,
     which nvcc draws for the whole vector at once."""
-    held = sum(-(-vec * task.fusion.value(fid).dtype.bytes // 4) for fid in domain.accesses)
-    held += ELEMENTS.per_axis * max(0, len(domain.axes) - 1) + ELEMENTS.per_source * len(domain.sources)
-    draws = sum(op_of(task.fusion.exprs[index]).is_random for index in task.exprs)
+    domain = planner.domain
+    held = sum(-(-vec * planner.bytes_of([fid]) // 4) for fid in domain.accesses)
+    held += ELEMENTS.per_axis * max(0, domain.inner) + ELEMENTS.per_source * len(domain.sources)
+    exprs, own = planner.task.fusion.exprs, planner.task.exprs
+    draws = sum(op_of(exprs[index]).is_random for index in own)
     return held + draws * ELEMENTS.per_draw * -(-vec // 4)
 
 
 def _check(choice: PointwiseHeuristics, target: Target) -> None:
     """Raise :class:`KnobError` for blocks that cannot be."""
-    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
-    require_power_of_two(choice, "unroll", 1, MOST_UNROLL)
-    require_blocks(choice, "min_blocks", choice.threads, target.threads_per_multiprocessor)
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)
+    choice.require_power_of_two("unroll", 1, MOST_UNROLL)
+    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)

@@ -6,20 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.values import Expr
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.shifted_lines import with_nearest
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Coordinates, Group
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Sweep,
-    element_coordinate,
-    element_store,
-    is_vector,
-    make_view,
-    scalar_load,
-    strided_load,
-)
+from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.view import KernelView, Sweep, make_view, with_nearest
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -28,7 +17,7 @@ def pointwise(spec: KernelSpec) -> KernelView:
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
     sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
-    return make_view(spec, body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
 
 def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), known: Collection[int] = ()) -> Sweep:
@@ -38,17 +27,17 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), k
     groups are then the tile's rows ``o`` and columns ``i``. Values ``known`` are there before the walk.
     """
     spec, outputs = body.spec, body.task.outputs
-    inner = len(spec.domain.axes) - 1
+    inner = spec.domain.inner
     sources = _sources(body, body.closure(outputs, known), groups)
     exprs = body.closure(outputs, [*sources.loaded, *known])
     reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
-    vectors = [fid for fid in moving if is_vector(body, fid)]
+    vectors = [fid for fid in moving if body.is_vector(fid)]
     stored = [fid for fid in outputs if fid not in tiled]
-    strided = [fid for fid in (*moving, *stored) if fid not in vectors and not is_vector(body, fid)]
+    strided = [fid for fid in (*moving, *stored) if fid not in vectors and not body.is_vector(fid)]
     hoisted, element = body.split(exprs, [inner])
     unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
-    coordinate = element_coordinate(body, groups, inner, spec.vec)
+    coordinate = body.along(*groups)
     return Sweep(
         load_coordinates=coordinate_lines(
             body, groups, [*vectors, *body.reads(sources.positions)], [*sources.early, *body.closure(sources.positions)]
@@ -66,7 +55,7 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), k
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
         ),
@@ -74,11 +63,11 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), k
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
             *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
             *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
-            *(strided_load(body, fid, groups, inner) for fid in moving if fid in strided),
+            *(body.strided_load(fid, groups) for fid in moving if fid in strided),
             *(body.statement(expr, coordinate) for expr in element),
-            *(f"{tile_element(body, fid)} = {body.operand(fid, body.value(fid).dtype)};"
+            *(f"{tile_element(body, fid)} = {body.own_operand(fid)};"
               for fid in outputs if fid in tiled),
-            *(element_store(body, fid, fid in strided, groups, inner) for fid in stored),
+            *(body.element_store(fid, fid in strided, groups) for fid in stored),
         ),
         stores=tuple(
             f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
@@ -93,11 +82,11 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     end. The rest is read at the coordinates of each element.
     """
     domain, outputs = body.domain, body.task.outputs
-    every, inner = tuple(range(len(domain.axes))), len(domain.axes) - 1
+    every, inner = tuple(range(len(domain.axes))), domain.inner
     exprs, reads = body.closure(outputs), body.reads(outputs)
-    dense = {*flat_fids(domain)}
+    dense = {*domain.flat}
     flat = [fid for fid in reads if fid in dense]
-    rings = [fid for fid in reads if domain.accesses[fid].axes == (inner,) and is_vector(body, fid) and inner > 0]
+    rings = [fid for fid in reads if domain.accesses[fid].axes == (inner,) and body.is_vector(fid) and inner > 0]
     steady = [fid for fid in reads if not domain.accesses[fid].axes]
     single = [fid for fid in reads if fid not in (*flat, *rings, *steady)]
     wide = [fid for fid in outputs if fid in dense]
@@ -107,11 +96,11 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
     counted = body.needs_coordinates([*single, *strided], element) | read
     walked = {axis for axis in every if axis >= min(counted)} if counted and inner > 0 else set()
     hoisted, moving = body.split(exprs, every)
-    value = {fid: body.operand(fid, body.value(fid).dtype) for fid in outputs}
+    value = {fid: body.own_operand(fid) for fid in outputs}
     around = f"i{inner}, Index({body.extents[inner]})"
     own = (
         *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in (*flat, *rings)),
-        *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
+        *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, [element])}]") for fid in single),
         *(body.statement(expr, body.within(element)) for expr in moving),
         *(f"v{fid}[k] = {value[fid]};" for fid in wide),
         *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
@@ -124,7 +113,7 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_around<kVec>(T{fid}, {around});"
               for fid in rings),
-            *(scalar_load(body, fid, f"T{fid}[0]") for fid in steady),
+            *(body.scalar_load(fid, f"T{fid}[0]") for fid in steady),
             *(body.statement(expr) for expr in hoisted),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in wide),
         ),
@@ -182,25 +171,22 @@ class _Sources:
 
     def position_lines(self) -> tuple[str, ...]:
         """The lines that find the positions."""
-        body, coordinate = self.body, self._coordinate()
+        body, coordinate = self.body, self.body.within(*self.groups)
         exprs = [expr for expr in body.closure(self.positions) if not body.is_scalar(expr.outputs[0])]
         return (
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
             *(body.statement(expr, coordinate) for expr in exprs),
         )
 
     def load(self, fid: int) -> str:
         """The vector that the index op with the result ``fid`` reads."""
-        coordinate = self._coordinate()
+        coordinate = self.body.within(*self.groups)
         load = f"fb::load_packed<kVec>({self.body.elsewhere(fid, coordinate)})"
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
-    def _coordinate(self) -> Coordinates:
-        return element_coordinate(self.body, self.groups, len(self.body.domain.axes) - 1, 1)
-
 
 def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:
-    inner = len(body.domain.axes) - 1
+    inner = body.domain.inner
     early = list[Expr]()
     for expr in exprs:
         access = body.domain.sources.get(expr.outputs[0])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.reduction.inner_view import reduction_inner
 from fusebuild.kernels.reduction.outer_view import reduction_outer
-from fusebuild.kernels.reduction.schedule import ReductionScheduler
+from fusebuild.kernels.reduction.schedule import check, variants
 
 FAMILY = Family(
     folder="reduction",
-    scheduler=ReductionScheduler(),
+    name="reduction",
+    check=check,
+    variants=variants,
     views={"reduction_inner": reduction_inner, "reduction_outer": reduction_outer},
 )

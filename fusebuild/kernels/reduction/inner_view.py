@@ -6,23 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusebuild.kernels.common.lambdas import folded, foldings
-from fusebuild.kernels.common.rows_view import (
-    ELEMENT,
-    Rows,
-    global_loads,
-    only_elements,
-    row_batches,
-    row_epilogue,
-    row_result_stores,
-    row_setup,
-    row_sweep,
-    row_updates,
-    rows_of,
-)
-from fusebuild.kernels.common.shifted import flat_fids
-from fusebuild.kernels.common.shifted_lines import (
-    row_vector,
-)
+from fusebuild.kernels.common.rows_view import Rows, rows_of
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import (
     KernelView,
@@ -44,17 +28,13 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     results = folded(spec.task, indices)
     is_split = heuristics.splits > 1
     outputs = () if is_split else spec.task.outputs
-    rows = rows_of(spec, results, outputs)
+    rows = rows_of(spec, [*results, *outputs])
     body = rows.body
-    setup, bases = row_setup(rows, outputs)
+    setup, bases = rows.setup(outputs)
     known = rows.of_rows
-    gathered = row_batches(rows, indices, is_long=True)
+    gathered = rows.batches(indices, is_long=True)
     targets = gathered.targets()
-    sweep = (
-        _loaded_ahead(rows, targets, known)
-        if spec.is_shifted
-        else row_sweep(rows, targets, known, global_loads(rows), ELEMENT)
-    )
+    sweep = _loaded_ahead(rows, targets, known) if spec.is_shifted else rows.sweep(targets, known, rows.global_load)
     running = read_rows_once(body, gathered.plain, "(kSplits * kThreadsPerRow)" if is_split else "kThreadsPerRow")
     reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
     if is_split:
@@ -63,13 +43,13 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
             stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
         )
     else:
-        lines = (*accumulate(body, indices).results, *row_epilogue(rows, results, 1))
-        epilogue = replace(row_result_stores(rows, outputs, heuristics.threads), results=lines)
+        lines = (*accumulate(body, indices).results, *rows.epilogue(results, 1))
+        epilogue = replace(rows.result_stores(outputs, heuristics.threads), results=lines)
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
-    only = only_elements(rows, gathered, known, reader)
-    sweep = join(running, sweep, row_updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
+    only = rows.only_elements(gathered, reader)
+    sweep = join(running, sweep, rows.updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
     )  # fmt: skip
 
 
@@ -79,12 +59,12 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
     body, ahead = rows.body, dict[int, str]()
 
     def take(fid: int) -> Lines:
-        if fid not in flat_fids(body.domain):
-            return (rows.vector(fid, row_vector(body, fid, rows.column)),)
-        ahead[fid] = f"p{fid}[u] = {row_vector(body, fid, rows.column, packed=True)};"
+        if fid not in body.domain.flat:
+            return rows.global_load(fid)
+        ahead[fid] = f"p{fid}[u] = {rows.from_memory(fid, packed=True)};"
         return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
 
-    sweep = row_sweep(rows, targets, known, take, ELEMENT)
+    sweep = rows.sweep(targets, known, take)
     return replace(
         sweep,
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in ahead),

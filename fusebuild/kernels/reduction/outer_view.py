@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.batches import batches
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded, foldings
-from fusebuild.kernels.common.rows import kept_axes, reduced_axes
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import (
@@ -16,22 +16,17 @@ from fusebuild.kernels.common.view import (
     Sweep,
     accumulate,
     accumulators,
-    element_coordinate,
-    is_vector,
     join,
     make_view,
     read_columns_once,
-    scalar_load,
-    strided_element,
-    strided_load,
 )
 from fusebuild.kernels.reduction.schedule import OuterHeuristics
 
 
 def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
     """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
-    reduced = reduced_axes(domain)
-    kept = kept_axes(domain)
+    reduced = domain.reduced
+    kept = domain.kept
     return (
         Group(name="outer", axes=tuple(axis for axis in kept if axis < reduced[0])),
         Group(name="r", axes=reduced),
@@ -45,14 +40,14 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     body = Body(spec)
     groups = column_groups(spec.domain)
     outer, reduced, inner = groups
-    last = len(spec.domain.axes) - 1
+    last = spec.domain.inner
     indices = reductions(spec.task)
     gathered = batches(body, indices, reduced.axes[-1], lambda axis: "r", together="1")
     results, operands = folded(spec.task, indices), gathered.targets()
     exprs, reads = body.closure(operands), body.reads(operands)
-    vectors = [fid for fid in reads if is_vector(body, fid)]
+    vectors = [fid for fid in reads if body.is_vector(fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
-    coordinate = element_coordinate(body, groups, last, spec.vec)
+    coordinate = body.along(*groups)
     hoisted, inside = body.split(exprs, [last])
     iota = body.coordinate_axes(exprs)
     totals = accumulate(body, indices, "[k]")
@@ -66,24 +61,19 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
-            *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
+            *(body.strided_load(fid, groups) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in inside),
         ),
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
     )
-    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
-    epilogue_reads = () if heuristics.splits > 1 else body.reads(spec.task.outputs, results)
-    touched = [*reads, *epilogue_reads, *(() if heuristics.splits > 1 else spec.task.outputs)]
-    setup = (
-        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
-        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
-    )
+    outputs = () if heuristics.splits > 1 else spec.task.outputs
+    touched = [*reads, *body.reads(outputs, results), *outputs]
     if heuristics.splits > 1:
         part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
         position = f"{body.step(part, inner.axes)} + inner + k"
@@ -92,12 +82,31 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
                 line for folding in foldings(body, indices) for line in folding.partial_stores(position, "[k]")
             )
         )
-        everything = exprs
     else:
-        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, spec.task.outputs)
-        everything = (*exprs, *body.closure(spec.task.outputs, results))
-    sweeps = (join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll)),)
-    return make_view(spec, body, everything, setup=setup, sweeps=sweeps, epilogue=epilogue, extents=sizes)
+        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, outputs)
+    sweep = join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll))
+    return column_view(body, (*exprs, *body.closure(outputs, results)), groups, touched, iota, sweep, epilogue)
+
+
+def column_view(
+    body: Body,
+    exprs: Sequence[Expr],
+    groups: Sequence[Group],
+    touched: Sequence[int],
+    counted: Set[int],
+    sweep: Sweep,
+    epilogue: Sweep,
+) -> KernelView:
+    """The view of a kernel of ``exprs`` whose threads own columns, which are found before its ``sweep``: as far as
+    accesses to the tensors ``touched`` need it, and on the axes ``counted``."""
+    outer, _, inner = groups
+    setup = tuple(
+        line
+        for group in (outer, inner)
+        for line in body.coordinates(group, body.needs_coordinates(touched, group) | counted)
+    )
+    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
+    return make_view(body, exprs, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
 
 
 def column_epilogue(
@@ -106,15 +115,15 @@ def column_epilogue(
     """Per column: what follows the reductions, then the stores. Kept tensors are read element by element."""
     reduced = folded(body.task, indices)
     last = max((axis for group in groups for axis in group.axes), default=0)
-    coordinate = element_coordinate(body, groups, last, body.spec.vec)
+    coordinate = body.along(*groups)
     exprs = [expr for expr in body.closure(outputs, reduced) if not body.is_scalar(expr.outputs[0])]
     return Sweep(
         element=(
             *results,
-            *(scalar_load(body, fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
+            *(body.scalar_load(fid, f"T{fid}[{_kept_element(body, fid, groups, last)}]")
               for fid in body.reads(outputs, reduced)),
             *(body.statement(expr, coordinate) for expr in exprs),
-            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.operand(fid, body.value(fid).dtype)};"
+            *(f"T{fid}[{_kept_element(body, fid, groups, last)}] = {body.own_operand(fid)};"
               for fid in outputs),
         )
     )  # fmt: skip
@@ -128,4 +137,4 @@ def _kept_element(body: Body, fid: int, groups: Sequence[Group], last: int) -> s
         return offset
     if body.domain.is_contiguous(access):
         return f"{offset} + k"
-    return strided_element(body, fid, groups, last)
+    return body.strided_element(fid, groups)

@@ -11,28 +11,15 @@ epilogue on the reduced domain runs in whichever kernel holds the final values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    NOT_TUNED,
-    Choice,
-    Tuned,
-    decide,
-    decision,
-    fewer_blocks,
-    require,
-    require_at_most,
-    require_block,
-    require_blocks,
-    require_power_of_two,
-)
-from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.finish import Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
@@ -42,38 +29,27 @@ from fusebuild.kernels.common.rows import (
     check_outputs,
     check_reductions,
     check_rows,
-    check_running,
     has_lambdas,
-    kept_axes,
     levels,
     next_power_of_two,
-    reduced_axes,
     row_threads,
+    running_sums,
     vector_of_states,
 )
-from fusebuild.kernels.common.shifted import has_odd_rows, shifted_guards
 from fusebuild.kernels.common.spec import (
     INDEX_HEADROOM,
     KernelParameter,
     KernelSpec,
-    LaunchSpec,
-    Rejection,
     VariantSpec,
     VectorLayout,
-    axis_product,
     fits_int32,
     hint,
     kernel_parameters,
     reductions,
-    rejection,
     tensor_parameters,
     try_domain,
-    usable,
-    vector_guards,
-    vector_width,
-    widths,
 )
-from fusebuild.ops.table import op_of
+from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -106,29 +82,6 @@ class InnerChoice(RowChoice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterChoice(Choice):
-    """What :class:`OuterHeuristics` says; a multiprocessor shall have the registers of ``min_blocks``."""
-
-    FEWER = ("unroll", "block_y")
-
-    block_x: int
-    block_y: int
-    unroll: int
-    splits: int
-    min_blocks: int
-
-    def stepped(self, knob: str, value: int) -> Self:
-        """A wider block is a lower one."""
-        changed = replace(self, **{knob: value})
-        if knob == "block_x":
-            changed = replace(changed, block_y=max(1, self.block_x * self.block_y // value))
-        if knob == "min_blocks":
-            return changed
-        threads = self.block_x * self.block_y, changed.block_x * changed.block_y
-        return replace(changed, min_blocks=fewer_blocks(self.min_blocks, *threads))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InnerHeuristics:
     """``splits`` blocks share each row; 1 means that the kernel writes results and not partials."""
 
@@ -147,186 +100,200 @@ class OuterHeuristics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionScheduler:
-    name: str = "reduction"
+class OuterChoice(OuterHeuristics, Choice):
+    """What :class:`OuterHeuristics` says; a multiprocessor shall have the registers of ``min_blocks``."""
 
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        domain = try_domain(self.name, task)
-        if isinstance(domain, Rejection):
-            return domain
-        if rejected := check_reductions(self.name, task, domain):
-            return rejected
-        level = levels(task)
-        for index in reductions(task):
-            fid = task.fusion.exprs[index].outputs[0]
-            if level[fid] > 1:
-                name = task.fusion.value(fid).name
-                return rejection(self.name, task, f"{name} needs the result of another reduction", fid)
-        reduced = reduced_axes(domain)
-        is_inner = bool(domain.axes) and domain.axes[-1].reduced
-        if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
-            return rejection(self.name, task, "the reduced dims are not neighbours")
-        return check_outputs(self.name, task, domain, kept_axes(domain))
+    FEWER = ("unroll", "block_y")
 
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        domain = try_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        inner = len(domain.axes) - 1
-        is_inner = domain.axes[inner].reduced
-        vec = vector_width(task, domain, inner)
-        vec = vec if is_inner else vector_of_states(task, vec)
-        planner = _Planner(task=task, target=target, domain=domain, sizes=sizes, tuned=tuned)
-        make = planner.inner if is_inner else planner.outer
-        variants = [make(*way) for way in widths(domain, vec, vector_guards(task, domain, inner, vec))]
-        columns = axis_product(domain, reduced_axes(domain))
-        is_plain = check_running(self.name, task) is None and len(reduced_axes(domain)) == 1
-        if is_inner and is_plain and has_odd_rows(task, domain, vec, columns):
-            name, guard = f"shifted_vec{vec}_int32", (fits_int32(columns), *shifted_guards(task, domain, vec))
-            variants[1] = planner.inner(name, guard, vec, "int32_t", VectorLayout.SHIFTED)
-        return usable(variants)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """One task on one target, for which variants are made."""
-
-    task: Task
-    target: Target
-    domain: AxisDomain
-    sizes: Mapping[str, int]
-    tuned: Tuned
-
-    def inner(
-        self, way: str, guard: tuple[Formula, ...], vec: int, index: str, vectors: VectorLayout = VectorLayout.ALIGNED
-    ) -> VariantSpec:
-        rows = axis_product(self.domain, kept_axes(self.domain))
-        columns = hint(axis_product(self.domain, reduced_axes(self.domain)), self.sizes)
-        check = partial(self._check_inner, vectors=max(1, columns // vec))
-        choice = decide(way, self._propose_inner(rows, columns, vec), self.tuned, check)
-        threads, splits = choice.threads, choice.splits
-        heuristics = InnerHeuristics(threads=threads, splits=splits)
-        kernel = _kernel("reduction_inner", self.task, self.domain, vec, index, heuristics, splits)
-        kernel = replace(kernel, vectors=vectors, min_blocks=choice.min_blocks)
-        launch = LaunchSpec(kernel=kernel, grid=(threads.grid(rows), splits, 1), block=(threads.block, 1, 1))
-        turn = threads.per_row * vec * (SHIFTED_UNROLL if kernel.is_shifted else 1)
-        guard = _with_turns(guard, axis_product(self.domain, reduced_axes(self.domain)), index, splits * turn)
-        variant = self._with_finish(launch, way, guard, rows, splits)
-        return replace(variant, decision=decision(way, choice, self.tuned))
-
-    def _propose_inner(self, rows: Formula, columns: int, vec: int) -> InnerChoice:
-        threads = row_threads(columns, vec, 8, MOST_THREADS)
-        splits = _splits(self.target, hint(threads.grid(rows), self.sizes), columns // (MOST_THREADS * vec * 4))
-        if splits > 1:
-            threads = RowThreads(per_row=MOST_THREADS, rows=1)
-        return InnerChoice(
-            threads_per_row=threads.per_row,
-            rows_per_block=threads.rows,
-            min_blocks=blocks_wanted(threads),
-            splits=splits,
-        )
-
-    def _check_inner(self, choice: InnerChoice, *, vectors: int) -> None:
-        check_rows(choice, self.target)
-        most = min(MAX_SPLITS, vectors)
-        require_at_most(choice, "splits", most, f"a row of {vectors} vectors is for {most} blocks at most")
-        require(choice.splits == 1 or choice.rows_per_block == 1, "splits", "blocks that share a row have no other")
-
-    def outer(self, way: str, guard: tuple[Formula, ...], vec: int, index: str) -> VariantSpec:
-        reduced = reduced_axes(self.domain)
-        outside = axis_product(self.domain, [axis for axis in kept_axes(self.domain) if axis < reduced[0]])
-        inside = axis_product(self.domain, [axis for axis in kept_axes(self.domain) if axis > reduced[-1]])
-        depth = hint(axis_product(self.domain, reduced), self.sizes)
-        proposal = self._propose_outer(outside, inside, depth, vec)
-        choice = decide(way, proposal, self.tuned, partial(self._check_outer, depth=depth))
-        block_x, block_y, splits = choice.block_x, choice.block_y, choice.splits
-        heuristics = OuterHeuristics(block_x=block_x, block_y=block_y, unroll=choice.unroll, splits=splits)
-        kernel = _kernel("reduction_outer", self.task, self.domain, vec, index, heuristics, splits)
-        tiles = ceil_div(inside, block_x * vec)
-        launch = LaunchSpec(
-            kernel=replace(kernel, min_blocks=choice.min_blocks),
-            grid=(product([tiles, outside]), splits, 1),
-            block=(block_x, block_y, 1),
-        )
-        length, turn = axis_product(self.domain, reduced), choice.unroll * block_y
-        guard = _with_turns(guard, length, index, splits * turn)
-        variant = self._with_finish(launch, way, guard, product([outside, inside]), splits)
-        return replace(variant, decision=decision(way, choice, self.tuned))
-
-    def _with_finish(
-        self, launch: LaunchSpec, name: str, guard: tuple[Formula, ...], kept: Formula, splits: int
-    ) -> VariantSpec:
-        """The variant of ``launch``, and of the kernel that combines its partial results where there are some."""
-        if splits == 1:
-            return VariantSpec(name=name, guard=guard, launches=(launch,))
-        reduced = reduced_values(self.task)
-        finisher = Finisher(
-            task=self.task, target=self.target, domain=self.domain, reduced=reduced, index=launch.kernel.index
-        )
-        finish = finisher.launch(
-            [
-                FinishGroup(
-                    splits=splits,
-                    reductions=reductions(self.task),
-                    kept=kept_axes(self.domain),
-                    partials=splits,
-                    results=hint(kept, self.sizes),
-                    is_last=True,
-                )
-            ]
-        )
-        scratch = tuple(product([splits, partial_dtype(self.task, fid).bytes, kept]) for fid in reduced)
-        return VariantSpec(name=f"{name}_split{splits}", guard=guard, launches=(launch, finish), scratch=scratch)
-
-    def _propose_outer(self, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
-        block_x = min(32, next_power_of_two(-(-hint(inside, self.sizes) // vec)))
-        block_y, unroll = 256 // block_x, 4 if vec > 1 else 2
-        blocks = hint(ceil_div(inside, block_x * vec), self.sizes) * hint(outside, self.sizes)
-        threads, room = block_x * block_y, None
-        if self._running:
-            is_idle = vec > 1 and self._in_flight(threads, vec, unroll) < BYTES_IN_FLIGHT
-            if is_idle and self._resident(threads, vec, 2 * unroll) >= LEAST_BLOCKS:
-                unroll *= 2
-            room = self.target.multiprocessors * self._resident(threads, vec, unroll)
-        splits = _splits(self.target, blocks, depth // (block_y * 8), room)
-        return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=LEAST_BLOCKS)
+    min_blocks: int
 
     @property
-    def _running(self) -> list[int]:
-        """The reductions that threads keep running sums of columns for."""
-        return [index for index in reductions(self.task) if op_of(self.task.fusion.exprs[index]).running]
+    def threads(self) -> int:
+        return self.block_x * self.block_y
 
-    def _in_flight(self, threads: int, vec: int, unroll: int) -> int:
-        """Bytes that the blocks of a multiprocessor load at once."""
-        return self._resident(threads, vec, unroll) * threads * self._loaded(vec, unroll)
+    def stepped(self, knob: str, value: int) -> Self:
+        """A wider block is a lower one."""
+        changed = replace(self, **{knob: value})
+        if knob == "block_x":
+            changed = replace(changed, block_y=max(1, self.threads // value))
+        if knob == "min_blocks":
+            return changed
+        return replace(changed, min_blocks=fewer_blocks(self.min_blocks, self.threads, changed.threads))
 
-    def _resident(self, threads: int, vec: int, unroll: int) -> int:
-        """The blocks that a multiprocessor has registers for where threads keep running sums: more would run after the
-        others, and alone. Other blocks have room."""
-        fusion = self.task.fusion
-        outputs = [fusion.exprs[index].outputs[0] for index in self._running]
-        kept = sum(RUNNING_SUMS * vec * fusion.value(fid).dtype.bytes for fid in outputs)
-        registers = COLUMNS.base + (self._loaded(vec, unroll) + kept) // 4
-        return min(BLOCKS_PER_MULTIPROCESSOR, self.target.registers // (threads * registers))
 
-    def _loaded(self, vec: int, unroll: int) -> int:
-        """Bytes that a thread loads before it uses the first."""
-        read = [fid for fid in self.domain.accesses if fid not in self.task.outputs and self._is_reduced(fid)]
-        return sum(unroll * vec * self.task.fusion.value(fid).dtype.bytes for fid in read)
+def check(task: Task) -> None:
+    domain = try_domain(task)
+    check_reductions(task, domain)
+    level = levels(task)
+    for fid in reduced_values(task):
+        if level[fid] > 1:
+            raise UnfitError(f"{task.fusion.value(fid).name} needs the result of another reduction", fid)
+    reduced = domain.reduced
+    is_inner = bool(domain.axes) and domain.axes[-1].reduced
+    if reduced and not is_inner and reduced != tuple(range(reduced[0], reduced[-1] + 1)):
+        raise UnfitError("the reduced dims are not neighbours")
+    check_outputs(task, domain, domain.kept)
 
-    def _is_reduced(self, fid: int) -> bool:
-        return not {*reduced_axes(self.domain)}.isdisjoint(self.domain.accesses[fid].axes)
 
-    def _check_outer(self, choice: OuterChoice, *, depth: int) -> None:
-        threads = choice.block_x * choice.block_y
-        require_power_of_two(choice, "block_x", 1, MAX_THREADS)
-        require_power_of_two(choice, "block_y", 1, MAX_THREADS)
-        require_block("block_y", threads, most_column_threads(self.task))
-        require_power_of_two(choice, "unroll", 1, MOST_UNROLL)
-        most = min(MAX_SPLITS, depth)
-        require_at_most(choice, "splits", most, f"{depth} rows are for {most} blocks at most")
-        require_blocks(choice, "min_blocks", threads, self.target.threads_per_multiprocessor)
+def variants(planner: Planner) -> list[VariantSpec]:
+    task, domain, inner = planner.task, planner.domain, planner.domain.inner
+    is_inner, vec = domain.axes[inner].reduced, planner.vector_width(inner)
+    vec = vec if is_inner else vector_of_states(task, vec)
+    make = _inner if is_inner else _outer
+    found = [make(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    columns = domain.points(domain.reduced)
+    is_plain = not running_sums(task) and len(domain.reduced) == 1
+    if is_inner and is_plain and planner.has_odd_rows(vec, columns):
+        odd = (f"shifted_vec{vec}_int32", planner.shifted_guard(vec, columns), vec, "int32_t")
+        found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
+    return found
+
+
+def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
+    way, _, vec, _ = width
+    columns = planner.expected(planner.domain.reduced)
+    own_check = partial(_check_inner, target=planner.target, vectors=max(1, columns // vec))
+    choice = decide(way, _propose_inner(planner, columns, vec), planner.tuned, own_check)
+    threads, is_shifted = choice.threads, vectors is VectorLayout.SHIFTED
+    heuristics = InnerHeuristics(threads=threads, splits=choice.splits)
+    kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors)
+    grid, turn = threads.grid(planner.domain.points(planner.domain.kept)), threads.per_row * vec
+    turn *= SHIFTED_UNROLL if is_shifted else 1
+    return _variant(planner, width, choice, kernel, grid, (threads.block, 1, 1), turn)
+
+
+def _propose_inner(planner: Planner, columns: int, vec: int) -> InnerChoice:
+    threads = row_threads(columns, vec, 8, MOST_THREADS)
+    blocks = hint(threads.grid(planner.domain.points(planner.domain.kept)), planner.sizes)
+    splits = _splits(planner.target, blocks, columns // (MOST_THREADS * vec * 4))
+    if splits > 1:
+        threads = RowThreads(per_row=MOST_THREADS, rows=1)
+    return InnerChoice(
+        threads_per_row=threads.per_row, rows_per_block=threads.rows, min_blocks=blocks_wanted(threads), splits=splits
+    )
+
+
+def _check_inner(choice: InnerChoice, *, target: Target, vectors: int) -> None:
+    check_rows(choice, target)
+    most = min(MAX_SPLITS, vectors)
+    choice.require_at_most("splits", most, f"a row of {vectors} vectors is for {most} blocks at most")
+    message = "blocks that share a row have no other"
+    choice.require(choice.splits == 1 or choice.rows_per_block == 1, "splits", message)
+
+
+def _outer(planner: Planner, width: Width) -> VariantSpec:
+    way, _, vec, _ = width
+    domain = planner.domain
+    first, last = domain.reduced[0], domain.reduced[-1]
+    outside, inside = domain.points(range(first)), domain.points(domain.every[last + 1 :])
+    depth = planner.expected(domain.reduced)
+    own_check = partial(_check_outer, task=planner.task, target=planner.target, depth=depth)
+    choice = decide(way, _propose_outer(planner, outside, inside, depth, vec), planner.tuned, own_check)
+    heuristics = OuterHeuristics(
+        block_x=choice.block_x, block_y=choice.block_y, unroll=choice.unroll, splits=choice.splits
+    )
+    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics)
+    tiles, block = product([ceil_div(inside, choice.block_x * vec), outside]), (choice.block_x, choice.block_y, 1)
+    return _variant(planner, width, choice, kernel, tiles, block, choice.unroll * choice.block_y)
+
+
+def _propose_outer(planner: Planner, outside: Formula, inside: Formula, depth: int, vec: int) -> OuterChoice:
+    target, sizes = planner.target, planner.sizes
+    block_x = min(32, next_power_of_two(-(-hint(inside, sizes) // vec)))
+    block_y, unroll = 256 // block_x, 4 if vec > 1 else 2
+    blocks = hint(ceil_div(inside, block_x * vec), sizes) * hint(outside, sizes)
+    threads, room = block_x * block_y, None
+    if running_sums(planner.task):
+        resident = partial(_resident, planner, threads, vec)
+        in_flight = resident(unroll) * threads * _loaded(planner, vec, unroll)
+        if vec > 1 and in_flight < BYTES_IN_FLIGHT and resident(2 * unroll) >= LEAST_BLOCKS:
+            unroll *= 2
+        room = target.multiprocessors * resident(unroll)
+    splits = _splits(target, blocks, depth // (block_y * 8), room)
+    return OuterChoice(block_x=block_x, block_y=block_y, unroll=unroll, splits=splits, min_blocks=LEAST_BLOCKS)
+
+
+def _resident(planner: Planner, threads: int, vec: int, unroll: int) -> int:
+    """The blocks that a multiprocessor has registers for where threads keep running sums of columns: more would run
+    after the others, and alone. Other blocks have room."""
+    outputs = [planner.task.fusion.exprs[index].outputs[0] for index in running_sums(planner.task)]
+    kept = RUNNING_SUMS * vec * planner.bytes_of(outputs)
+    registers = COLUMNS.base + (_loaded(planner, vec, unroll) + kept) // 4
+    return min(BLOCKS_PER_MULTIPROCESSOR, planner.target.registers // (threads * registers))
+
+
+def _loaded(planner: Planner, vec: int, unroll: int) -> int:
+    """Bytes that a thread loads before it uses the first."""
+    accesses, reduced = planner.domain.accesses.values(), {*planner.domain.reduced}
+    reduced_along = [access.fid for access in accesses if not reduced.isdisjoint(access.axes)]
+    return unroll * vec * planner.bytes_of(fid for fid in reduced_along if fid not in planner.task.outputs)
+
+
+def _check_outer(choice: OuterChoice, *, task: Task, target: Target, depth: int) -> None:
+    choice.require_power_of_two("block_x", 1, MAX_THREADS)
+    choice.require_power_of_two("block_y", 1, MAX_THREADS)
+    choice.require_block("block_y", choice.threads, most_column_threads(task))
+    choice.require_power_of_two("unroll", 1, MOST_UNROLL)
+    most = min(MAX_SPLITS, depth)
+    choice.require_at_most("splits", most, f"{depth} rows are for {most} blocks at most")
+    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
+
+
+def _kernel(
+    planner: Planner,
+    width: Width,
+    choice: InnerChoice | OuterChoice,
+    template: str,
+    heuristics: object,
+    vectors: VectorLayout = VectorLayout.ALIGNED,
+) -> KernelSpec:
+    """A reducing kernel. With several splits it writes partials and not outputs."""
+    _, _, vec, index = width
+    task, domain = planner.task, planner.domain
+    tensors, partials = tensor_parameters(task, domain), list[KernelParameter]()
+    if choice.splits > 1:
+        outputs = {f"T{fid}" for fid in task.outputs}
+        tensors = [parameter for parameter in tensors if parameter.name not in outputs]
+        partials = partial_parameters(task, reduced_values(task), const=False)
+    parameters = kernel_parameters(task, domain, partials, tensors)
+    return planner.kernel(
+        template, heuristics, vec=vec, index=index, parameters=parameters, vectors=vectors, min_blocks=choice.min_blocks
+    )
+
+
+def _variant(
+    planner: Planner,
+    width: Width,
+    choice: InnerChoice | OuterChoice,
+    kernel: KernelSpec,
+    grid: Formula,
+    block: tuple[int, int, int],
+    turn: int,
+) -> VariantSpec:
+    """The variant of ``kernel``, whose splits take ``turn`` elements of what they share at a time, and of the kernel
+    that combines its partial results where there are several splits."""
+    way, guard, _, index = width
+    task, domain, splits = planner.task, planner.domain, choice.splits
+    guard = _with_turns(guard, domain.points(domain.reduced), index, splits * turn)
+    variant = planner.variant(way, choice, guard, kernel, grid, block)
+    if splits == 1:
+        return variant
+    (launch,), reduced = variant.launches, reduced_values(task)
+    group = FinishGroup(
+        splits=splits,
+        reductions=reductions(task),
+        kept=domain.kept,
+        partials=splits,
+        results=planner.expected(domain.kept),
+        is_last=True,
+    )
+    kept, finisher = domain.points(domain.kept), Finisher.of(planner, reduced=reduced, index=index)
+    return replace(
+        variant,
+        name=f"{way}_split{splits}",
+        launches=(replace(launch, grid=(grid, splits, 1)), finisher.launch([group])),
+        scratch=tuple(product([splits, partial_dtype(task, fid).bytes, kept]) for fid in reduced),
+    )
 
 
 def most_column_threads(task: Task) -> int:
@@ -348,26 +315,6 @@ def _with_turns(guard: tuple[Formula, ...], length: Formula, index: str, step: i
     if index != "int32_t" or step <= 2**31 - INDEX_HEADROOM:
         return guard
     return (*(each for each in guard if each != fits_int32(length)), ("lt", length, 2**31 - step))
-
-
-def _kernel(
-    template: str, task: Task, domain: AxisDomain, vec: int, index: str, heuristics: object, splits: int
-) -> KernelSpec:
-    """A reducing kernel. With splits it writes partials and not outputs."""
-    tensors, partials = tensor_parameters(task, domain), list[KernelParameter]()
-    if splits > 1:
-        outputs = {f"T{fid}" for fid in task.outputs}
-        tensors = [parameter for parameter in tensors if parameter.name not in outputs]
-        partials = partial_parameters(task, reduced_values(task), const=False)
-    return KernelSpec(
-        template=template,
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain, partials, tensors),
-        index=index,
-        vec=vec,
-        heuristics=heuristics,
-    )
 
 
 def reduced_values(task: Task) -> tuple[int, ...]:

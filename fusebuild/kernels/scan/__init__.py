@@ -6,9 +6,14 @@ Columns are laid out as those of :mod:`fusebuild.kernels.reduction`, the one fam
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.scan.schedule import ScanScheduler, ordered
+from fusebuild.kernels.scan.schedule import check, ordered, variants
 from fusebuild.kernels.scan.view import scan, scan_outer
 
 FAMILY = Family(
-    folder="scan", scheduler=ScanScheduler(), views={"scan": scan, "scan_outer": scan_outer}, exclusive=ordered
+    folder="scan",
+    name="scan",
+    check=check,
+    variants=variants,
+    views={"scan": scan, "scan_outer": scan_outer},
+    exclusive=ordered,
 )

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
-from fusebuild.kernels.common.rows_view import (
-    Rows,
-    global_loads,
-    row_element_load,
-    row_epilogue,
-    row_results,
-    row_setup,
-    row_stores,
-    rows_of,
-)
+from fusebuild.kernels.common.rows_view import rows_of
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body
-from fusebuild.kernels.common.view import (
-    KernelView,
-    Lines,
-    Sweep,
-    element_coordinate,
-    element_store,
-    is_vector,
-    make_view,
-    scalar_load,
-    strided_load,
-    vector_load,
-)
-from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
+from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
 from fusebuild.kernels.scan.schedule import ScanHeuristics, ordered
 from fusebuild.ops.table import Kind, op_of
 
@@ -61,68 +40,41 @@ class _Parts:
 def scan(spec: KernelSpec) -> KernelView:
     assert isinstance(spec.heuristics, ScanHeuristics)
     parts = _Parts(Body(spec))
-    rows = rows_of(spec, parts.components, spec.task.outputs)
+    rows = rows_of(spec, [*parts.components, *spec.task.outputs])
     body = rows.body
-    setup, bases = row_setup(rows, spec.task.outputs)
+    setup, bases = rows.setup(spec.task.outputs)
     known = rows.of_rows
-    before = _Walk(rows, parts.components, known)
-    after = _Walk(rows, parts.wide, [*known, *parts.scanned])
-    done = {expr.outputs[0] for expr in before.hoisted}
-    hoisted = [*before.hoisted, *(expr for expr in after.hoisted if expr.outputs[0] not in done)]
-    reads = tuple(sorted({*before.reads, *after.reads}))
-    loads = global_loads(rows)
-    needed = body.needs_coordinates([*reads, *parts.wide], rows.column)
-    needed |= body.coordinate_axes([*before.exprs, *after.exprs]) & {*rows.column.axes}
+    before = rows.sweep(parts.components, known, rows.global_load)
+    after = rows.sweep(parts.wide, [*known, *parts.scanned], rows.global_load)
     first = Sweep(
-        coordinates=body.coordinates(rows.column, needed),
-        loads=tuple(line for fid in reads if is_vector(body, fid) for line in loads(fid)),
-        vector=(
-            *(scalar_load(body, fid, f"r{fid}[{body.offset(fid, [rows.column])}]")
-              for fid in reads if rows.inner not in body.domain.accesses[fid].axes),
-            *(body.statement(expr, before.coordinate) for expr in hoisted),
-        ),
-        arrays=tuple(folding.items() for folding in parts.foldings),
-        element=before.element(),
+        coordinates=_once(before.coordinates, after.coordinates),
+        loads=_once(before.loads, after.loads),
+        vector=_once(before.vector, after.vector),
+        arrays=tuple(f"auto {f.item} = fb::states<{f.functor}, kVec>({f.identity});" for f in parts.foldings),
+        element=before.element,
         accumulators=tuple(folding.declaration() for folding in parts.foldings),
         accumulate=tuple(f"if (active) {folding.item}[k] = {folding.element};" for folding in parts.foldings),
         stores=tuple(
             f"fb::scan_block<kThreads>(phase, {folding.accumulator}, {folding.item});" for folding in parts.foldings
         ),
-    )  # fmt: skip
-    stores = row_stores(rows, parts.wide)
+    )
+    stores = rows.stores(parts.wide)
     results = parts.scan_results(lambda folding: f"{folding.item}[k]")
-    second = replace(stores, element=(*results, *after.element(), *stores.element))
+    second = replace(stores, element=(*results, *after.element, *stores.element))
     ends = tuple(line for folding in foldings(body, parts.totals) for line in folding.results(folding.accumulator))
     epilogue = Sweep(
-        results=(*ends, *row_epilogue(rows, parts.made, 1)) if parts.narrow else (),
-        stores=row_results(rows, parts.narrow),
+        results=(*ends, *rows.epilogue(parts.made, 1)) if parts.narrow else (),
+        stores=rows.results(parts.narrow),
     )
     return make_view(
-        spec, body, rows.exprs, setup=setup, bases=bases, sweeps=(first, second), epilogue=epilogue,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(first, second), epilogue=epilogue,
         extents=rows.extents,
     )  # fmt: skip
 
 
-class _Walk:
-    """What one loop over a thread's elements computes: ``targets``, where ``available`` is known."""
-
-    def __init__(self, rows: Rows, targets: Sequence[int], available: Sequence[int]) -> None:
-        self._rows = rows
-        body = rows.body
-        self.exprs = [expr for expr in body.closure(targets, available) if rows.is_column(expr.outputs[0])]
-        self.reads = [fid for fid in body.reads(targets, available) if rows.has_columns(fid)]
-        self.hoisted, self._inside = body.split(self.exprs, [rows.inner])
-        self.coordinate = element_coordinate(body, [rows.row, rows.column], rows.inner, body.spec.vec)
-
-    def element(self) -> Lines:
-        """The lines of one element: its loads, then its ops."""
-        body = self._rows.body
-        moving = [fid for fid in self.reads if self._rows.inner in body.domain.accesses[fid].axes]
-        return (
-            *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in moving if is_vector(body, fid)),
-            *(row_element_load(self._rows, fid) for fid in moving if not is_vector(body, fid)),
-            *(body.statement(expr, self.coordinate) for expr in self._inside),
-        )
+def _once(first: Lines, second: Lines) -> Lines:
+    """The lines of two loops that run as one."""
+    return tuple(dict.fromkeys((*first, *second)))
 
 
 def scan_outer(spec: KernelSpec) -> KernelView:
@@ -131,33 +83,33 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     parts = _Parts(body)
     groups = column_groups(spec.domain)
     outer, walked, inner = groups
-    last = len(spec.domain.axes) - 1
+    last = spec.domain.inner
     before = body.closure(parts.components)
     after = [expr for expr in body.closure(parts.wide, parts.made) if expr not in before]
     reads = tuple(sorted({*body.reads(parts.components), *body.reads(parts.wide, parts.made)}))
-    vectors = [fid for fid in reads if is_vector(body, fid)]
+    vectors = [fid for fid in reads if body.is_vector(fid)]
     moving = [fid for fid in reads if last in spec.domain.accesses[fid].axes]
-    coordinate = element_coordinate(body, groups, last, spec.vec)
+    coordinate = body.along(*groups)
     hoisted, early = body.split(before, [last])
-    hoisted_after, late = body.split(_without_scans(after), [last])
+    hoisted_after, late = body.split([expr for expr in after if op_of(expr).kind is not Kind.SCAN], [last])
     iota = body.coordinate_axes([*before, *after])
-    strided = [fid for fid in parts.wide if not is_vector(body, fid)]
+    strided = [fid for fid in parts.wide if not body.is_vector(fid)]
     sweep = Sweep(
         coordinates=body.coordinates(walked, body.needs_coordinates([*reads, *parts.wide], walked) | iota),
-        loads=tuple(vector_load(body, fid, groups) for fid in vectors),
+        loads=tuple(body.vector_load(fid, groups) for fid in vectors),
         vector=(
-            *(scalar_load(body, fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in (*hoisted, *hoisted_after)),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in parts.wide if fid not in strided),
         ),
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
-            *(strided_load(body, fid, groups, last) for fid in moving if fid not in vectors),
+            *(body.strided_load(fid, groups) for fid in moving if fid not in vectors),
             *(body.statement(expr, coordinate) for expr in early),
             *(folding.combined(f"{folding.accumulator}[k]", folding.element) for folding in parts.foldings),
             *parts.scan_results(lambda folding: f"{folding.accumulator}[k]"),
             *(body.statement(expr, coordinate) for expr in late),
-            *(element_store(body, fid, fid in strided, groups, last, "o") for fid in parts.wide),
+            *(body.element_store(fid, fid in strided, groups, "o") for fid in parts.wide),
         ),
         stores=tuple(
             f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in parts.wide if fid not in strided
@@ -167,14 +119,5 @@ def scan_outer(spec: KernelSpec) -> KernelView:
     totals = tuple(line for f in foldings(body, parts.totals) for line in f.results(f"{f.accumulator}[k]"))
     epilogue = column_epilogue(body, parts.totals, [outer, inner], totals, parts.narrow) if parts.narrow else Sweep()
     touched = [*reads, *body.reads(parts.narrow, parts.made), *spec.task.outputs]
-    setup = (
-        *body.coordinates(outer, body.needs_coordinates(touched, outer) | iota),
-        *body.coordinates(inner, body.needs_coordinates(touched, inner) | iota),
-    )
-    sizes = {name: body.size(group.axes) for name, group in zip(("outer", "depth", "inner"), groups, strict=True)}
     everything = (*before, *after, *body.closure(parts.narrow, parts.made))
-    return make_view(spec, body, everything, setup=setup, sweeps=(sweep,), epilogue=epilogue, extents=sizes)
-
-
-def _without_scans(exprs: Sequence[Expr]) -> list[Expr]:
-    return [expr for expr in exprs if op_of(expr).kind is not Kind.SCAN]
+    return column_view(body, everything, groups, touched, iota, sweep, epilogue)

@@ -6,12 +6,14 @@ It takes what :mod:`fusebuild.kernels.pointwise` takes or less, and imports that
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.transpose.schedule import TransposeScheduler
+from fusebuild.kernels.transpose.schedule import check, variants
 from fusebuild.kernels.transpose.view import transpose
 
 FAMILY = Family(
     folder="transpose",
-    scheduler=TransposeScheduler(),
+    name="transpose",
+    check=check,
+    variants=variants,
     views={"transpose": transpose},
     rejects_in_its_own_words=False,
     has_short_blocks=True,

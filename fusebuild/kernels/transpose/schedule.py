@@ -9,42 +9,19 @@ walking a tile finds two threads at one bank (nvFuser's transpose scheduler has 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.ir.formula import Formula, ceil_div, product
+from fusebuild.ir.formula import ceil_div, product
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import (
-    NOT_TUNED,
-    Choice,
-    Tuned,
-    decide,
-    decision,
-    fewer_blocks,
-    require,
-    require_blocks,
-    require_power_of_two,
-)
+from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.spec import (
-    KernelSpec,
-    LaunchSpec,
-    Rejection,
-    VariantSpec,
-    any_domain,
-    axis_product,
-    kernel_parameters,
-    rejection,
-    usable,
-    vector_guards,
-    vector_sources,
-    vector_width,
-    widths,
-)
-from fusebuild.kernels.pointwise.schedule import PointwiseScheduler
+from fusebuild.kernels.common.spec import VariantSpec, any_domain
+from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.pointwise import schedule as pointwise
 from fusebuild.target.table import Target
 
 THREADS = 256
@@ -91,47 +68,29 @@ class TransposeHeuristics:
     tiled: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransposeScheduler:
-    name: str = "transpose"
+def check(task: Task) -> None:
+    pointwise.check(task)
+    if _across(any_domain(task)) is None:
+        raise UnfitError("all tensors are dense along one dim")
 
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        if rejected := PointwiseScheduler(name=self.name).accepts(task, target):
-            return rejected
-        domain = any_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        if _across(domain) is None:
-            return rejection(self.name, task, "all tensors are dense along one dim")
-        return None
 
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        domain = any_domain(self.name, task)
-        assert isinstance(domain, AxisDomain)
-        across, inner = _across(domain), len(domain.axes) - 1
-        assert across is not None
-        vec = min(vector_width(task, domain, inner), vector_width(task, domain, across))
-        turned = [fid for fid in domain.accesses if fid not in _tiled(domain, across)]
-        vector = dict.fromkeys([
-            *vector_guards(task, domain, inner, vec, also=vector_sources(domain)),
-            *vector_guards(task, domain, across, vec, one_by_one=turned),
-        ])  # fmt: skip
-        element = sum(task.fusion.value(fid).dtype.bytes for fid in _tiled(domain, across))
-        variants = []
-        for name, guard, width, index in widths(domain, vec, tuple(vector)):
-            check = partial(_check, target=target, vec=width, element=element)
-            choice = decide(name, _propose(width, element, index), tuned, check)
-            launch = _launch(task, domain, across, width, index, choice)
-            decided = decision(name, choice, tuned)
-            variants.append(VariantSpec(name=name, guard=guard, launches=(launch,), decision=decided))
-        return usable(variants)
+def variants(planner: Planner) -> list[VariantSpec]:
+    domain = planner.domain
+    across, inner = _across(domain), domain.inner
+    assert across is not None
+    vec, tiled = min(map(planner.vector_width, (inner, across))), _tiled(domain, across)
+    turned = [fid for fid in domain.accesses if fid not in tiled]
+    guards = (
+        *planner.vector_guards(inner, vec, also=domain.vector_sources),
+        *planner.vector_guards(across, vec, one_by_one=turned),
+    )
+    return [_variant(planner, across, way) for way in planner.widths(vec, dict.fromkeys(guards))]
 
 
 def _across(domain: AxisDomain) -> int | None:
     """The axis along which most tensors are dense that are not dense along the innermost one, though they change along
     it; None where there are none."""
-    inner = len(domain.axes) - 1
+    inner = domain.inner
     found = Counter(
         axis
         for access in domain.accesses.values()
@@ -144,7 +103,7 @@ def _across(domain: AxisDomain) -> int | None:
 
 def _tiled(domain: AxisDomain, across: int) -> tuple[int, ...]:
     """The tensors that are read or written along ``across``."""
-    inner = len(domain.axes) - 1
+    inner = domain.inner
     return tuple(
         fid
         for fid, access in domain.accesses.items()
@@ -167,35 +126,34 @@ def _propose(vec: int, element: int, index: str) -> TransposeChoice:
 def _check(choice: TransposeChoice, *, target: Target, vec: int, element: int) -> None:
     """Raise :class:`KnobError` for tiles that shared memory or a block's threads do not fit."""
     tile, threads = choice.tile, choice.threads
-    require_power_of_two(choice, "tile", vec, 8 * WARP)
+    choice.require_power_of_two("tile", vec, 8 * WARP)
     size = tile * tile * element
-    require(size <= TILE_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {TILE_BYTES}")
-    require_power_of_two(choice, "threads", WARP, MAX_THREADS)
+    choice.require(
+        size <= TILE_BYTES, "tile", f"tiles of {tile} rows take {size} bytes of shared memory, of {TILE_BYTES}"
+    )
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)
     vectors = tile * tile // vec
-    require(threads <= vectors, "threads", f"a tile of {tile} rows has {vectors} vectors for {threads} threads")
-    require(threads * vec >= tile, "threads", f"{threads} threads do not reach along {tile} elements")
-    require_blocks(choice, "min_blocks", threads, max(BLOCK_THREADS, target.threads_per_multiprocessor))
+    choice.require(threads <= vectors, "threads", f"a tile of {tile} rows has {vectors} vectors for {threads} threads")
+    choice.require(threads * vec >= tile, "threads", f"{threads} threads do not reach along {tile} elements")
+    choice.require_blocks("min_blocks", threads, max(BLOCK_THREADS, target.threads_per_multiprocessor))
 
 
-def _launch(task: Task, domain: AxisDomain, across: int, vec: int, index: str, choice: TransposeChoice) -> LaunchSpec:
-    inner, tile, threads = len(domain.axes) - 1, choice.tile, choice.threads
+def _variant(planner: Planner, across: int, width: Width) -> VariantSpec:
+    name, guard, vec, index = width
+    domain, tiled = planner.domain, _tiled(planner.domain, across)
+    element = planner.bytes_of(tiled)
+    own_check = partial(_check, target=planner.target, vec=vec, element=element)
+    choice = decide(name, _propose(vec, element, index), planner.tuned, own_check)
+    tile, threads = choice.tile, choice.threads
     heuristics = TransposeHeuristics(
         threads=threads,
         tile=tile,
         unroll=tile * tile // (threads * vec),
         min_blocks=choice.min_blocks,
         across=across,
-        tiled=_tiled(domain, across),
+        tiled=tiled,
     )
-    kernel = KernelSpec(
-        template="transpose",
-        task=task,
-        domain=domain,
-        parameters=kernel_parameters(task, domain),
-        index=index,
-        vec=vec,
-        heuristics=heuristics,
-    )
-    tiles: list[Formula] = [ceil_div(domain.axes[axis].extent, tile) for axis in (inner, across)]
-    others = axis_product(domain, [axis for axis in range(inner) if axis != across])
-    return LaunchSpec(kernel=kernel, grid=(product([*tiles, others]), 1, 1), block=(threads, 1, 1))
+    kernel = planner.kernel("transpose", heuristics, vec=vec, index=index)
+    others = domain.points(axis for axis in range(domain.inner) if axis != across)
+    tiles = (ceil_div(domain.axes[axis].extent, tile) for axis in (domain.inner, across))
+    return planner.variant(name, choice, guard, kernel, product([*tiles, others]), (threads, 1, 1))

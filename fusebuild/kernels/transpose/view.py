@@ -12,7 +12,7 @@ from fusebuild.kernels.transpose.schedule import TransposeHeuristics
 def transpose(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, TransposeHeuristics)
-    body, inner = Body(spec), len(spec.domain.axes) - 1
+    body, inner = Body(spec), spec.domain.inner
     across, outputs = heuristics.across, spec.task.outputs
     groups = [
         Group(name="before", axes=tuple(range(across))),
@@ -39,7 +39,7 @@ def transpose(spec: KernelSpec) -> KernelView:
     own = elements(body, groups, [*read, *written])
     every = {axis for group in groups for axis in group.axes}
     return make_view(
-        spec, body, exprs,
+        body, exprs,
         setup=(*_tiles(body, groups), *(line for group in groups for line in body.coordinates(group, every))),
         bases=tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, tile{fid}, kTile * kTile);" for fid in (*read, *written)),
         sweeps=(turned, own, returned),

@@ -16,8 +16,8 @@ from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.rows import RowChoice
 from fusebuild.kernels.common.spec import Scheduler
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, taken_variant
-from fusebuild.kernels.families import SCHEDULERS
-from fusebuild.kernels.persistent.heuristics import RegisterChoice
+from fusebuild.kernels.families import FAMILIES
+from fusebuild.kernels.persistent.registers import RegisterChoice
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes
@@ -28,7 +28,7 @@ from support.random_fusions import random_fusion
 from support.small_recipes import whole
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-BY_NAME: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in SCHEDULERS}
+BY_NAME: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in FAMILIES}
 TARGET_NAMES = ("sm_80", "sm_90", "host")
 
 SOFTMAX = whole(

@@ -8,8 +8,8 @@ from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
 from fusebuild.kernels.common.spec import LaunchSpec, reductions
-from fusebuild.kernels.inner_outer.schedule import InnerOuterPersistentScheduler
-from fusebuild.kernels.reduction.schedule import ReductionScheduler
+from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
+from fusebuild.kernels.reduction import FAMILY as REDUCTION
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import load_recipe
 from fusebuild.target.table import TARGETS
@@ -24,7 +24,7 @@ FULL_SUM = whole({"x": "float[M, N]"}, "y = sum(x)", {"y": "float"})
 
 
 def finish_of(task: Task, variant: str, **sizes: int) -> LaunchSpec:
-    scheduler = ReductionScheduler() if task in (COLUMN_SUM, FULL_SUM) else InnerOuterPersistentScheduler()
+    scheduler = REDUCTION if task in (COLUMN_SUM, FULL_SUM) else INNER_OUTER
     found = {each.name: each for each in scheduler.schedule(task, SM_90, sizes)}
     return found[variant].launches[-1]
 
@@ -84,7 +84,7 @@ def test_one_block_finishes_a_full_reduction() -> None:
 
 
 def test_many_columns_need_none() -> None:
-    variant = ReductionScheduler().schedule(COLUMN_SUM, SM_90, {"M": 1024, "N": 2**20})[0]
+    variant = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 1024, "N": 2**20})[0]
     assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
 
 
@@ -92,7 +92,7 @@ def test_turns_are_equally_long() -> None:
     """Where a thread has more of them than registers."""
     wide = whole({"x": "double[M, N]"}, "y = -x\na = sum(x, dims=[0])\nb = max(x, dims=[0])\nc = min(x, dims=[0])",
                  {"y": "double", "a": "double", "b": "double", "c": "double"})  # fmt: skip
-    (found, *_) = InnerOuterPersistentScheduler().schedule(wide, SM_90, {"M": 10**6, "N": 64})
+    (found, *_) = INNER_OUTER.schedule(wide, SM_90, {"M": 10**6, "N": 64})
     (part,) = parts(found.launches[-1])
     of_thread = -(-part.group.partials * part.block_x // 512)
     turns = -(-of_thread // part.ahead)

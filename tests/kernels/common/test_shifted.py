@@ -11,16 +11,16 @@ from support.small_recipes import NORM, NORM_INPUTS, text_of, whole
 torch = pytest.importorskip("torch")
 
 from fusebuild.ir.fusion import Task  # noqa: E402
-from fusebuild.kernels.common.shifted import FEW, flat_fids, has_odd_rows, shifted_guards  # noqa: E402
-from fusebuild.kernels.common.spec import VariantSpec, axis_domain  # noqa: E402
-from fusebuild.kernels.families import SCHEDULERS  # noqa: E402
-from fusebuild.kernels.persistent.heuristics import PersistentHeuristics  # noqa: E402
+from fusebuild.kernels.common.planner import FEW, Planner  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec, fits_int32  # noqa: E402
+from fusebuild.kernels.families import FAMILIES  # noqa: E402
+from fusebuild.kernels.persistent.way import PersistentHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
 from support.host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
-BY_NAME = {scheduler.name: scheduler for scheduler in SCHEDULERS}
+BY_NAME = {scheduler.name: scheduler for scheduler in FAMILIES}
 
 # --- Which recipes get them
 
@@ -29,6 +29,10 @@ SOFTMAX_BODY = "m = max(x, dims=[1], keepdim=True)\ne = exp(x - m)\ns = sum(e, d
 
 def variants(scheduler: str, task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
     return BY_NAME[scheduler].schedule(task, SM_90, sizes)
+
+
+def planned(task: Task) -> Planner:
+    return Planner(task=task, target=SM_90, sizes={}, tuned={})
 
 
 def names(found: tuple[VariantSpec, ...]) -> list[str]:
@@ -62,15 +66,15 @@ def test_flat_tensors_alone_have_to_be_aligned() -> None:
     body = "m = max(x, dims=[1], keepdim=True)\ny = (x - m) * w + g"
     task = whole(inputs, body, {"y": "float", "m": "bfloat16"})
     (y, _) = task.outputs
-    domain = axis_domain(task)
-    assert flat_fids(domain) == (0, y)
-    assert shifted_guards(task, domain, 8) == (("aligned", 0, 16), ("aligned", y, 16))
+    planner = planned(task)
+    assert planner.domain.flat == (0, y)
+    assert planner.shifted_guard(8, "N") == (fits_int32("N"), ("aligned", 0, 16), ("aligned", y, 16))
 
 
 def test_few_elements_of_known_size_have_none() -> None:
     def is_odd(size: int) -> bool:
         task = whole({"x": f"float[{size}]"}, "y = -x", {"y": "float"})
-        return has_odd_rows(task, axis_domain(task), 4, size)
+        return planned(task).has_odd_rows(4, size)
 
     assert (is_odd(FEW - 1), is_odd(FEW + 1), is_odd(FEW + 4)) == (False, True, False)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, VariantSpec
-from fusebuild.kernels.reduction.schedule import OuterHeuristics, ReductionScheduler
+from fusebuild.kernels.reduction import FAMILY as REDUCTION
+from fusebuild.kernels.reduction.schedule import OuterHeuristics
 from fusebuild.kernels.render import Origin, render
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
@@ -20,7 +21,7 @@ def moments(dtype: str) -> Task:
 
 
 def variants(task: Task, **sizes: int) -> tuple[VariantSpec, ...]:
-    return ReductionScheduler().schedule(task, SM_90, sizes)
+    return REDUCTION.schedule(task, SM_90, sizes)
 
 
 def names(task: Task, **sizes: int) -> list[str]:
@@ -69,7 +70,7 @@ class TestTurns:
     def test_a_step_over_the_rows_of_others_fits_its_index(self) -> None:
         knobs = {"block_x": 1, "block_y": 1024, "unroll": 16, "splits": 1024, "min_blocks": 1}
         given = {"vec8_int32": knobs, "scalar_int64": knobs}
-        found = ReductionScheduler().schedule(COLUMN_SUM, SM_90, {"M": 32768, "N": 4096}, given)
+        found = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 32768, "N": 4096}, given)
         guards = {variant.decision.way: variant.guard for variant in found if variant.decision}
         assert guards["vec8_int32"][-1] == ("lt", "M", 2**31 - 1024 * 16 * 1024)
         assert guards["scalar_int64"] == ()

@@ -11,7 +11,7 @@ from fusebuild.artifact.plan import WorkspaceArg
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.tickets import COUNTERS, TicketCounters
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.render import Origin, render
 from fusebuild.passes import run_passes
 from fusebuild.planning.tuned import Entry, bucket_of, encode_tuned, segment_digest
@@ -41,7 +41,7 @@ ORIGIN = Origin(recipe="test.yaml", segment=0, fid_map={}, scheduler="inner_pers
 
 
 def variant_of(columns: int, name: str) -> VariantSpec:
-    found = InnerPersistentScheduler().schedule(NORM, TARGETS["sm_90"], {"M": 4096, "N": columns})
+    found = PERSISTENT.schedule(NORM, TARGETS["sm_90"], {"M": 4096, "N": columns})
     return next(variant for variant in found if variant.name == name)
 
 

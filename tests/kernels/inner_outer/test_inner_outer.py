@@ -10,8 +10,9 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
 from fusebuild.kernels.common.spec import Rejection, VariantSpec, axis_domain
 from fusebuild.kernels.families import first_accepting
+from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
-from fusebuild.kernels.inner_outer.schedule import IN_BLOCK, InnerOuterPersistentScheduler
+from fusebuild.kernels.inner_outer.schedule import IN_BLOCK
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS, Target
@@ -20,7 +21,7 @@ from support.small_recipes import whole
 
 SM_90 = TARGETS["sm_90"]
 ADALN = ROOT / "recipes" / "adaln_backward.yaml"
-SCHEDULER = InnerOuterPersistentScheduler()
+SCHEDULER = INNER_OUTER
 
 PAIR = {"x": "bfloat16[M, N]", "g": "bfloat16[M, N]", "w": "bfloat16[N]"}
 BACKWARD = "p = g * w\ny = p - mean(p, dims=[1], keepdim=True)\ndw = sum(g * x, dims=[0])"
@@ -33,9 +34,7 @@ PREFIXES = whole(RANK3, "y = -x\na = sum(x, dims=[1])\nb = sum(x, dims=[0, 1])",
 
 
 def parts_of(task: Task) -> InnerOuterParts:
-    parts = inner_outer_parts("test", task, axis_domain(task))
-    assert isinstance(parts, InnerOuterParts)
-    return parts
+    return inner_outer_parts(task, axis_domain(task))
 
 
 def kept_of(task: Task) -> dict[str, tuple[int, ...]]:

@@ -25,7 +25,7 @@ from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion, Task
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.common.spec import Rejection
-from fusebuild.kernels.families import SCHEDULERS, first_accepting
+from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.oracle.bounds import Comparison, compare
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
@@ -95,11 +95,11 @@ class TestScheduling:
         accepted = first_accepting(task, SM_90)
         assert not isinstance(accepted, tuple)
         assert accepted.name == "library"
-        assert [each.name for each in SCHEDULERS if each.accepts(task, SM_90) is None] == ["library"]
+        assert [each.name for each in FAMILIES if each.accepts(task, SM_90) is None] == ["library"]
 
     def test_no_kernel_takes_a_call_with_what_follows_it(self) -> None:
         fusion = fusion_of(self.TWO)
-        reasons = {each.name: str(each.accepts(Task(fusion=fusion, exprs=(0, 1)), SM_90)) for each in SCHEDULERS}
+        reasons = {each.name: str(each.accepts(Task(fusion=fusion, exprs=(0, 1)), SM_90)) for each in FAMILIES}
         assert reasons == {
             "alias": "alias: linear computes (test.yaml:6)",
             "transpose": "transpose: linear is a library call (test.yaml:6)",
@@ -113,8 +113,8 @@ class TestScheduling:
 
     def test_the_library_takes_nothing_else(self) -> None:
         task = Task(fusion=fusion_of(self.TWO), exprs=(1,))
-        assert [each.name for each in SCHEDULERS if each.accepts(task, SM_90) is None] == ["pointwise"]
-        library = next(each for each in SCHEDULERS if each.name == "library")
+        assert [each.name for each in FAMILIES if each.accepts(task, SM_90) is None] == ["pointwise"]
+        library = next(each for each in FAMILIES if each.name == "library")
         rejected = library.accepts(task, SM_90)
         assert isinstance(rejected, Rejection)
         assert str(rejected) == "library: there is no library call (test.yaml:7)"

@@ -16,9 +16,9 @@ from fusebuild.errors import KnobError  # noqa: E402
 from fusebuild.ir.formula import evaluate  # noqa: E402
 from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.kernels.persistent import edged_tiles  # noqa: E402
 from fusebuild.kernels.persistent.edged_tiles import EdgedTilesChoice, EdgedTilesHeuristics  # noqa: E402
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
 from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
@@ -35,7 +35,7 @@ def norm(extents: str, x: str = "bfloat16[M, N]", y: str = "bfloat16") -> Task:
 
 
 def variants(task: Task, tuned: Mapping[str, Mapping[str, int]] | None = None, **sizes: int) -> dict[str, VariantSpec]:
-    found = InnerPersistentScheduler(name="inner_persistent").schedule(task, SM_90, sizes, tuned or {})
+    found = PERSISTENT.schedule(task, SM_90, sizes, tuned or {})
     return {variant.name: variant for variant in found}
 
 

@@ -12,10 +12,15 @@ from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
-from fusebuild.kernels.persistent.edged import EDGED_COLUMNS
-from fusebuild.kernels.persistent.long_rows import RESIDENT_ROW_BYTES, THREAD_BYTES, ResidentHeuristics, shared_by_rows
-from fusebuild.kernels.persistent.resident import WEIGHTED_ROW_BYTES
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT
+from fusebuild.kernels.persistent.long_rows import (
+    EDGED_COLUMNS,
+    RESIDENT_ROW_BYTES,
+    THREAD_BYTES,
+    WEIGHTED_ROW_BYTES,
+    ResidentHeuristics,
+    shared_by_rows,
+)
 from fusebuild.target.table import TARGETS, Target
 from support.places import TEMPLATES
 from support.small_recipes import whole
@@ -34,7 +39,7 @@ def walked(
     task: Task, columns: int, target: Target = SM_90, *, tuned: dict[str, dict[str, int]] | None = None
 ) -> dict[str, VariantSpec]:
     """The variants of ``task`` whose kernels are those of this family, by name."""
-    found = InnerPersistentScheduler().schedule(task, target, {"M": 4096, "N": columns}, tuned or {})
+    found = PERSISTENT.schedule(task, target, {"M": 4096, "N": columns}, tuned or {})
     return {
         variant.name: variant
         for variant in found
@@ -150,7 +155,7 @@ class TestResidentRows:
         assert variant.launches[-1].grid[0] == ("mul", 8, ("min", "M", walkers))
 
     def test_go_before_the_variants_for_shorter_rows(self) -> None:
-        found = InnerPersistentScheduler().schedule(NORM, SM_90, {"M": 1024, "N": 262144})
+        found = PERSISTENT.schedule(NORM, SM_90, {"M": 1024, "N": 262144})
         names = [variant.name for variant in found]
         assert names.index("resident8_vec8_int32") + 1 == names.index("cluster8_vec8_int32")
 

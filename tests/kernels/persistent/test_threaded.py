@@ -15,7 +15,7 @@ from fusebuild.errors import KnobError  # noqa: E402
 from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.rows import next_power_of_two  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.kernels.persistent.threaded import ThreadedHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
@@ -31,7 +31,7 @@ def norm(x: str = "bfloat16[M, N]", y: str = "bfloat16", extents: str = NAMED) -
 
 
 def variants(task: Task, columns: int, tuned: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, VariantSpec]:
-    scheduler = InnerPersistentScheduler(name="inner_persistent")
+    scheduler = PERSISTENT
     found = scheduler.schedule(task, TARGETS["sm_90"], {"M": 1 << 20, "N": columns}, tuned or {})
     return {variant.name: variant for variant in found}
 

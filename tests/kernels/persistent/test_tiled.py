@@ -16,7 +16,7 @@ from fusebuild.errors import KnobError  # noqa: E402
 from fusebuild.ir.formula import Formula, evaluate  # noqa: E402
 from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler  # noqa: E402
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.kernels.persistent.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
 from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
@@ -31,7 +31,7 @@ def norm(x: str = "bfloat16[M, N]", y: str = "bfloat16", extents: str = "") -> T
 
 
 def tiled(task: Task, tuned: Mapping[str, Mapping[str, int]] | None = None) -> VariantSpec | None:
-    found = InnerPersistentScheduler(name="inner_persistent").schedule(task, SM_90, {}, tuned or {})
+    found = PERSISTENT.schedule(task, SM_90, {}, tuned or {})
     return next((variant for variant in found if variant.name.startswith("tiled_")), None)
 
 

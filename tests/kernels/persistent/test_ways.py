@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fusebuild.kernels.common.spec import axis_domain, hint
-from fusebuild.kernels.persistent import FAMILY, edged, reread, tiled
+from fusebuild.kernels.persistent import FAMILY, beyond_registers, long_rows, tiled
 from fusebuild.kernels.persistent.schedule import WAYS
 from fusebuild.kernels.persistent.way import RowTask
 from fusebuild.target.table import TARGETS
@@ -19,12 +19,10 @@ SM_90 = TARGETS["sm_90"]
 def rows(columns: str) -> RowTask:
     """Row sums that are subtracted again, of bfloat16 rows of so many ``columns``."""
     task = whole({"x": f"bfloat16[M, {columns}]"}, "y = x - sum(x, dims=[1], keepdim=True)", {"y": "bfloat16"})
-    domain = axis_domain(task)
-    extent = domain.axes[1].extent
+    extent = axis_domain(task).axes[1].extent
     return RowTask(
-        task=task, target=SM_90, domain=domain, columns=extent, size=hint(extent, {}), sizes={}, vec=8, cached=(0,),
-        kept=(), tuned={},
-    )  # fmt: skip
+        task=task, target=SM_90, columns=extent, size=hint(extent, {}), sizes={}, vec=8, cached=(0,), kept=(), tuned={}
+    )
 
 
 def test_every_template_of_a_way_has_a_view_and_every_view_a_way() -> None:
@@ -33,7 +31,7 @@ def test_every_template_of_a_way_has_a_view_and_every_view_a_way() -> None:
 
 def test_the_last_way_takes_all_rows() -> None:
     (variant,) = WAYS[-1].of(rows("N")).variants()
-    assert (WAYS[-1], variant.guard) == (reread.Elements, ())
+    assert (WAYS[-1], variant.guard) == (beyond_registers.Elements, ())
 
 
 @pytest.mark.parametrize(("columns", "is_asked"), [("N", True), ("1003", True), ("1024", False)])
@@ -44,6 +42,6 @@ def test_ways_for_odd_rows_are_asked_where_rows_may_be_odd(columns: str, is_aske
 
 def test_odd_rows_of_a_known_length_are_taken_by_one_way() -> None:
     known, unknown = tiled.Tiled.of(rows("1003")), tiled.Tiled.of(rows("N"))
-    assert not known.applies((edged.Edged,))
-    assert unknown.applies((edged.Edged,))
+    assert not known.applies((long_rows.Edged,))
+    assert unknown.applies((long_rows.Edged,))
     assert replace(known, vec=1).is_odd is False

@@ -9,8 +9,9 @@ import pytest
 from fusebuild.errors import KnobError
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, RowsChoice
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics, PointwiseScheduler
+from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.kernels.render import Origin, render
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
@@ -30,7 +31,7 @@ HEADS = whole(
 
 
 def first(task: Task, **sizes: int) -> VariantSpec:
-    return PointwiseScheduler().schedule(task, SM_90, sizes)[0]
+    return POINTWISE.schedule(task, SM_90, sizes)[0]
 
 
 def rows(task: Task, **sizes: int) -> PointwiseRowsHeuristics:
@@ -141,7 +142,7 @@ class TestText:
         assert "/" not in walk.replace("//", "")
 
     def test_other_variants_of_the_same_task_are_flat(self) -> None:
-        names = [variant.name for variant in PointwiseScheduler().schedule(BIAS, SM_90, {"M": 4096, "N": 4096})]
+        names = [variant.name for variant in POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096})]
         assert names == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
 
 
@@ -154,7 +155,7 @@ class TestChoice:
 
     def test_a_choice_that_is_given_makes_the_kernel(self) -> None:
         given = {"threads_x": 32, "threads_y": 2, "rows": 16, "unroll": 2, "min_blocks": 8}
-        found = PointwiseScheduler().schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
+        found = POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
         assert found.launches[0].block == (32, 2, 1)
         assert found.launches[0].grid == (("mul", ("ceil_div", "N", 256), ("ceil_div", "M", 32)), 1, 1)
         assert found.launches[0].kernel.heuristics == PointwiseRowsHeuristics(**given, walked=0)
@@ -174,5 +175,5 @@ class TestChoice:
     def test_one_that_no_kernel_can_be_made_with_is_an_error(self, changed: dict[str, int], message: str) -> None:
         given = {"threads_x": 64, "threads_y": 4, "rows": 8, "unroll": 4, "min_blocks": 4} | changed
         with pytest.raises(KnobError) as caught:
-            PointwiseScheduler().schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})
+            POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})
         assert f"{caught.value.knob}: {caught.value.reason}" == message

@@ -9,14 +9,15 @@ import pytest
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec
-from fusebuild.kernels.families import SCHEDULERS, first_accepting
-from fusebuild.kernels.scan.schedule import COLUMN_THREADS, MAX_ROW_THREADS, ScanHeuristics, ScanScheduler, ordered
+from fusebuild.kernels.families import FAMILIES, first_accepting
+from fusebuild.kernels.scan import FAMILY as SCAN
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, MAX_ROW_THREADS, ScanHeuristics, ordered
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.small_recipes import AFFINE, primitive, text_with_lambdas, whole
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-SCAN = ScanScheduler()
+SCAN = SCAN
 FLOATS, INTEGERS = {"x": "float[M, N]"}, {"n": "int64[M, N]"}
 REDUCE_AFFINE = "{0} = reduce([n, n], init=[1, 0], combine=affine, dims=[{1}])"
 SCAN_AFFINE = "{0} = scan([n, n], init=[1, 0], combine=affine, dim={1})"
@@ -154,7 +155,7 @@ def test_rejections(text: str, place: str, task: Task) -> None:
     ],
 )
 def test_why_the_others_leave_it_alone(scheduler: str, task: Task, text: str) -> None:
-    (other,) = (each for each in SCHEDULERS if each.name == scheduler)
+    (other,) = (each for each in FAMILIES if each.name == scheduler)
     rejected = other.accepts(task, SM_90)
     assert rejected is not None
     assert rejected.reason == text

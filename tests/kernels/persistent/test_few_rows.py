@@ -6,11 +6,10 @@ import pytest
 
 from fusebuild.errors import KnobError
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.few_rows import LOADED_BYTES, FewRows, ways_of_few_rows
 from fusebuild.kernels.common.rows import RowThreads
 from fusebuild.kernels.common.spec import VariantSpec
-from fusebuild.kernels.persistent.heuristics import FewRowsHeuristics
-from fusebuild.kernels.persistent.schedule import InnerPersistentScheduler
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT
+from fusebuild.kernels.persistent.few_rows import LOADED_BYTES, FewRowsHeuristics, ways_of_few_rows
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
 from support.small_recipes import recipe_of, text_of, whole
@@ -33,7 +32,7 @@ def sum_and_add(inputs: dict[str, str]) -> Task:
 
 def few(task: Task, tuned: dict[str, dict[str, int]] | None = None) -> list[VariantSpec]:
     sizes = {"M": 16384, "N": 8192}
-    found = InnerPersistentScheduler().schedule(task, SM_90, sizes, tuned or {})
+    found = PERSISTENT.schedule(task, SM_90, sizes, tuned or {})
     chosen = [variant for variant in found if variant.for_few_rows]
     assert chosen == list(found[: len(chosen)])
     return chosen
@@ -47,19 +46,19 @@ def heuristics(variant: VariantSpec) -> FewRowsHeuristics:
 
 class TestWays:
     def test_two_vectors_are_clamped_and_more_are_not(self) -> None:
-        clamped = FewRows(name="few_rows", chunks=2, clamped=True)
+        clamped = ("few_rows", 2, True)
         assert ways_of_few_rows(LOADED_BYTES // 8) == (
             clamped,
-            FewRows(name="few_long_rows", chunks=8, clamped=False),
+            ("few_long_rows", 8, False),
         )
         assert ways_of_few_rows(LOADED_BYTES // 4) == (
             clamped,
-            FewRows(name="few_long_rows", chunks=4, clamped=False),
+            ("few_long_rows", 4, False),
         )
         assert ways_of_few_rows(LOADED_BYTES // 2) == ways_of_few_rows(LOADED_BYTES // 4 + 1) == (clamped,)
 
     def test_one_vector_is_clamped(self) -> None:
-        assert ways_of_few_rows(LOADED_BYTES) == (FewRows(name="few_rows", chunks=1, clamped=True),)
+        assert ways_of_few_rows(LOADED_BYTES) == (("few_rows", 1, True),)
 
     def test_there_is_none_for_more_bytes_than_a_thread_loads(self) -> None:
         assert ways_of_few_rows(LOADED_BYTES + 1) == ()
