@@ -18,7 +18,7 @@ Write = Callable[[TorchGraph, Expr, Sequence[Any], Value], Argument]
 def _extents(graph: TorchGraph, expr: Expr, name: str) -> list[Any] | None:
     formulas = expr.attribute(name)
     assert formulas is None or isinstance(formulas, tuple)
-    return None if formulas is None else [graph.extent(formula) for formula in formulas]  # type: ignore[arg-type]
+    return None if formulas is None else [graph.extent(formula) for formula in formulas]
 
 
 def _slice(graph: TorchGraph, expr: Expr, operands: Sequence[Any], result: Value) -> Argument:

@@ -364,7 +364,7 @@ def _iota(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argu
 
 
 def _size(writer: _Writer, expr: Expr, values: Sequence[Value]) -> Sequence[Argument]:
-    found: Argument = writer.graph.extent(expr.attribute("extent"))  # type: ignore[arg-type]
+    found: Argument = writer.graph.extent(expr.attribute("extent"))
     return [found]
 
 

@@ -102,5 +102,5 @@ def _renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
 def _renamed_attribute(attribute: Attribute, names: Mapping[str, str]) -> Attribute:
     """Shapes are tuples of formulas, and a formula may be a tuple itself; no operator is called like a symbol."""
     if isinstance(attribute, tuple):
-        return tuple(_renamed(item, names) for item in attribute)  # type: ignore[arg-type]
+        return tuple(_renamed(item, names) for item in attribute)
     return names.get(attribute, attribute) if isinstance(attribute, str) else attribute

@@ -213,7 +213,8 @@ class DefinitionRecorder:
             return self.extent_of(op, scalar.literal)
         source = next((expr for expr in self.builder.exprs if scalar.fid in expr.outputs), None)
         if source is not None and source.op == "size":
-            return source.attribute("extent")  # type: ignore[return-value]
+            extent: Formula = source.attribute("extent")
+            return extent
         raise TypeRuleError(
             f"{op}: {scalar.name} is no size that is known before the call",
             hint="a shape is made of integers, constant integer scalars and sizes of tensors: t.size(0)",
@@ -234,13 +235,11 @@ class DefinitionRecorder:
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
         shape, source = named["shape"], tensors[0].shape
-        assert isinstance(shape, tuple)
-        positions = named["broadcast_dims"] if op == "broadcast_in_dim" else tuple(range(len(shape)))
-        assert isinstance(positions, tuple)
-        if len(positions) != len(source) or any(not 0 <= int(position) < len(shape) for position in positions):  # type: ignore[arg-type]
+        positions = named["broadcast_dims"] if op == "broadcast_in_dim" else range(len(shape))
+        if len(positions) != len(source) or any(not 0 <= position < len(shape) for position in positions):
             return []  # the type rule says what is wrong
-        targets = [shape[int(position)] for position in positions]  # type: ignore[arg-type]
-        return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]  # type: ignore[misc]
+        targets = [shape[position] for position in positions]
+        return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]
 
     def unify(self, a: Formula, b: Formula) -> None:
         """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers are left to the type rules,
@@ -270,7 +269,7 @@ class DefinitionRecorder:
         builder = self.builder
         builder.values = {fid: _retyped(value, known) for fid, value in builder.values.items()}
         builder.exprs = [_rewritten(expr, known) for expr in builder.exprs]
-        self._extents = {fid: _substituted(extents, known) for fid, extents in self._extents.items()}  # type: ignore[misc]
+        self._extents = {fid: _substituted(extents, known) for fid, extents in self._extents.items()}
 
     def snapshot(self) -> Fusion:
         """The Fusion recorded so far, its symbols numbered in order of the inputs' dims."""
@@ -342,7 +341,7 @@ def _substituted(attribute: Attribute, known: Mapping[str, Formula]) -> Attribut
     if isinstance(attribute, str):
         return substitute(attribute, known)
     if isinstance(attribute, tuple):
-        return tuple(substitute(item, known) if isinstance(item, str | tuple) else item for item in attribute)  # type: ignore[return-value, arg-type]
+        return tuple(substitute(item, known) if isinstance(item, str | tuple) else item for item in attribute)
     return attribute
 
 
@@ -351,7 +350,7 @@ def _retyped(value: Value, known: Mapping[str, Formula]) -> Value:
         symbol in known for extent in value.type.shape for symbol in symbols(extent)
     ):
         return value
-    return replace(value, type=replace(value.type, shape=_substituted(value.type.shape, known)))  # type: ignore[arg-type]
+    return replace(value, type=replace(value.type, shape=_substituted(value.type.shape, known)))
 
 
 def _rewritten(expr: Expr, known: Mapping[str, Formula]) -> Expr:

@@ -126,10 +126,9 @@ class PythonText:
         if parameter.kind in ("shape", "extent") and expr.outputs[0] in self._written:
             return self._written[expr.outputs[0]]
         if parameter.kind == "shape":
-            assert isinstance(value, tuple)
-            return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"  # type: ignore[arg-type]
+            return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"
         if parameter.kind == "extent":
-            return self._extent(value, expr)  # type: ignore[arg-type]
+            return self._extent(value, expr)
         return str(list(value)) if isinstance(value, tuple) else str(value)
 
     def _extent(self, extent: Formula, reader: Expr) -> str:
@@ -323,7 +322,7 @@ def _recipe_attribute(parameter: Parameter, value: Attribute) -> str:
     if isinstance(value, DType):
         return value.value
     if parameter.kind == "extent":
-        return show(value)  # type: ignore[arg-type]
+        return show(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"  # type: ignore[arg-type]
+        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"
     return str(value)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal, TensorType, ValueType
 
-Attribute: TypeAlias = (
-    "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | tuple[DType, ...] | Formula | None"
-)
+Attribute: TypeAlias = Any
+"""A number, a flag, a text, a dtype, a formula, a tuple of these, or None: an op knows which of them its own are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +70,8 @@ class Expr:
     @property
     def dims(self) -> tuple[int, ...]:
         """The ``dims`` attribute of reductions, squeeze and broadcast_in_dim."""
-        dims = self.attribute("dims")
-        assert isinstance(dims, tuple)
-        return dims  # type: ignore[return-value]
+        dims: tuple[int, ...] = self.attribute("dims")
+        return dims
 
     @property
     def combine(self) -> str:

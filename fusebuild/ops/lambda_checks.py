@@ -94,11 +94,6 @@ def _exprs_above(fusion: Fusion, fids: Sequence[int]) -> tuple[Expr, ...]:
     return tuple(reversed(exprs))
 
 
-def apply(body: Fusion, left: State, right: State) -> State:
-    """The new state, in Python."""
-    return _Body(body)(left, right)
-
-
 class _Computation:
     """A pointwise op on elements: what can be known of ``expr`` before they are."""
 
@@ -120,7 +115,7 @@ class _Computation:
         return math.nan if self._result.is_floating else 0  # devices differ, so any integer will do
 
 
-class _Body:
+class ScalarLambda:
     """A lambda, as a function of two states."""
 
     def __init__(self, body: Fusion) -> None:
@@ -145,7 +140,7 @@ class _Probe:
 
     def __init__(self, fusion: Fusion, expr: Expr, body: Fusion, steps: int) -> None:
         self._fusion, self._body, self._ordered = fusion, body, expr.is_ordered
-        self._apply, self._steps_left = _Body(body), steps
+        self._apply, self._steps_left = ScalarLambda(body), steps
         self._components = expr.inputs[: len(body.outputs)]
         self._random = random.Random(20190622)
         self._cone = _exprs_above(fusion, self._components)

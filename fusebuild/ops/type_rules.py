@@ -134,17 +134,6 @@ def reduced_type(tensor: TensorType, dims: Sequence[int], *, keepdim: bool, dtyp
     return tensor_type(dtype, shape, broadcast)
 
 
-def reduction_dtype(op: str, dtype: DType) -> DType:
-    """The dtype a reduction yields when none is asked for: sums and products of integers and bools are int64."""
-    if dtype.is_reduced_precision:
-        return DType.FLOAT
-    if op in ("sum", "prod") and not dtype.is_floating:
-        return DType.INT64
-    if op in ("mean", "var") and not dtype.is_floating:
-        return DType.FLOAT
-    return dtype
-
-
 def broadcast_type(tensor: TensorType, mask: Sequence[bool]) -> TensorType:
     """``broadcast(x, is_broadcast_dim=mask)``: size-1 dims where ``mask`` is True, the dims of ``x`` elsewhere."""
     if list(mask).count(False) != tensor.rank:

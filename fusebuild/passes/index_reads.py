@@ -17,7 +17,6 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.indexing import pad_widths, permutation_of, reshape_groups, reshaped_strides
 from fusebuild.ops.table import OPS, Kind
-from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
 
@@ -27,7 +26,7 @@ def index_reads(fusion: Fusion) -> Fusion:
     if not any(OPS[expr.op].kind is Kind.INDEX for expr in fusion.exprs):
         return fusion
     movers = _Movers(copies=_Copies(rewriter=rewriter, made={}), by_move={})
-    for expr in fusion.exprs:
+    for expr in rewriter.exprs():
         if OPS[expr.op].kind is not Kind.INDEX:
             rewriter.keep(expr)
             continue
@@ -37,7 +36,7 @@ def index_reads(fusion: Fusion) -> Fusion:
             and move.is_idle(source.tensor.shape)
             and rewriter.value(expr.outputs[0]).type == source.type
         ):
-            rewriter.replace(expr.outputs[0], source, location=expr.location)
+            rewriter.replace(expr.outputs[0], source)
             continue
         if isinstance(move, _Pad) and 0 in source.tensor.shape:
             _fill(rewriter, expr)
@@ -50,17 +49,15 @@ def index_reads(fusion: Fusion) -> Fusion:
         if expr.op == "pad":
             assert isinstance(move, _Pad)
             moved = _chosen(rewriter, expr, move, moved)
-        rewriter.replace(expr.outputs[0], moved, location=expr.location)
+        rewriter.replace(expr.outputs[0], moved)
     return rewriter.finish()
 
 
 def _fill(rewriter: Rewriter, expr: Expr) -> None:
     """What ``expr`` pads has no elements: all is around it."""
     (_, *fill), result = rewriter.operands(expr), rewriter.value(expr.outputs[0]).tensor
-    value = fill[0] if fill else rewriter.constant(0, dtype=result.dtype, location=expr.location)
-    named: dict[str, Attribute] = {"shape": result.shape, "dtype": result.dtype}
-    full = rewriter.emit("full", [value], named, location=expr.location)
-    rewriter.replace(expr.outputs[0], full, location=expr.location)
+    value = fill[0] if fill else rewriter.constant(0, dtype=result.dtype)
+    rewriter.replace(expr.outputs[0], rewriter.emit("full", [value], shape=result.shape, dtype=result.dtype))
 
 
 def _keep(copies: _Copies, expr: Expr) -> None:
@@ -72,8 +69,7 @@ def _keep(copies: _Copies, expr: Expr) -> None:
     if readable is source:
         rewriter.keep(expr)
     else:
-        named = dict(expr.attributes)
-        rewriter.emit(expr.op, [readable, *others], named, result=expr.outputs[0], location=expr.location)
+        rewriter.emit(expr.op, [readable, *others], result=expr.outputs[0], **dict(expr.attributes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +197,7 @@ def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
         return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
     starts, ends = named["start_indices"], named["end_indices"]
     steps = named["strides"] or (1,) * tensor.rank
-    return _Slice(dims=tuple(zip(starts, ends, steps, strict=True)))  # type: ignore[arg-type]
+    return _Slice(dims=tuple(zip(starts, ends, steps, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,13 +296,13 @@ class _Mover:
         if definition.op in ("full", "expand"):
             named["shape"] = self._result_shape(value)
         operands = [next(moved) if each.is_tensor else each for each in self.rewriter.operands(definition)]
-        return self.rewriter.emit(definition.op, operands, named, name=value.name, location=definition.location)
+        return self.rewriter.emit(definition.op, operands, name=value.name, location=definition.location, **named)
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name = f"{value.name}_{self.move.op}"
         new_shape = self.move.new if isinstance(self.move, _Reshape) else None
         value = self.movers.copies.readable(value, new_shape, location)
-        return self.rewriter.emit(self.move.op, [value], self.move.attributes(), name=name, location=location)
+        return self.rewriter.emit(self.move.op, [value], name=name, location=location, **self.move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
         (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
@@ -314,25 +310,20 @@ class _Mover:
 
 
 def _new_dims(broadcast: Expr) -> list[int]:
-    mask = broadcast.attribute("is_broadcast_dim")
-    assert isinstance(mask, tuple)
-    return [dim for dim, is_new in enumerate(mask) if is_new]
+    return [dim for dim, is_new in enumerate(broadcast.attribute("is_broadcast_dim")) if is_new]
 
 
 def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
     """``inside`` within the bounds of the padded tensor, the value that ``expr`` pads with elsewhere."""
     source, fill = rewriter.operands(expr)
-    location, shape = expr.location, rewriter.value(expr.outputs[0]).tensor.shape
+    result = rewriter.value(expr.outputs[0])
     if fill.dtype.is_floating and not inside.dtype.is_floating:  # else the integers inside would become floats
-        fill = rewriter.emit("cast", [fill], {"dtype": inside.dtype}, location=location)
+        fill = rewriter.cast(fill, inside.dtype)
     for dim, (before, after) in enumerate(move.dims):
         bounds = [("ge", before)] if before != 0 else []
         bounds += [("lt", total([before, source.tensor.shape[dim]]))] if after != 0 else []
         for test, bound in bounds:
-            place = coordinate(rewriter, shape, dim, location=location)
-            is_inside = rewriter.emit(test, [place, number(rewriter, bound, location=location)], location=location)
-            inside = rewriter.emit("where", [is_inside, inside, fill], location=location)
-    dtype = rewriter.value(expr.outputs[0]).dtype
-    if inside.dtype is not dtype:
-        inside = rewriter.emit("cast", [inside], {"dtype": dtype}, location=location)
-    return inside
+            place = rewriter.coordinate(result.tensor.shape, dim)
+            is_inside = rewriter.emit(test, [place, rewriter.number(bound)])
+            inside = rewriter.emit("where", [is_inside, inside, fill])
+    return rewriter.cast(inside, result.dtype)
