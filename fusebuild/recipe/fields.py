@@ -71,19 +71,31 @@ class Fields:
         """Report that ``node`` is not ``what``."""
         self.problems.add(node.location, f"expected {what}, not {describe(node)}", hint)
 
-    def mapping(self, node: Node, what: str, known: Many[str] | None = None) -> dict[str, tuple[Scalar, Node]]:
-        """The entries of ``node``; with ``known``, entries under other keys are errors and left out."""
-        if not isinstance(node, Mapping):
-            self.expected(node, what)
-            return {}
-        entries = {key.text: (key, value) for key, value in node.entries}
-        if known is None:
-            return entries
-        for text, (key, _) in entries.items():
+    def entries(self, node: Node, what: str, known: Many[str]) -> dict[str, Node]:
+        """The values of ``node`` under the keys ``known``; other keys are errors."""
+        found = {key.text: (key, value) for key, value in self.mapping(node, what)}
+        for text, (key, _) in found.items():
             if text not in known:
                 hint = nearest(text, known) or f"keys here are {', '.join(known)}"
                 self.problems.add(key.location, f"unknown key '{_shortened(text)}'", hint)
-        return {text: entry for text, entry in entries.items() if text in known}
+        return {text: value for text, (_, value) in found.items() if text in known}
+
+    def mapping(self, node: Node, what: str) -> tuple[tuple[Scalar, Node], ...]:
+        """The keys and values of ``node``."""
+        if isinstance(node, Mapping):
+            return node.entries
+        self.expected(node, what)
+        return ()
+
+    def parts(
+        self, node: Node, what: str, name: str, place: SourceLocation, required: Many[str], *optional: str
+    ) -> dict[str, Node]:
+        """The entries of ``node``, which is ``what`` is called ``name`` at ``place``: none ``required`` is missing."""
+        found = self.entries(node, f"a {what}", [*required, *optional])
+        for key in required if isinstance(node, Mapping) else ():
+            if key not in found:
+                self.problems.add(place, f"{what} '{name}' has no '{key}'")
+        return found
 
     def text(self, node: Node, what: str) -> Scalar | None:
         """``node`` as a text that is there."""
