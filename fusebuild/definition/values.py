@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
-from fusebuild.ir.values import Value
+
+if TYPE_CHECKING:
+    from fusebuild.definition.recorder import DefinitionRecorder
 
 
 class DataType(enum.Enum):
@@ -28,15 +30,6 @@ class DataType(enum.Enum):
     Bool = DType.BOOL
     Null = None
     vars().update({each.name.capitalize(): each for each in sorted({*DType} - {*vars().values()}, key=str)})
-
-
-class Recorder(Protocol):
-    """What a handle needs of the recorder."""
-
-    def value(self, fid: int) -> Value: ...
-    def operate(self, op: str, *operands: object) -> Any: ...
-    def size(self, tensor: Tensor, dim: int) -> Scalar: ...
-    def shape(self, tensor: Tensor) -> Vector: ...
 
 
 def _binary(op: str) -> tuple[Callable[[Operand, object], Any], Callable[[Operand, object], Any]]:
@@ -63,7 +56,7 @@ class Operand:
 
     __slots__ = ("_recorder", "index")
 
-    def __init__(self, recorder: Recorder, index: int) -> None:
+    def __init__(self, recorder: DefinitionRecorder, index: int) -> None:
         self._recorder = recorder
         self.index = index
         """The fid."""
@@ -134,7 +127,7 @@ class Vector:
 
     __slots__ = ("_recorder", "index", "length")
 
-    def __init__(self, recorder: Recorder, index: int, length: int) -> None:
+    def __init__(self, recorder: DefinitionRecorder, index: int, length: int) -> None:
         self._recorder, self.index, self.length = recorder, index, length
 
     def __len__(self) -> int:

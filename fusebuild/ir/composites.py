@@ -113,10 +113,6 @@ class _Above:
         if index is not None and index > self._last:
             return False  # defined after all of them: no need to look
         if not self._found:
-            waiting = [*self._fids]
-            while waiting:
-                if (found := waiting.pop()) not in self._found:
-                    self._found.add(found)
-                    definition = self._fusion.definition(found)
-                    waiting += () if definition is None else self._fusion.exprs[definition].inputs
+            above = [self._fusion.exprs[index] for index in self._fusion.exprs_above(self._fids)]
+            self._found.update(self._fids, *(expr.inputs for expr in above))
         return fid in self._found

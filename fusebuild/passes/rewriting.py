@@ -71,11 +71,7 @@ class Rewriter:
             self.builder.exprs.append(expr)
             self._note(expr)
             return expr
-        old_types = [self.builder.values[fid].type for fid in expr.outputs]
-        named = dict(expr.attributes)
-        results = self.builder.call(expr.op, operands, named, location=expr.location, results=expr.outputs)
-        self._retyped.update(result.fid for result, old in zip(results, old_types, strict=True) if result.type != old)
-        self._note(self.builder.exprs[-1])
+        self.emit_all(expr.op, operands, dict(expr.attributes), names=(), results=expr.outputs, location=expr.location)
         return self.builder.exprs[-1]
 
     def emit(
