@@ -25,32 +25,30 @@ def index_reads(fusion: Fusion) -> Fusion:
     rewriter = Rewriter(fusion)
     if not any(OPS[expr.op].kind is Kind.INDEX for expr in fusion.exprs):
         return fusion
-    movers = _Movers(copies=_Copies(rewriter=rewriter, made={}), by_move={})
+    movers = _Movers(rewriter=rewriter, copies={}, by_move={})
     for expr in rewriter.exprs():
-        if OPS[expr.op].kind is not Kind.INDEX:
+        if OPS[expr.op].kind is Kind.INDEX:
+            _move_up(movers, expr)
+        else:
             rewriter.keep(expr)
-            continue
-        move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
-        if (
-            move is not None
-            and move.is_idle(source.tensor.shape)
-            and rewriter.value(expr.outputs[0]).type == source.type
-        ):
-            rewriter.replace(expr.outputs[0], source)
-            continue
-        if isinstance(move, _Pad) and 0 in source.tensor.shape:
-            _fill(rewriter, expr)
-            continue
-        mover = None if move is None else movers.of(move)
-        if mover is None or not mover.passes(source):
-            _keep(movers.copies, expr)
-            continue
-        moved = mover.moved(source, expr.location)
-        if expr.op == "pad":
-            assert isinstance(move, _Pad)
-            moved = _chosen(rewriter, expr, move, moved)
-        rewriter.replace(expr.outputs[0], moved)
     return rewriter.finish()
+
+
+def _move_up(movers: _Movers, expr: Expr) -> None:
+    rewriter, (result,) = movers.rewriter, expr.outputs
+    move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
+    is_idle = move is not None and move.is_idle(source.tensor.shape)
+    if is_idle and rewriter.value(result).type == source.type:
+        rewriter.replace(result, source)
+    elif isinstance(move, _Pad) and 0 in source.tensor.shape:
+        _fill(rewriter, expr)
+    elif move is None or not movers.of(move).passes(source):
+        _keep(movers, expr)
+    else:
+        moved = movers.of(move).moved(source, expr.location)
+        if isinstance(move, _Pad) and expr.op == "pad":
+            moved = _chosen(rewriter, expr, move, moved)
+        rewriter.replace(result, moved)
 
 
 def _fill(rewriter: Rewriter, expr: Expr) -> None:
@@ -60,36 +58,16 @@ def _fill(rewriter: Rewriter, expr: Expr) -> None:
     rewriter.replace(expr.outputs[0], rewriter.emit("full", [value], shape=result.shape, dtype=result.dtype))
 
 
-def _keep(copies: _Copies, expr: Expr) -> None:
+def _keep(movers: _Movers, expr: Expr) -> None:
     """``expr`` as it is, but for a copy of a tensor that it cannot read where it is."""
-    rewriter = copies.rewriter
+    rewriter = movers.rewriter
     source, *others = rewriter.operands(expr)
     new_shape = rewriter.value(expr.outputs[0]).tensor.shape if expr.op == "reshape" else None
-    readable = copies.readable(source, new_shape, expr.location)
+    readable = movers.readable(source, new_shape, expr.location)
     if readable is source:
         rewriter.keep(expr)
     else:
         rewriter.emit(expr.op, [readable, *others], result=expr.outputs[0], **dict(expr.attributes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Copies:
-    """Copies of tensors that cannot be read elsewhere as they are: what lies elsewhere is found by strides that are
-    known, and a reshaped tensor has strides of its own."""
-
-    rewriter: Rewriter
-    made: dict[int, Value]
-
-    def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
-        """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
-        strides = [stride for stride in value.tensor.strides if stride is not None]
-        is_known = len(strides) == value.tensor.rank
-        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
-            return value
-        if value.fid not in self.made:
-            name = f"{value.name}_contiguous"
-            self.made[value.fid] = self.rewriter.emit("contiguous", [value], name=name, location=location)
-        return self.made[value.fid]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,20 +173,33 @@ def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
         return _Pad(dims=tuple(pad_widths(tensor.rank, named)))
     if expr.op == "reshape":
         return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
-    starts, ends = named["start_indices"], named["end_indices"]
     steps = named["strides"] or (1,) * tensor.rank
-    return _Slice(dims=tuple(zip(starts, ends, steps, strict=True)))
+    return _Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Movers:
-    """The mover of each move, so that nothing is moved twice in one way."""
+    """The mover of each move, so that nothing is moved twice in one way, and ``copies`` of tensors that cannot be read
+    elsewhere as they are: what lies elsewhere is found by strides that are known, and a reshaped tensor has strides of
+    its own."""
 
-    copies: _Copies
+    rewriter: Rewriter
+    copies: dict[int, Value]
     by_move: dict[_Move, _Mover]
 
     def of(self, move: _Move) -> _Mover:
         return self.by_move.setdefault(move, _Mover(move=move, movers=self, done={}))
+
+    def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
+        """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
+        strides = [stride for stride in value.tensor.strides if stride is not None]
+        is_known = len(strides) == value.tensor.rank
+        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
+            return value
+        if value.fid not in self.copies:
+            name = f"{value.name}_contiguous"
+            self.copies[value.fid] = self.rewriter.emit("contiguous", [value], name=name, location=location)
+        return self.copies[value.fid]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +212,7 @@ class _Mover:
 
     @property
     def rewriter(self) -> Rewriter:
-        return self.movers.copies.rewriter
+        return self.movers.rewriter
 
     def passes(self, value: Value) -> bool:
         """Whether the move can go on to the operands of what defines ``value``: not where a result is wanted in memory,
@@ -301,7 +292,7 @@ class _Mover:
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name = f"{value.name}_{self.move.op}"
         new_shape = self.move.new if isinstance(self.move, _Reshape) else None
-        value = self.movers.copies.readable(value, new_shape, location)
+        value = self.movers.readable(value, new_shape, location)
         return self.rewriter.emit(self.move.op, [value], name=name, location=location, **self.move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
