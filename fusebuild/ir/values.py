@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, substitute
 from fusebuild.ir.types import Literal, TensorType, ValueType
 
 Attribute: TypeAlias = Any
@@ -47,6 +47,13 @@ class Value:
     def dtype(self) -> DType:
         return self.type.dtype
 
+    def substituted(self, sizes: Mapping[str, Formula]) -> Value:
+        """The same value where the symbols in ``sizes`` are what they stand for."""
+        if not isinstance(self.type, TensorType):
+            return self
+        shape = tuple(substitute(extent, sizes) for extent in self.type.shape)
+        return self if shape == self.type.shape else replace(self, type=replace(self.type, shape=shape))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expr:
@@ -67,6 +74,10 @@ class Expr:
         inputs, outputs = (tuple(numbers[fid] for fid in fids) for fids in (self.inputs, self.outputs))
         return replace(self, inputs=inputs, outputs=outputs)
 
+    def substituted(self, sizes: Mapping[str, Formula]) -> Expr:
+        """The same op where the symbols in ``sizes`` are what they stand for."""
+        return replace(self, attributes=tuple((name, in_sizes(each, sizes)) for name, each in self.attributes))
+
     @property
     def dims(self) -> tuple[int, ...]:
         """The ``dims`` attribute of reductions, squeeze and broadcast_in_dim."""
@@ -82,6 +93,16 @@ class Expr:
     def is_ordered(self) -> bool:
         """True for a generalized reduction that combines strictly in index order, and for every scan."""
         return bool(dict(self.attributes).get("ordered", False))
+
+
+def in_sizes(attribute: Attribute, sizes: Mapping[str, Formula]) -> Attribute:
+    """``attribute`` where the symbols in ``sizes`` are what they stand for: extents, and shapes, which are tuples of
+    them. No other attribute is called like a symbol, nor is an operator."""
+    if isinstance(attribute, str):
+        return sizes.get(attribute, attribute)
+    if not isinstance(attribute, tuple):
+        return attribute
+    return tuple(substitute(each, sizes) if isinstance(each, str | tuple) else each for each in attribute)
 
 
 def attributes(**named: Attribute) -> tuple[tuple[str, Attribute], ...]:

@@ -22,7 +22,7 @@ from fusebuild.ops.table import OPS, Kind, op_of
 from fusebuild.passes.decompose_indexing import INDEXING
 from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized
 from fusebuild.passes.decompose_random import random
-from fusebuild.passes.rewriting import Rewriter, Step
+from fusebuild.passes.rewriting import Link, Rewriter
 
 
 def decompose(fusion: Fusion) -> Fusion:
@@ -118,28 +118,28 @@ def _broadcast_in_dim(rewriter: Rewriter, expr: Expr) -> None:
     mask = tuple(position not in kept for position in range(result.tensor.rank))
     own = iter(operand.tensor.shape)
     shape = tuple(1 if is_new else next(own) for is_new in mask)
-    steps: list[Step] = []
+    links: list[Link] = []
     if any(mask):
-        steps.append(Step(op="broadcast", name=f"{result.name}_broadcast", named={"is_broadcast_dim": mask}))
+        links.append(Link(op="broadcast", name=f"{result.name}_broadcast", named={"is_broadcast_dim": mask}))
     if shape != result.tensor.shape:
-        steps.append(Step(op="expand", named={"shape": result.tensor.shape}))
-    rewriter.chain(operand, steps, result.fid)
+        links.append(Link(op="expand", named={"shape": result.tensor.shape}))
+    rewriter.chain(operand, links, result.fid)
 
 
 def _reduction(rewriter: Rewriter, expr: Expr) -> None:
     (operand,) = rewriter.operands(expr)
     result = rewriter.value(expr.outputs[0])
     if not expr.dims:
-        rewriter.chain(operand, _cast_step(operand.dtype, result.dtype, ""), result.fid)
+        rewriter.chain(operand, _cast_link(operand.dtype, result.dtype, ""), result.fid)
         return
     compute = _compute_dtype(expr, operand)
-    steps = [
+    links = [
         *_widen(expr.op, operand, compute, result.name),
         *_runs(expr.op, operand.tensor, expr.dims, result.name),
-        *_cast_step(OPS[expr.op].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
+        *_cast_link(OPS[expr.op].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
         *_keep_dims(expr, operand.tensor.rank),
     ]
-    rewriter.chain(operand, steps, result.fid)
+    rewriter.chain(operand, links, result.fid)
 
 
 def _mean(rewriter: Rewriter, expr: Expr) -> None:
@@ -148,14 +148,14 @@ def _mean(rewriter: Rewriter, expr: Expr) -> None:
     result = rewriter.value(expr.outputs[0])
     compute = _compute_dtype(expr, operand)
     count = _count(rewriter, expr, operand, result.name)
-    steps = [
+    links = [
         *_widen("sum", operand, compute, result.name),
         *_runs("sum", operand.tensor, expr.dims, result.name),
-        Step(op="div", name=f"{result.name}_reduced", more=(count,)),
-        *_cast_step(OPS["sum"].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
+        Link(op="div", name=f"{result.name}_reduced", more=(count,)),
+        *_cast_link(OPS["sum"].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
         *_keep_dims(expr, operand.tensor.rank),
     ]
-    rewriter.chain(operand, steps, result.fid)
+    rewriter.chain(operand, links, result.fid)
 
 
 def _variance(rewriter: Rewriter, expr: Expr) -> None:
@@ -167,15 +167,15 @@ def _variance(rewriter: Rewriter, expr: Expr) -> None:
     mean_name = f"{name}_mean" if mean_fid is None else rewriter.value(mean_fid).name
     keep = _keep_dims(expr, operand.tensor.rank)
     count = _count(rewriter, expr, operand, name)
-    steps: list[Step] = []
+    links: list[Link] = []
     if _reads_once(operand.tensor, expr.dims):
         deviations = _one_pass(rewriter, expr, (mean_fid, None, None), (mean_name, f"{name}_m2", f"{name}_n"))
     else:
         deviations = _squared_deviations(rewriter, expr, variance, count, mean_fid, mean_name)
-        steps += _runs("sum", deviations.tensor, expr.dims, name)
+        links += _runs("sum", deviations.tensor, expr.dims, name)
     divisor = _divisor(rewriter, expr, count, name)
-    steps += [Step(op="div", name=f"{name}_reduced", more=(divisor,)), *keep]
-    rewriter.chain(deviations, steps, variance.fid)
+    links += [Link(op="div", name=f"{name}_reduced", more=(divisor,)), *keep]
+    rewriter.chain(deviations, links, variance.fid)
 
 
 def _welford(rewriter: Rewriter, expr: Expr) -> None:
@@ -193,8 +193,8 @@ def _welford(rewriter: Rewriter, expr: Expr) -> None:
         return
     count = _count(rewriter, expr, operand, m2.name)
     deviations = _squared_deviations(rewriter, expr, m2, count, mean.fid, mean.name)
-    steps = [*_runs("sum", deviations.tensor, expr.dims, m2.name), *_keep_dims(expr, operand.tensor.rank)]
-    rewriter.chain(deviations, steps, m2.fid)
+    links = [*_runs("sum", deviations.tensor, expr.dims, m2.name), *_keep_dims(expr, operand.tensor.rank)]
+    rewriter.chain(deviations, links, m2.fid)
     _count_elements(rewriter, expr, count)
 
 
@@ -241,11 +241,11 @@ def _squared_deviations(
     name = result.name
     keep = _keep_dims(expr, operand.tensor.rank)
     x = rewriter.chain(operand, _widen("sum", operand, result.dtype, name))
-    mean_steps = [
+    mean_links = [
         *_runs("sum", x.tensor, expr.dims, mean_name),
-        Step(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
+        Link(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
     ]
-    mean = rewriter.chain(x, mean_steps, None if keep else mean_fid)
+    mean = rewriter.chain(x, mean_links, None if keep else mean_fid)
     restore = _restored_dims(expr, operand.tensor.rank, mean_name if keep else f"{mean_name}_broadcast")
     wide = rewriter.chain(mean, restore, mean_fid if keep else None)
     centered = rewriter.emit("sub", [x, wide], name=f"{name}_centered")
@@ -257,35 +257,35 @@ def _compute_dtype(expr: Expr, operand: Value) -> DType:
     return dtype
 
 
-def _cast_step(old: DType, new: DType, name: str) -> list[Step]:
-    return [] if old is new else [Step(op="cast", name=name, named={"dtype": new})]
+def _cast_link(old: DType, new: DType, name: str) -> list[Link]:
+    return [] if old is new else [Link(op="cast", name=name, named={"dtype": new})]
 
 
-def _widen(op: str, operand: Value, compute: DType, name: str) -> list[Step]:
+def _widen(op: str, operand: Value, compute: DType, name: str) -> list[Link]:
     """A cast to ``compute``, unless ``op`` without an explicit dtype reads ``operand`` in it anyway."""
     (natural,) = OPS[op].operand_dtypes([operand.type], {"dtype": None})
     needless = natural is compute and OPS[op].result_dtype(operand.dtype) is OPS[op].result_dtype(compute)
-    return [] if needless else _cast_step(operand.dtype, compute, f"{name}_{compute.value}")
+    return [] if needless else _cast_link(operand.dtype, compute, f"{name}_{compute.value}")
 
 
-def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[Step]:
+def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[Link]:
     """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run."""
     runs = dim_runs(tensor.shape, dims)
     names = [f"{name}_{op}", *[f"{name}_partial"] * (len(runs) - 1)]
     return [
-        Step(op=op, name=step_name, named={"dims": tuple(run)})
-        for step_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
+        Link(op=op, name=link_name, named={"dims": tuple(run)})
+        for link_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
     ]
 
 
-def _keep_dims(expr: Expr, rank: int) -> list[Step]:
+def _keep_dims(expr: Expr, rank: int) -> list[Link]:
     """The broadcast that puts reduced dims back at size 1, when ``keepdim`` asks for it."""
     return _restored_dims(expr, rank) if expr.attribute("keepdim") else []
 
 
-def _restored_dims(expr: Expr, rank: int, name: str = "") -> list[Step]:
+def _restored_dims(expr: Expr, rank: int, name: str = "") -> list[Link]:
     mask = tuple(dim in expr.dims for dim in range(rank))
-    return [Step(op="broadcast", name=name, named={"is_broadcast_dim": mask})] if expr.dims else []
+    return [Link(op="broadcast", name=name, named={"is_broadcast_dim": mask})] if expr.dims else []
 
 
 def _count(rewriter: Rewriter, expr: Expr, operand: Value, name: str) -> Value:

@@ -17,7 +17,7 @@ from fusebuild.ops.lambdas import state_dtypes
 from fusebuild.ops.reductions import kept_dtype
 from fusebuild.ops.table import op_of
 from fusebuild.ops.type_rules import broadcast_shapes
-from fusebuild.passes.rewriting import Rewriter, Step
+from fusebuild.passes.rewriting import Link, Rewriter
 
 Results = Sequence[int | None]
 
@@ -209,6 +209,6 @@ def _unchanged(rewriter: Rewriter, fold: _Fold, dropped: Sequence[int]) -> tuple
                 steps.append(("expand", {"shape": fold.shape}))
             if dropped:
                 steps.append(("squeeze", {"dims": tuple(dropped)}))
-        chain = [Step(op=op, name=name, named=named) for op, named in steps or [("set", {})]]
+        chain = [Link(op=op, name=name, named=named) for op, named in steps or [("set", {})]]
         made.append(rewriter.chain(component, chain, fid))
     return tuple(made)

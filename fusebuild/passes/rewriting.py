@@ -16,8 +16,8 @@ from fusebuild.ops.builder import FusionBuilder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One op of a chain: the value so far is its first operand, ``more`` are the others."""
+class Link:
+    """One op of a chain: its first operand is the value so far, its others are ``more``."""
 
     op: str
     name: str = ""
@@ -111,13 +111,13 @@ class Rewriter:
         """``value`` in ``dtype``: itself where that is its own."""
         return value if value.dtype is dtype else self.emit("cast", [value], name=name, dtype=dtype)
 
-    def chain(self, value: Value, steps: Sequence[Step], result: int | None = None) -> Value:
-        """Apply ``steps`` to ``value``; the last one defines ``result``, where one is given."""
-        if not steps and result is not None:
-            steps = [Step(op="set")]
-        for index, step in enumerate(steps):
-            fid = result if index == len(steps) - 1 else None
-            value = self.emit(step.op, [value, *step.more], name=step.name, result=fid, **step.named)
+    def chain(self, value: Value, links: Sequence[Link], result: int | None = None) -> Value:
+        """Apply ``links`` to ``value``; the last one defines ``result``, where one is given."""
+        if not links and result is not None:
+            links = [Link(op="set")]
+        for index, link in enumerate(links):
+            fid = result if index == len(links) - 1 else None
+            value = self.emit(link.op, [value, *link.more], name=link.name, result=fid, **link.named)
         return value
 
     def coordinate(self, shape: Sequence[Formula], dim: int, *, name: str = "") -> Value:
