@@ -48,7 +48,7 @@ class Value:
         return self.type.dtype
 
     def substituted(self, sizes: Mapping[str, Formula]) -> Value:
-        """The same value where the symbols in ``sizes`` are what they stand for."""
+        """This value with each symbol in its shape replaced by what ``sizes`` has for it."""
         if not isinstance(self.type, TensorType):
             return self
         shape = tuple(substitute(extent, sizes) for extent in self.type.shape)
@@ -70,12 +70,12 @@ class Expr:
         return dict(self.attributes)[name]
 
     def renumbered(self, numbers: Mapping[int, int]) -> Expr:
-        """The same op on values with other fids."""
+        """This expr with other fids: ``numbers`` has the new one of each."""
         inputs, outputs = (tuple(numbers[fid] for fid in fids) for fids in (self.inputs, self.outputs))
         return replace(self, inputs=inputs, outputs=outputs)
 
     def substituted(self, sizes: Mapping[str, Formula]) -> Expr:
-        """The same op where the symbols in ``sizes`` are what they stand for."""
+        """This expr with each symbol in its attributes replaced by what ``sizes`` has for it."""
         return replace(self, attributes=tuple((name, in_sizes(each, sizes)) for name, each in self.attributes))
 
     @property
@@ -96,8 +96,8 @@ class Expr:
 
 
 def in_sizes(attribute: Attribute, sizes: Mapping[str, Formula]) -> Attribute:
-    """``attribute`` where the symbols in ``sizes`` are what they stand for: extents, and shapes, which are tuples of
-    them. No other attribute is called like a symbol, nor is an operator."""
+    """``attribute`` with each symbol in it replaced by what ``sizes`` has for it. Extents and shapes, which are tuples
+    of extents, hold symbols; no other attribute and no operator of a formula is called like one."""
     if isinstance(attribute, str):
         return sizes.get(attribute, attribute)
     if not isinstance(attribute, tuple):

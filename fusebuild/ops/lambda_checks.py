@@ -36,7 +36,7 @@ probes or redraws because of it; each gets one."""
 TOLERANCE = 1e-4
 """How far two results may differ, relative to the largest part of the states: some hundred roundings of float."""
 LOOSE_TOLERANCE = 1e-2
-"""The same for associativity, where errors of two steps add up and cancellation shows."""
+"""How far two results may differ where associativity is tried: errors of two steps add up, and cancellation shows."""
 
 
 def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: Report) -> None:

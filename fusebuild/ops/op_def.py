@@ -77,16 +77,16 @@ class OpDef:
     op means for numbers: it takes the dtype in which the op computes, then its operands; None where it means nothing
     for them, and then no lambda may need it.
 
-    ``of_elements`` is False for a pointwise op that is more than a function of the elements at one place: it says how
-    or where its result lies in memory, or draws. ``copies`` marks ops whose results have the elements of their only
-    operand as they are, and ``is_alias`` those of them whose result may be the operand's memory under another name.
-    ``reads_part`` marks those that may leave elements of their first operand unread, ``picks`` those that say, or are
-    told, which element of the dim ``dim`` it is (of the first, where they have no such attribute): there has to be one.
-    ``is_running`` marks composites that are a scan, whose result has the shape of the operand.
-    ``is_boundary`` marks a cut between kernels, ``is_random`` what draws numbers, ``is_costly`` what takes so many
-    instructions that its value is worth the registers that keep it. ``is_commutative`` and ``is_involution`` (twice
-    gives the operand) say what arithmetic makes no difference; ``mirror`` is the op that it is with its two operands in
-    the other order.
+    ``of_elements`` is False for a pointwise op whose result is not a function of the elements at one place alone: the
+    op says how or where its result lies in memory, or it draws numbers. ``copies`` marks ops whose result has the
+    elements of the only operand as they are; ``is_alias`` marks those of them whose result may be the operand's memory
+    under another name. ``reads_part`` marks ops that may leave elements of their first operand unread. ``picks`` marks
+    ops that give or take the place of an element along the dim ``dim`` (along the first, where they have no such
+    attribute), which must therefore have elements. ``is_running`` marks composites that are a scan: the result has the
+    shape of the operand. ``is_boundary`` marks a cut between kernels, ``is_random`` an op that draws numbers, and
+    ``is_costly`` one that takes so many instructions that its result is worth the registers that keep it.
+    ``is_commutative`` says that the order of the operands makes no difference, ``is_involution`` that the op applied
+    twice gives its operand; ``mirror`` is the op that gives the same for the two operands in the other order.
 
     ``example`` is a call for the reference, with the types of its tensors: ``sum(x: T[M, N], dims=[1])``, where ``T``
     is any dtype. Where it is empty, the example is a call with a tensor of two dims for each operand."""

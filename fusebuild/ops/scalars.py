@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
 
-Scalar: TypeAlias = "Callable[..., Any]"
+Meaning: TypeAlias = "Callable[..., Any]"
+"""What an op means for numbers: a function of the dtype in which it computes and of its operands."""
 
 
 class Float(float):
@@ -91,7 +92,7 @@ def rounded(value: float, dtype: DType) -> float:
     return nearest if abs(nearest) < 2.0 ** (bias + 1) else math.copysign(math.inf, value)
 
 
-def named(op: str) -> Scalar | None:
+def named(op: str) -> Meaning | None:
     """The function of the op ``op`` here, which ends in _ where Python has another one of that name; or None."""
     function = globals().get(f"{op}_", None if op in _NO_OPS else globals().get(op))
     return function if callable(function) else None
@@ -103,7 +104,7 @@ _KINDS = {DType.DOUBLE: Float, DType.BOOL: bool} | {
 _TRIED = {True: (1.0, 2.0, 0.5, -1.0, 0.0), False: (1, 2, 3, -1, 0)}
 
 
-def of_reference(reference: Callable[..., Any], operands: int) -> Scalar | None:
+def of_reference(reference: Callable[..., Any], operands: int) -> Meaning | None:
     """What ``reference`` gives for numbers, where it is arithmetic that asks nothing of torch; None where it does."""
 
     def scalar(dtype: DType, *numbers: float) -> Any:
@@ -113,7 +114,7 @@ def of_reference(reference: Callable[..., Any], operands: int) -> Scalar | None:
     return scalar if any(is_defined(scalar, dtype, operands) for dtype in (DType.DOUBLE, DType.INT64)) else None
 
 
-def called(scalar: Scalar, dtype: DType, operands: Sequence[Any]) -> int | float | None:
+def called(scalar: Meaning, dtype: DType, operands: Sequence[Any]) -> int | float | None:
     """What ``scalar`` gives for ``operands``; None beyond its domain. Raises :class:`MeaningError` where it fails
     otherwise: whoever added the op may have written anything."""
     try:
@@ -127,7 +128,7 @@ def called(scalar: Scalar, dtype: DType, operands: Sequence[Any]) -> int | float
     return result
 
 
-def is_defined(scalar: Scalar, dtype: DType, operands: int) -> bool:
+def is_defined(scalar: Meaning, dtype: DType, operands: int) -> bool:
     """Whether ``scalar`` takes numbers of ``dtype``: it gives one for some, and the others are beyond its domain."""
     numbers = (True, False) if dtype is DType.BOOL else _TRIED[dtype.is_floating]
     try:
@@ -141,7 +142,7 @@ _NO_OPS = frozenset(globals())
 """What has a name here and is the meaning of no op: all of the above."""
 
 
-def _library(function: Callable[..., float], poles: Mapping[float, float] | None = None) -> Scalar:
+def _library(function: Callable[..., float], poles: Mapping[float, float] | None = None) -> Meaning:
     """``function`` of Python's library: NaN outside of its domain, an infinity of the operand's sign beyond its range,
     and at ``poles`` the infinities there."""
 
@@ -158,17 +159,17 @@ def _library(function: Callable[..., float], poles: Mapping[float, float] | None
     return scalar
 
 
-def _of_size(scalar: Scalar) -> Scalar:
+def _of_size(scalar: Meaning) -> Meaning:
     """``scalar`` of the absolute value."""
     return lambda dtype, x: scalar(dtype, abs(x))
 
 
-def _plain(function: Callable[..., Any]) -> Scalar:
+def _plain(function: Callable[..., Any]) -> Meaning:
     """``function``, whatever the dtype."""
     return lambda dtype, *operands: function(*operands)
 
 
-def _rounding(function: Callable[[float], int]) -> Scalar:
+def _rounding(function: Callable[[float], int]) -> Meaning:
     """``function`` to a whole number; the sign of zero stays, and so does what is not finite, or whole by its kind."""
 
     def scalar(dtype: DType, x: float) -> float:

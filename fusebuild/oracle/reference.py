@@ -53,7 +53,7 @@ def evaluate(
 def evaluate_fp64(
     fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None
 ) -> tuple[Tensor, ...]:
-    """As :func:`evaluate`, with every floating value held in float64; floating outputs are float64.
+    """The outputs of ``fusion``, every floating value held in float64; floating outputs are float64.
 
     Values typed half or bfloat16 are rounded to that dtype, because the author asked for the rounding, and a double
     scalar that meets floats is rounded to float, so that comparisons with it agree. An output typed half or bfloat16 is

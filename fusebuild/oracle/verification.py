@@ -123,7 +123,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """What one run gave: a tensor and a comparison for each output, in order, and the verdict on all of them."""
 
     results: Sequence[Any]
@@ -273,7 +273,7 @@ def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
     ]
 
 
-def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> Outcome:
+def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> TrialOutcome:
     """Run ``plan`` once on poisoned outputs, with the variant of that index, else the executor's choice."""
     fusion = trial.fusion
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
@@ -297,7 +297,7 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
         bound=worst.bound,
         problem="; ".join(filter(None, [overwritten, wrong])),
     )
-    return Outcome(results=results, comparisons=comparisons, verdict=verdict)
+    return TrialOutcome(results=results, comparisons=comparisons, verdict=verdict)
 
 
 def _nearness(comparison: Comparison) -> float:

@@ -81,22 +81,22 @@ class _DimByDim:
     """What a move of a dim of size 1 that stays has as its numbers."""
 
     def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | None:
-        """The same move on an operand of ``shape`` that broadcasts to ``whole``."""
+        """This move on an operand of ``shape`` that broadcasts to ``whole``."""
         pairs = zip(self.dims, shape, whole, strict=True)
         return self._with([self.idle if own == 1 and size != 1 else each for each, own, size in pairs])
 
     def permuted(self, order: Sequence[int]) -> Self:
-        """The same move before dims are put in ``order``."""
+        """This move as it is before dims are put in ``order``."""
         dims = dict(zip(order, self.dims, strict=True))
         return self._with([dims[dim] for dim in range(len(dims))])
 
     def with_ones(self, kept: Sequence[int], rank: int) -> Self:
-        """The same move on a tensor of ``rank`` dims, whose dims ``kept`` are these and whose others have size 1."""
+        """This move on a tensor of ``rank`` dims: its dims ``kept`` are moved, and all others have size 1."""
         dims = dict(zip(kept, self.dims, strict=True))
         return self._with([dims.get(dim, self.idle) for dim in range(rank)])
 
     def without(self, dims: Sequence[int]) -> Self:
-        """The same move without ``dims``, which have size 1."""
+        """This move on a tensor that lacks ``dims``, which have size 1."""
         return self._with([each for dim, each in enumerate(self.dims) if dim not in dims])
 
     def _with(self, dims: Sequence[tuple[Formula, ...]]) -> Self:

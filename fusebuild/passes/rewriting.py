@@ -99,7 +99,7 @@ class Rewriter:
         results: Sequence[int | None],
         location: SourceLocation | None = None,
     ) -> tuple[Value, ...]:
-        """As :meth:`emit`, for an op with any number of results; None among ``results`` makes a new value."""
+        """Record an op with any number of results. They define the old fids ``results``; None makes a new value."""
         old = {fid: self.builder.values[fid].type for fid in results if fid is not None}
         place = self._location if location is None else location
         values = self.builder.call(op, operands, named, names=names, location=place, results=results)

@@ -53,7 +53,7 @@ def dtype_hint(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorText:
+class TensorSpelling:
     """``bfloat16[M, 8]`` taken apart, with the place of each dim."""
 
     dtype: DType
@@ -187,7 +187,7 @@ class Fields:
             return None
         return value
 
-    def tensor(self, node: Node) -> TensorText | None:
+    def tensor(self, node: Node) -> TensorSpelling | None:
         """``node`` as a tensor type such as ``bfloat16[M, N]``."""
         scalar = self.text(node, "a tensor type")
         if scalar is None:
@@ -204,7 +204,7 @@ class Fields:
         dims = self._dims(scalar, match.start(2), match[2])
         if dtype is None or dims is None:
             return None
-        return TensorText(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
+        return TensorSpelling(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
 
     def _dims(self, scalar: Scalar, offset: int, text: str) -> list[tuple[int | str, SourceLocation]] | None:
         if not text.strip():

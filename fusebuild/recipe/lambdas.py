@@ -20,7 +20,7 @@ from fusebuild.recipe.text import Node, Problems, Scalar, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StatePart:
     """One part of a state as written."""
 
     name: str
@@ -34,8 +34,8 @@ class LambdaSection:
 
     name: str
     place: SourceLocation
-    left: tuple[Part, ...]
-    right: tuple[Part, ...]
+    left: tuple[StatePart, ...]
+    right: tuple[StatePart, ...]
     body: Scalar
     results: tuple[Scalar, ...]
     ordered: bool = False
@@ -58,7 +58,7 @@ def read_lambda(fields: Fields, name: str, place: SourceLocation, node: Node) ->
     return section if _fits(fields.problems, section) else None
 
 
-def _parts(fields: Fields, node: Node) -> tuple[Part, ...]:
+def _parts(fields: Fields, node: Node) -> tuple[StatePart, ...]:
     parts = []
     for key, value in fields.mapping(node, "a mapping of names to dtypes"):
         name, dtype = fields.name(key, "a name"), fields.dtype(value)
@@ -66,7 +66,7 @@ def _parts(fields: Fields, node: Node) -> tuple[Part, ...]:
             hint = f"states are {', '.join(known.value for known in SCALAR_DTYPES)}"
             fields.problems.add(value.location, f"a state cannot be {dtype.value}", hint)
         elif name and dtype:
-            parts.append(Part(name=name, place=key.location, dtype=dtype))
+            parts.append(StatePart(name=name, place=key.location, dtype=dtype))
     return tuple(parts)
 
 
@@ -123,7 +123,7 @@ def record_lambda(source: Source, section: LambdaSection, problems: Problems) ->
     return KnownLambda(body=body, ordered=section.ordered, place=section.place)
 
 
-def _result(problems: Problems, scope: Scope, result: Scalar, part: Part) -> Value | None:
+def _result(problems: Problems, scope: Scope, result: Scalar, part: StatePart) -> Value | None:
     if scope.lacks(result.text, "result", result.location, problems):
         return None
     value = scope.values[result.text]

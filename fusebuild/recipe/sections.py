@@ -21,7 +21,7 @@ from fusebuild.ir.types import Literal
 from fusebuild.ir.values import ExtentFact
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.composites import CompositeSection, read_composite
-from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorText
+from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorSpelling
 from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
 
@@ -48,7 +48,7 @@ class InputSection:
 
     name: str
     place: SourceLocation
-    type: TensorText
+    type: TensorSpelling
     type_place: SourceLocation
     contiguity: tuple[bool | None, ...] | None = None
     stride_order: tuple[int, ...] | None = None
