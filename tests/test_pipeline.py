@@ -115,7 +115,7 @@ class TestDump:
         planned = plan_recipe(recipe_of(TINY, "tiny.yaml"), [SM_90])
         (kernel,) = planned.kernels["sm_90"].values()
         files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-        passes = {f"{number:02}-{each.name}.txt" for number, each in enumerate(PASSES, start=1)}
+        passes = {f"{number:02}-{each.__name__}.txt" for number, each in enumerate(PASSES, start=1)}
         assert files == {"00-recipe.txt", "plan.json", f"kernels/{kernel.name}.cu", *passes}
         assert (folder / "plan.json").read_bytes() == encode(planned.plan)
         assert (folder / f"kernels/{kernel.name}.cu").read_text() == kernel.text

@@ -23,7 +23,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ops.table import OPS
 from fusebuild.oracle.bounds import bound_for, compare
 from fusebuild.oracle.reference import torch_dtype
-from fusebuild.oracle.verification import Outcome, Trial
+from fusebuild.oracle.verification import Trial, TrialOutcome
 
 LENIENCE = 16
 """How far a contender's results may be from the oracle's, in bounds of its comparison: it must compute the same thing,
@@ -78,7 +78,7 @@ class OutputErrors(msgspec.Struct, frozen=True, kw_only=True):
         return self.eager_rms is not None and self.rms > MARGIN * self.eager_rms + rounding
 
 
-def our_deviations(trial: Trial, outcome: Outcome) -> list[Deviation]:
+def our_deviations(trial: Trial, outcome: TrialOutcome) -> list[Deviation]:
     """The deviation of each output of ``trial`` in ``outcome``, which was compared already."""
     return [
         Deviation(rms=rms_error(got, want), largest=comparison.error)

@@ -213,7 +213,7 @@ SPELLED: dict[str, Callable[[Writer, Expr, Values], Argument]] = {
     "online_softmax_statistics": _softmax_statistics,
     "full": _full,
     "iota": _iota,
-    "size": lambda writer, expr, values: writer.extent(expr.attribute("extent")),  # type: ignore[arg-type]
+    "size": lambda writer, expr, values: writer.extent(expr.attribute("extent")),
     "matmul": lambda writer, expr, values: torch.matmul(*map(writer.whole, expr.inputs)),
     "linear": lambda writer, expr, values: writer.call(functional.linear, *map(writer.whole, expr.inputs)),
     "slice": _slice,

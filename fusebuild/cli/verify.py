@@ -18,7 +18,7 @@ from fusebuild.errors import NothingVerifiedError, VerificationError, one_line
 from fusebuild.recipe.files import artifact_files
 
 if TYPE_CHECKING:
-    from fusebuild.oracle.verification import Skipped, Verdict, VerifiedCase
+    from fusebuild.oracle.verification import Verdict, VerifiedCase
 
 
 @click.command(cls=Verb, report="list[fusebuild.oracle.verification:VerifiedCase]")
@@ -31,18 +31,16 @@ if TYPE_CHECKING:
 @JSON
 def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int, as_json: bool) -> None:
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
-    from fusebuild.oracle.verification import Limits, Skipped, verify_or_skip
+    from fusebuild.oracle.verification import verify_or_skip
 
     rows: list[VerifiedCase] = []
     unverified: list[NothingVerifiedError] = []
     for artifact in artifact_files(paths):
-        limits = Limits(max_elements=max_elements)
         try:
-            for found in verify_or_skip(artifact, target=target, limits=limits, seed=seed, runs=runs):
+            for found in verify_or_skip(artifact, target=target, max_elements=max_elements, seed=seed, runs=runs):
                 rows.append(found.reported())
                 if not as_json and (not rows[-1].ok or not is_quiet()):
-                    line = _skipped_line(found) if isinstance(found, Skipped) else _verdict_line(found)
-                    print_text(f"{one_line(line)}\n")
+                    print_text(f"{one_line(_line(found))}\n")
         except NothingVerifiedError as error:
             unverified.append(error)
     states = Counter(row.state for row in rows)
@@ -57,18 +55,13 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
 
 
-def _verdict_line(verdict: Verdict) -> str:
+def _line(verdict: Verdict) -> str:
+    """The fusion, the sizes and what was found, in columns."""
+    sizes = " ".join(f"{name}={size}" for name, size in verdict.case.items())
+    head = f"{verdict.fusion:30} {sizes:28}"
+    if verdict.skipped_elements:
+        return f"{head} skipped      a tensor has {verdict.skipped_elements:,} elements"
     way = f"variant {verdict.variant}" if verdict.variant is not None else verdict.layout
     numbers = f"error {verdict.error:8.1e} (bound {verdict.bound:.1e})"
     end = f"  {verdict.problem}" if verdict.problem else ""
-    return f"{_head(verdict)} {way:12} {numbers}  {'ok' if verdict.ok else 'FAIL'}{end}"
-
-
-def _skipped_line(case: Skipped) -> str:
-    return f"{_head(case)} skipped      a tensor has {case.elements:,} elements"
-
-
-def _head(found: Verdict | Skipped) -> str:
-    """The fusion and the sizes, in columns."""
-    sizes = " ".join(f"{name}={size}" for name, size in found.case.items())
-    return f"{found.fusion:30} {sizes:28}"
+    return f"{head} {way:12} {numbers}  {'ok' if verdict.ok else 'FAIL'}{end}"

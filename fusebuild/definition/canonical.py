@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.formula import symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
-from fusebuild.ir.types import TensorType, VectorType
-from fusebuild.ir.values import Attribute, Expr, Output, Value
+from fusebuild.ir.types import VectorType
+from fusebuild.ir.values import Output, Value
 from fusebuild.ir.verify import verify
 from fusebuild.passes.dead_code import dead_code
 
@@ -46,12 +46,16 @@ def canonical(fusion: Fusion) -> Canonical:
     fids = dict(enumerate(sorted(fid for fid, value in live.values.items() if not isinstance(value.type, VectorType))))
     numbers = {own: number for number, own in fids.items()}
     names = _symbol_names(live)
-    values = {number: _value(live.value(own), number, names) for number, own in fids.items()}
+    values = {
+        number: replace(value.substituted(names), fid=number, name=f"{'t' if value.is_tensor else 's'}{number}")
+        for number, own in fids.items()
+        for value in [live.value(own)]
+    }
     inputs = sorted(live.inputs, key=lambda fid: not live.value(fid).is_tensor)
     made = Fusion(
         name=CANONICAL_NAME,
         values=values,
-        exprs=tuple(_expr(expr, numbers, names) for expr in live.exprs),
+        exprs=tuple(expr.renumbered(numbers).substituted(names) for expr in live.exprs),
         inputs=tuple(numbers[fid] for fid in inputs),
         outputs=tuple(_output(output, numbers, values) for output in live.outputs),
         recorded=len(values),
@@ -75,32 +79,6 @@ def _symbol_names(fusion: Fusion) -> dict[str, str]:
     return {symbol: f"i{number}" for number, symbol in enumerate(s for s in dict.fromkeys(found) if s in known)}
 
 
-def _value(value: Value, number: int, names: Mapping[str, str]) -> Value:
-    type_ = value.type
-    if isinstance(type_, TensorType):
-        type_ = replace(type_, shape=tuple(_renamed(extent, names) for extent in type_.shape))
-    return replace(value, fid=number, name=f"{'t' if value.is_tensor else 's'}{number}", type=type_)
-
-
-def _expr(expr: Expr, numbers: Mapping[int, int], names: Mapping[str, str]) -> Expr:
-    attributes = tuple((name, _renamed_attribute(attribute, names)) for name, attribute in expr.attributes)
-    return replace(expr.renumbered(numbers), attributes=attributes)
-
-
 def _output(output: Output, numbers: Mapping[int, int], values: Mapping[int, Value]) -> Output:
     alias = None if output.alias is None else numbers[output.alias]
     return replace(output, fid=numbers[output.fid], name=values[numbers[output.fid]].name, alias=alias)
-
-
-def _renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
-    if isinstance(formula, tuple):
-        operator, *operands = formula
-        return (operator, *(_renamed(operand, names) for operand in operands))  # type: ignore[arg-type]
-    return names.get(formula, formula) if isinstance(formula, str) else formula
-
-
-def _renamed_attribute(attribute: Attribute, names: Mapping[str, str]) -> Attribute:
-    """Shapes are tuples of formulas, and a formula may be a tuple itself; no operator is called like a symbol."""
-    if isinstance(attribute, tuple):
-        return tuple(_renamed(item, names) for item in attribute)  # type: ignore[arg-type]
-    return names.get(attribute, attribute) if isinstance(attribute, str) else attribute

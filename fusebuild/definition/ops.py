@@ -12,7 +12,6 @@ from typing import Any
 from fusebuild.definition.recorder import DefinitionRecorder, caller
 from fusebuild.definition.values import DataType, Scalar, Tensor, Vector
 from fusebuild.errors import Diagnostic, RecipeError, counted, nearest
-from fusebuild.ir.dtype import DType
 from fusebuild.ir.values import Attribute
 from fusebuild.ops.table import OPERANDS, OPS, REQUIRED, OpDef, Parameter
 from fusebuild.ops.type_rules import TypeRuleError
@@ -159,7 +158,7 @@ def _dims(what: str, argument: object) -> Attribute:
     items = [argument] if isinstance(argument, int) else argument
     if not isinstance(items, Sequence) or not all(type(dim) is int for dim in items):
         raise TypeRuleError(f"{what} must be a list of integers")
-    return tuple(int(dim) for dim in items)
+    return tuple(items)
 
 
 def _mask(what: str, argument: object) -> Attribute:
@@ -169,29 +168,19 @@ def _mask(what: str, argument: object) -> Attribute:
     return flags
 
 
-def _dtype(what: str, argument: object) -> Attribute:
-    if not isinstance(argument, DataType):
-        raise TypeRuleError(f"{what} must be a DataType, not {argument!r}")
-    named: DType | None = argument.value
-    return named
+def _reader(type_: type, shown: str) -> Callable[[str, object], Attribute]:
+    def read(what: str, argument: object) -> Attribute:
+        if type(argument) is not type_:
+            raise TypeRuleError(f"{what} must be {shown}, not {argument!r}")
+        return argument.value if isinstance(argument, DataType) else argument
 
-
-def _flag(what: str, argument: object) -> Attribute:
-    if not isinstance(argument, bool):
-        raise TypeRuleError(f"{what} must be True or False, not {argument!r}")
-    return argument
-
-
-def _integer(what: str, argument: object) -> Attribute:
-    if isinstance(argument, bool) or not isinstance(argument, int):
-        raise TypeRuleError(f"{what} must be an integer, not {argument!r}")
-    return argument
+    return read
 
 
 _READERS: dict[str, Callable[[str, object], Attribute]] = {
     "dims": _dims,
     "mask": _mask,
-    "dtype": _dtype,
-    "bool": _flag,
-    "int": _integer,
+    "dtype": _reader(DataType, "a DataType"),
+    "bool": _reader(bool, "True or False"),
+    "int": _reader(int, "an integer"),
 }

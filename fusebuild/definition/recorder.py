@@ -21,10 +21,10 @@ from typing import Any
 from fusebuild.definition.values import DataType, Operand, Scalar, Tensor, Vector
 from fusebuild.errors import RecipeError, SourceLocation
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
-from fusebuild.ir.formula import Formula, substitute, symbols
+from fusebuild.ir.formula import Formula, substitute
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
-from fusebuild.ir.values import Attribute, Expr, Value, attributes
+from fusebuild.ir.values import Attribute, Value, in_sizes
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.table import OPS, Kind
 from fusebuild.ops.type_rules import TypeRuleError
@@ -213,7 +213,8 @@ class DefinitionRecorder:
             return self.extent_of(op, scalar.literal)
         source = next((expr for expr in self.builder.exprs if scalar.fid in expr.outputs), None)
         if source is not None and source.op == "size":
-            return source.attribute("extent")  # type: ignore[return-value]
+            extent: Formula = source.attribute("extent")
+            return extent
         raise TypeRuleError(
             f"{op}: {scalar.name} is no size that is known before the call",
             hint="a shape is made of integers, constant integer scalars and sizes of tensors: t.size(0)",
@@ -234,13 +235,11 @@ class DefinitionRecorder:
         if op not in ("broadcast_in_dim", "expand") or not tensors:
             return []
         shape, source = named["shape"], tensors[0].shape
-        assert isinstance(shape, tuple)
-        positions = named["broadcast_dims"] if op == "broadcast_in_dim" else tuple(range(len(shape)))
-        assert isinstance(positions, tuple)
-        if len(positions) != len(source) or any(not 0 <= int(position) < len(shape) for position in positions):  # type: ignore[arg-type]
+        positions = named["broadcast_dims"] if op == "broadcast_in_dim" else range(len(shape))
+        if len(positions) != len(source) or any(not 0 <= position < len(shape) for position in positions):
             return []  # the type rule says what is wrong
-        targets = [shape[int(position)] for position in positions]  # type: ignore[arg-type]
-        return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]  # type: ignore[misc]
+        targets = [shape[position] for position in positions]
+        return [(a, b) for a, b in zip(source, targets, strict=True) if a != 1 and b not in (-1, 1)]
 
     def unify(self, a: Formula, b: Formula) -> None:
         """Make ``a`` and ``b`` equal where one is a symbol and neither is 1; two numbers are left to the type rules,
@@ -261,16 +260,16 @@ class DefinitionRecorder:
         return substitute(extent, self._became)
 
     def _renewed(self, named: Mapping[str, Attribute]) -> dict[str, Attribute]:
-        return {name: _substituted(value, self._became) for name, value in named.items()}
+        return {name: in_sizes(value, self._became) for name, value in named.items()}
 
     def _substitute(self, known: Mapping[str, Formula]) -> None:
         for symbol, extent in self._became.items():
             self._became[symbol] = known.get(extent, extent) if isinstance(extent, str) else extent
         self._became.update(known)
         builder = self.builder
-        builder.values = {fid: _retyped(value, known) for fid, value in builder.values.items()}
-        builder.exprs = [_rewritten(expr, known) for expr in builder.exprs]
-        self._extents = {fid: _substituted(extents, known) for fid, extents in self._extents.items()}  # type: ignore[misc]
+        builder.values = {fid: value.substituted(known) for fid, value in builder.values.items()}
+        builder.exprs = [expr.substituted(known) for expr in builder.exprs]
+        self._extents = {fid: in_sizes(extents, known) for fid, extents in self._extents.items()}
 
     def snapshot(self) -> Fusion:
         """The Fusion recorded so far, its symbols numbered in order of the inputs' dims."""
@@ -279,8 +278,8 @@ class DefinitionRecorder:
         renamed: dict[str, Formula] = {symbol: f"i{number}" for number, symbol in enumerate(symbols)}
         return replace(
             fusion,
-            values={fid: _retyped(value, renamed) for fid, value in fusion.values.items()},
-            exprs=tuple(_rewritten(expr, renamed) for expr in fusion.exprs),
+            values={fid: value.substituted(renamed) for fid, value in fusion.values.items()},
+            exprs=tuple(expr.substituted(renamed) for expr in fusion.exprs),
         )
 
 
@@ -335,25 +334,3 @@ def _multiplied(op: str, tensors: Sequence[TensorType]) -> list[tuple[Formula, F
         return [(left[-1], right[-1]), *((right[0], added[0]) for added in bias)]
     batches = [tensor_type(tensor.dtype, tensor.shape[:-2]) for tensor in tensors]
     return [(left[-1], right[0] if len(right) == 1 else right[-2]), *_aligned(batches)]
-
-
-def _substituted(attribute: Attribute, known: Mapping[str, Formula]) -> Attribute:
-    """``attribute`` with symbols replaced. No attribute but an extent or a shape holds a text or a formula."""
-    if isinstance(attribute, str):
-        return substitute(attribute, known)
-    if isinstance(attribute, tuple):
-        return tuple(substitute(item, known) if isinstance(item, str | tuple) else item for item in attribute)  # type: ignore[return-value, arg-type]
-    return attribute
-
-
-def _retyped(value: Value, known: Mapping[str, Formula]) -> Value:
-    if not isinstance(value.type, TensorType) or not any(
-        symbol in known for extent in value.type.shape for symbol in symbols(extent)
-    ):
-        return value
-    return replace(value, type=replace(value.type, shape=_substituted(value.type.shape, known)))  # type: ignore[arg-type]
-
-
-def _rewritten(expr: Expr, known: Mapping[str, Formula]) -> Expr:
-    named = {name: _substituted(value, known) for name, value in expr.attributes}
-    return replace(expr, attributes=attributes(**named))

@@ -80,12 +80,8 @@ class DefinitionCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
-        self._compilations = 0
-
-    @property
-    def compilations(self) -> int:
+        self.compilations = 0
         """How many definitions were taken through the passes so far."""
-        return self._compilations
 
     def clear(self) -> None:
         """Forget everything, as another process begins. What was compiled stays in its folder."""
@@ -124,7 +120,7 @@ class DefinitionCache:
         if entry.primitive is None:
             entry.primitive = run_passes(entry.canonical)
             with self._lock:
-                self._compilations += 1
+                self.compilations += 1
         if target.name not in entry.segmented:
             try:
                 entry.segmented[target.name] = segment(entry.primitive, target)

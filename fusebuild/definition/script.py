@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -47,6 +47,16 @@ class ImportedDefinition:
     location: SourceLocation
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptReport:
+    """What the process reports of a script: ``diagnostics`` where it gives no definitions, and a ``warning`` where it
+    stopped early."""
+
+    definitions: tuple[ImportedDefinition, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    warning: str = ""
+
+
 def import_script(path: Path, *, timeout: float = 60.0) -> tuple[ImportedDefinition, ...]:
     """Run the script at ``path`` for at most ``timeout`` seconds; gives its definitions in the order of their making.
 
@@ -56,17 +66,13 @@ def import_script(path: Path, *, timeout: float = 60.0) -> tuple[ImportedDefinit
     if not path.is_file():
         raise UsageError(f"cannot read {one_line(path)}: it is no file")
     report = _run(path, timeout)
-    if report["diagnostics"]:
-        raise RecipeError([_diagnostic(each) for each in report["diagnostics"]])
-    if report["warning"]:
-        _log.warning("%s", report["warning"])
-    definitions = tuple(
-        ImportedDefinition(name=each["name"], text=each["text"], location=SourceLocation(**each["location"]))
-        for each in report["definitions"]
-    )
-    for each in definitions:
+    if report.diagnostics:
+        raise RecipeError(report.diagnostics)
+    if report.warning:
+        _log.warning("%s", report.warning)
+    for each in report.definitions:
         parse_recipe(each.text, f"{each.name}.yaml")
-    return definitions
+    return report.definitions
 
 
 WriteMode = Literal["x", "w"]
@@ -112,7 +118,7 @@ def _refuse_others(definitions: Sequence[ImportedDefinition], paths: Sequence[Pa
         raise UsageError(f"{', '.join(others)} would be overwritten\n  hint: --force overwrites")
 
 
-def _run(path: Path, timeout: float) -> dict[str, Any]:
+def _run(path: Path, timeout: float) -> ScriptReport:
     """What the process reports."""
     with tempfile.TemporaryDirectory(prefix="fusebuild-import-") as folder:
         report = Path(folder) / "report.json"
@@ -136,9 +142,4 @@ def _run(path: Path, timeout: float) -> dict[str, Any]:
         if not report.exists():
             last = said.strip().splitlines()[-1:] or ["it said nothing"]
             raise UsageError(f"{one_line(path)}: its process ended with status {process.returncode} ({last[0]})")
-        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        return found
-
-
-def _diagnostic(given: Mapping[str, Any]) -> Diagnostic:
-    return Diagnostic(location=SourceLocation(**given["location"]), message=given["message"], hint=given["hint"])
+        return msgspec.convert(json.loads(report.read_text(encoding="utf-8")), ScriptReport)

@@ -22,6 +22,7 @@ from fusebuild import definition
 from fusebuild.definition.canonical import canonical
 from fusebuild.definition.fusion_definition import FusionDefinition, described, dtype_of_torch
 from fusebuild.definition.recorder import caller
+from fusebuild.definition.script import ImportedDefinition, ScriptReport
 from fusebuild.definition.stand_ins import ANYTHING, TensorStandIn, install_torch
 from fusebuild.definition.text import RecipeText
 from fusebuild.definition.values import DataType, Tensor
@@ -87,22 +88,20 @@ def _provide_modules() -> None:
     install_torch()
 
 
-def record(path: str) -> dict[str, Any]:
-    """Run the script at ``path``. The report has ``definitions`` (``name``, ``text``, ``location``), ``diagnostics``
-    when that was not possible, and ``warning``, which is empty unless the script stopped early."""
-    report: dict[str, Any] = {"definitions": [], "diagnostics": [], "warning": ""}
+def record(path: str) -> ScriptReport:
+    """Run the script at ``path``."""
+    warning = ""
     try:
         _run(path)
     except Exception as error:
         diagnostic = _diagnostic(error, path)
         if isinstance(error, LocatedError) or not RecordedDefinition.was_executed:
-            return report | {"diagnostics": [asdict(each) for each in getattr(error, "diagnostics", [diagnostic])]}
-        report["warning"] = f"{diagnostic.location}: the script stopped here: {diagnostic.message}"
+            return ScriptReport(diagnostics=tuple(getattr(error, "diagnostics", [diagnostic])))
+        warning = f"{diagnostic.location}: the script stopped here: {diagnostic.message}"
     try:
-        report["definitions"] = _described_definitions(path)
+        return ScriptReport(definitions=tuple(_described_definitions(path)), warning=warning)
     except LocatedError as error:
-        report["diagnostics"] = [asdict(each) for each in error.diagnostics]
-    return report
+        return ScriptReport(diagnostics=tuple(error.diagnostics))
 
 
 def _run(path: str) -> None:
@@ -140,7 +139,7 @@ def _recording_functions(names: Mapping[str, Any], path: str) -> Iterator[Functi
             yield value
 
 
-def _described_definitions(path: str) -> list[dict[str, Any]]:
+def _described_definitions(path: str) -> Iterator[ImportedDefinition]:
     """The definitions as recipes. Equal ones are told once."""
     made = [each for each in RecordedDefinition.made if each.records_something]
     if not made:
@@ -148,7 +147,6 @@ def _described_definitions(path: str) -> list[dict[str, Any]]:
         raise RecipeError.at(place, "the script records no FusionDefinition")
     names: list[str] = []
     seen: set[tuple[str | None, str]] = set()
-    found = []
     for each in made:
         fusion = _finished(each)
         key = (each.given_name, canonical(fusion).digest)
@@ -158,8 +156,7 @@ def _described_definitions(path: str) -> list[dict[str, Any]]:
         names.append(_unique(_usable(each.given_name or Path(path).stem), names))
         cases = () if each.case is None else (each.case,)
         text = str(RecipeText(replace(fusion, name=names[-1], cases=cases)))
-        found.append({"name": names[-1], "text": text, "location": asdict(each.place)})
-    return found
+        yield ImportedDefinition(name=names[-1], text=text, location=each.place)
 
 
 def _finished(made: RecordedDefinition) -> Fusion:
@@ -200,5 +197,4 @@ def main() -> None:
     """``argv``: the script, and the file for the report."""
     path, report = sys.argv[1:]
     _provide_modules()
-    found = record(path)
-    Path(report).write_text(json.dumps(found), encoding="utf-8")
+    Path(report).write_text(json.dumps(asdict(record(path))), encoding="utf-8")

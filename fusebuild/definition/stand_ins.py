@@ -65,21 +65,8 @@ def _itself(self: Any, *_: object) -> Any:
     return self
 
 
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-):
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
+              "rshift"):  # fmt: skip
     setattr(Anything, f"__{_name}__", _itself)
     setattr(Anything, f"__r{_name}__", _itself)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"):
@@ -148,16 +135,14 @@ class TensorStandIn:
     dtype: TorchDtype
     device: Device
 
-    @property
-    def ndim(self) -> int:
+    def dim(self) -> int:
         return len(self.shape)
+
+    ndim = property(dim)
 
     @property
     def is_cuda(self) -> bool:
         return self.device.type == "cuda"
-
-    def dim(self) -> int:
-        return len(self.shape)
 
     def numel(self) -> int:
         return math.prod(self.shape)
@@ -194,12 +179,8 @@ class TensorStandIn:
         return self.to("cpu")
 
     def permute(self, *dims: Any) -> TensorStandIn:
-        order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
-        return replace(
-            self,
-            shape=tuple(self.shape[dim] for dim in order),
-            strides=tuple(self.strides[dim] for dim in order),
-        )
+        shape, strides = (tuple(of[dim] for dim in _sizes(dims)) for of in (self.shape, self.strides))
+        return replace(self, shape=shape, strides=strides)
 
     def transpose(self, a: int, b: int) -> TensorStandIn:
         order = list(range(self.ndim))
@@ -212,39 +193,29 @@ class TensorStandIn:
     def unsqueeze(self, dim: int) -> TensorStandIn:
         at = dim % (self.ndim + 1)
         step = self.shape[at] * self.strides[at] if at < self.ndim else 1
-        return replace(
-            self,
-            shape=(*self.shape[:at], 1, *self.shape[at:]),
-            strides=(*self.strides[:at], step, *self.strides[at:]),
-        )
+        shape, strides = (*self.shape[:at], 1, *self.shape[at:]), (*self.strides[:at], step, *self.strides[at:])
+        return replace(self, shape=shape, strides=strides)
 
     def expand(self, *sizes: Any) -> TensorStandIn:
-        wanted = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+        wanted = _sizes(sizes)
         new = len(wanted) - self.ndim
         shape, strides = (1,) * new + self.shape, (0,) * new + self.strides
         sized = tuple(own if size == -1 else size for own, size in zip(shape, wanted, strict=True))
-        return replace(
-            self,
-            shape=sized,
-            strides=tuple(step if own == size else 0 for own, size, step in zip(shape, sized, strides, strict=True)),
-        )
+        steps = tuple(step if own == size else 0 for own, size, step in zip(shape, sized, strides, strict=True))
+        return replace(self, shape=sized, strides=steps)
 
     def reshape(self, *sizes: Any) -> TensorStandIn:
-        wanted = list(sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes)
+        wanted = list(_sizes(sizes))
         if -1 in wanted:
             wanted[wanted.index(-1)] = self.numel() // max(-math.prod(wanted), 1)
         return replace(self, shape=tuple(wanted), strides=dense_strides(wanted))
 
     view = reshape
 
-    def clone(self, **_: object) -> TensorStandIn:
+    def clone(self, *_: object, **__: object) -> TensorStandIn:
         return self
 
-    def detach(self) -> TensorStandIn:
-        return self
-
-    def requires_grad_(self, *_: object) -> TensorStandIn:
-        return self
+    detach = requires_grad_ = clone
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

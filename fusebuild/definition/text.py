@@ -6,7 +6,8 @@ Both name values by their fids: ``T3``, ``S4``, ``V5`` in Python as nvFuser prin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 
 from fusebuild.definition.values import DataType
@@ -17,6 +18,7 @@ from fusebuild.ir.fusion import Fusion, used_lambdas
 from fusebuild.ir.types import Literal, TensorType, VectorType, tensor_type
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.table import OPS, Parameter
+from fusebuild.passes.dead_code import dead_code
 
 
 def in_allocation_order(type_: TensorType) -> tuple[bool | None, ...]:
@@ -94,21 +96,7 @@ class PythonText:
     def _call(self, expr: Expr) -> str:
         if expr.op == "size":
             return f"fd.ops.size({self._sized(expr)})"
-        operands = iter(expr.inputs)
-        named = dict(expr.attributes)
-        parts: list[str] = []
-        for parameter in OPS[expr.op].parameters:
-            if parameter.kind == "value":
-                if (fid := next(operands, None)) is None:
-                    continue
-                text = self._name(fid)
-                parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
-            elif parameter.kind == "values":
-                count = len(expr.outputs) if OPS[expr.op].is_generalized else None
-                parts.append(f"{parameter.name}=[{', '.join(map(self._name, islice(operands, count)))}]")
-            elif parameter.kind == "dtype" or named[parameter.name] is not None:
-                parts.append(f"{parameter.name}={self._attribute(parameter, named[parameter.name], expr)}")
-        return f"fd.ops.{expr.op}({', '.join(parts)})"
+        return f"fd.ops.{expr.op}({_arguments(expr, self._name, partial(self._attribute, expr))})"
 
     def _sized(self, expr: Expr) -> str:
         """The tensor and dim of a size: as written, or a tensor above ``expr`` and the dim that has its extent."""
@@ -120,17 +108,16 @@ class PythonText:
                 return f"{self._name(fid)}, dim={value.tensor.shape.index(extent)}"
         return str(extent)
 
-    def _attribute(self, parameter: Parameter, value: Attribute, expr: Expr) -> str:
+    def _attribute(self, expr: Expr, parameter: Parameter, value: Attribute) -> str:
         if parameter.kind == "dtype":
             return str(DataType(value))
         if parameter.kind in ("shape", "extent") and expr.outputs[0] in self._written:
             return self._written[expr.outputs[0]]
-        if parameter.kind == "shape":
-            assert isinstance(value, tuple)
-            return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"  # type: ignore[arg-type]
+        if parameter.kind == "shape" and value is not None:
+            return f"[{', '.join(self._extent(extent, expr) for extent in value)}]"
         if parameter.kind == "extent":
-            return self._extent(value, expr)  # type: ignore[arg-type]
-        return str(list(value)) if isinstance(value, tuple) else str(value)
+            return self._extent(value, expr)
+        return "" if value is None else str(list(value) if isinstance(value, tuple) else value)
 
     def _extent(self, extent: Formula, reader: Expr) -> str:
         """``extent`` as a number, or as the last size above ``reader`` that has it."""
@@ -142,6 +129,22 @@ class PythonText:
             if expr.op == "size" and expr.attribute("extent") == extent and expr.outputs[0] < reader.outputs[0]
         ]
         return sizes[-1] if sizes else show(extent)
+
+
+def _arguments(expr: Expr, operand: Callable[[int], str], attribute: Callable[[Parameter, Attribute], str]) -> str:
+    """The arguments of a call that records ``expr``; those for which ``attribute`` has no text are left out."""
+    operands, named = iter(expr.inputs), dict(expr.attributes)
+    parts: list[str] = []
+    for parameter in OPS[expr.op].parameters:
+        if parameter.kind == "value":
+            if (fid := next(operands, None)) is not None:
+                parts.append(f"{parameter.name}={operand(fid)}" if any("=" in part for part in parts) else operand(fid))
+        elif parameter.kind == "values":
+            count = len(expr.outputs) if OPS[expr.op].is_generalized else None
+            parts.append(f"{parameter.name}=[{', '.join(map(operand, islice(operands, count)))}]")
+        elif text := attribute(parameter, named[parameter.name]):
+            parts.append(f"{parameter.name}={text}")
+    return ", ".join(parts)
 
 
 def _python_literal(literal: Literal | None) -> str:
@@ -159,7 +162,7 @@ class RecipeText:
 
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
-        self._live = _live_exprs(fusion)
+        self._live = dead_code(fusion).exprs
         self._read = {fid for expr in self._live for fid in expr.inputs}
 
     def __str__(self) -> str:
@@ -247,24 +250,10 @@ class RecipeText:
         return fid in self._read or fid in self._fusion.output_fids
 
     def _call(self, expr: Expr) -> str:
-        operands = iter(expr.inputs)
-        named = dict(expr.attributes)
-        parts: list[str] = []
-        for parameter in OPS[expr.op].parameters:
-            if parameter.kind == "value":
-                if (fid := next(operands, None)) is None:
-                    continue
-                text = self._operand(self._fusion.value(fid))
-                parts.append(f"{parameter.name}={text}" if any("=" in part for part in parts) else text)
-            elif parameter.kind == "values":
-                count = len(expr.outputs) if OPS[expr.op].is_generalized else None
-                values = map(self._fusion.value, islice(operands, count))
-                parts.append(f"{parameter.name}=[{', '.join(map(self._operand, values))}]")
-            elif named[parameter.name] is not None:
-                parts.append(f"{parameter.name}={_recipe_attribute(parameter, named[parameter.name])}")
-        return f"{expr.op}({', '.join(parts)})"
+        return f"{expr.op}({_arguments(expr, self._operand, _recipe_attribute)})"
 
-    def _operand(self, value: Value) -> str:
+    def _operand(self, fid: int) -> str:
+        value = self._fusion.value(fid)
         if value.literal is None or isinstance(value.literal, tuple) or self._is_listed(value):
             return recipe_name(value)
         return repr(value.literal)
@@ -295,17 +284,6 @@ def _case(sizes: Mapping[str, int]) -> str:
     return f"- {{{', '.join(f'{symbol}: {size}' for symbol, size in sizes.items())}}}"
 
 
-def _live_exprs(fusion: Fusion) -> tuple[Expr, ...]:
-    """The exprs that outputs need, in order."""
-    needed = set(fusion.output_fids)
-    live: list[Expr] = []
-    for expr in reversed(fusion.exprs):
-        if needed.intersection(expr.outputs):
-            needed.update(expr.inputs)
-            live.append(expr)
-    return tuple(reversed(live))
-
-
 def recipe_name(value: Value) -> str:
     """What recipes and messages call ``value``."""
     return f"{'t' if value.is_tensor else 's'}{value.fid}"
@@ -320,10 +298,12 @@ def _yaml_literal(literal: Literal | tuple[int, ...]) -> str:
 
 
 def _recipe_attribute(parameter: Parameter, value: Attribute) -> str:
+    if value is None:
+        return ""
     if isinstance(value, DType):
         return value.value
     if parameter.kind == "extent":
-        return show(value)  # type: ignore[arg-type]
+        return show(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"  # type: ignore[arg-type]
+        return f"[{', '.join(show(item) if isinstance(item, tuple) else str(item) for item in value)}]"
     return str(value)

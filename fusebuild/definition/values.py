@@ -7,11 +7,14 @@ is made may become known later (:mod:`fusebuild.definition.recorder`).
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
-from fusebuild.ir.values import Value
+
+if TYPE_CHECKING:
+    from fusebuild.definition.recorder import DefinitionRecorder
 
 
 class DataType(enum.Enum):
@@ -29,13 +32,20 @@ class DataType(enum.Enum):
     vars().update({each.name.capitalize(): each for each in sorted({*DType} - {*vars().values()}, key=str)})
 
 
-class Recorder(Protocol):
-    """What a handle needs of the recorder."""
+def _binary(op: str) -> tuple[Callable[[Operand, object], Any], Callable[[Operand, object], Any]]:
+    """The operator that records ``op``, and the one of an operand that stands on the right."""
 
-    def value(self, fid: int) -> Value: ...
-    def operate(self, op: str, *operands: object) -> Any: ...
-    def size(self, tensor: Tensor, dim: int) -> Scalar: ...
-    def shape(self, tensor: Tensor) -> Vector: ...
+    def operator(self: Operand, other: object) -> Any:
+        return self._recorder.operate(op, self, other)
+
+    def reflected(self: Operand, other: object) -> Any:
+        return self._recorder.operate(op, other, self)
+
+    return operator, reflected
+
+
+def _unary(op: str) -> Callable[[Operand], Any]:
+    return lambda self: self._recorder.operate(op, self)
 
 
 class Operand:
@@ -46,7 +56,7 @@ class Operand:
 
     __slots__ = ("_recorder", "index")
 
-    def __init__(self, recorder: Recorder, index: int) -> None:
+    def __init__(self, recorder: DefinitionRecorder, index: int) -> None:
         self._recorder = recorder
         self.index = index
         """The fid."""
@@ -63,98 +73,24 @@ class Operand:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: object) -> Any:
-        return self._recorder.operate("add", self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return self._recorder.operate("add", other, self)
-
-    def __sub__(self, other: object) -> Any:
-        return self._recorder.operate("sub", self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._recorder.operate("sub", other, self)
-
-    def __mul__(self, other: object) -> Any:
-        return self._recorder.operate("mul", self, other)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._recorder.operate("mul", other, self)
-
-    def __truediv__(self, other: object) -> Any:
-        return self._recorder.operate("div", self, other)
-
-    def __rtruediv__(self, other: object) -> Any:
-        return self._recorder.operate("div", other, self)
-
-    def __mod__(self, other: object) -> Any:
-        return self._recorder.operate("mod", self, other)
-
-    def __rmod__(self, other: object) -> Any:
-        return self._recorder.operate("mod", other, self)
-
-    def __pow__(self, other: object) -> Any:
-        return self._recorder.operate("pow", self, other)
-
-    def __rpow__(self, other: object) -> Any:
-        return self._recorder.operate("pow", other, self)
-
-    def __and__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_and", self, other)
-
-    def __rand__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_and", other, self)
-
-    def __or__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_or", self, other)
-
-    def __ror__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_or", other, self)
-
-    def __xor__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_xor", self, other)
-
-    def __rxor__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_xor", other, self)
-
-    def __lshift__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_left_shift", self, other)
-
-    def __rlshift__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_left_shift", other, self)
-
-    def __rshift__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_right_shift", self, other)
-
-    def __rrshift__(self, other: object) -> Any:
-        return self._recorder.operate("bitwise_right_shift", other, self)
-
-    def __eq__(self, other: object) -> Any:
-        return self._recorder.operate("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._recorder.operate("ne", self, other)
-
-    def __lt__(self, other: object) -> Any:
-        return self._recorder.operate("lt", self, other)
-
-    def __le__(self, other: object) -> Any:
-        return self._recorder.operate("le", self, other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._recorder.operate("gt", self, other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._recorder.operate("ge", self, other)
-
-    def __neg__(self) -> Any:
-        return self._recorder.operate("neg", self)
-
-    def __invert__(self) -> Any:
-        return self._recorder.operate("bitwise_not", self)
-
-    def __abs__(self) -> Any:
-        return self._recorder.operate("abs", self)
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("sub")
+    __mul__, __rmul__ = _binary("mul")
+    __truediv__, __rtruediv__ = _binary("div")
+    __mod__, __rmod__ = _binary("mod")
+    __pow__, __rpow__ = _binary("pow")
+    __and__, __rand__ = _binary("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift")
+    __eq__ = _binary("eq")[0]
+    __ne__ = _binary("ne")[0]
+    __lt__ = _binary("lt")[0]
+    __le__ = _binary("le")[0]
+    __gt__ = _binary("gt")[0]
+    __ge__ = _binary("ge")[0]
+    __neg__, __invert__, __abs__ = _unary("neg"), _unary("bitwise_not"), _unary("abs")
 
 
 class Tensor(Operand):
@@ -191,7 +127,7 @@ class Vector:
 
     __slots__ = ("_recorder", "index", "length")
 
-    def __init__(self, recorder: Recorder, index: int, length: int) -> None:
+    def __init__(self, recorder: DefinitionRecorder, index: int, length: int) -> None:
         self._recorder, self.index, self.length = recorder, index, length
 
     def __len__(self) -> int:

@@ -1,9 +1,10 @@
 """Composites, the patterns that an author named: how they stay attached to a Fusion while passes rewrite its exprs.
 
-A composite holds nothing but fids (:class:`~fusebuild.ir.values.Composite`), and results keep theirs. What is left to
-follow: a pass may let readers of a value read an equal one, of the same call or of another, it may drop a value, and it
-may let an expr read from further up. Once the inputs and outputs have followed, the exprs between them are the
-composite's own again, and those that it now shares with other calls."""
+A composite holds fids alone (:class:`~fusebuild.ir.values.Composite`), and results keep their fids. A pass may let
+readers of a value read an equal value instead, one of the same call or of another; it may drop a value; and it may let
+an expr read what its operand was computed from. Here the inputs and outputs of each composite follow. The exprs between
+them are then those of the composite, some of which it may share with other calls.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +88,9 @@ def _between(
 def _computed_from(
     fusion: Fusion, inputs: Collection[int], own: Collection[int], doubtful: Iterable[int], made: Collection[int]
 ) -> set[int]:
-    """Those of the ``doubtful`` that a call may be said to compute itself: values of others that it reads in place of
-    its own, and values that the pass ``made``. They are computed from ``inputs`` and from what it computes, or were
-    made after its inputs; anything else is further up."""
+    """The values among ``doubtful`` that the call computes itself. Doubtful are values of other calls that it now reads
+    in place of its ``own``, and values that the pass ``made``. A value counts as the call's when all its operands are
+    ``inputs`` or values of the call, or when the pass made it and no input is computed from it."""
     above = _Above(fusion, inputs)
     found: set[int] = set()
     for index, fid in sorted((index, fid) for fid in doubtful if (index := fusion.definition(fid)) is not None):
@@ -113,10 +114,6 @@ class _Above:
         if index is not None and index > self._last:
             return False  # defined after all of them: no need to look
         if not self._found:
-            waiting = [*self._fids]
-            while waiting:
-                if (found := waiting.pop()) not in self._found:
-                    self._found.add(found)
-                    definition = self._fusion.definition(found)
-                    waiting += () if definition is None else self._fusion.exprs[definition].inputs
+            above = [self._fusion.exprs[index] for index in self._fusion.exprs_above(self._fids)]
+            self._found.update(self._fids, *(expr.inputs for expr in above))
         return fid in self._found

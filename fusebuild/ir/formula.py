@@ -151,20 +151,20 @@ def ceil_div(a: Formula, b: int) -> Formula:
 
 def symbols(formula: Formula) -> Iterator[str]:
     """Every symbol in ``formula``, in order, repeats included."""
-    if isinstance(formula, str):
-        yield formula
-    elif isinstance(formula, tuple) and formula[0] != "aligned":
-        for operand in formula[1:]:
-            yield from symbols(operand)  # type: ignore[arg-type]
+    return (leaf for leaf in _leaves(formula) if isinstance(leaf, str))
 
 
 def constants(formula: Formula) -> Iterator[int]:
     """Every number in ``formula``, in order, repeats included."""
-    if isinstance(formula, int):
+    return (leaf for leaf in _leaves(formula) if isinstance(leaf, int))
+
+
+def _leaves(formula: Formula) -> Iterator[int | str]:
+    if not isinstance(formula, tuple):
         yield formula
-    elif isinstance(formula, tuple) and formula[0] != "aligned":
+    elif formula[0] != "aligned":
         for operand in formula[1:]:
-            yield from constants(operand)  # type: ignore[arg-type]
+            yield from _leaves(operand)  # type: ignore[arg-type]
 
 
 def depth(formula: Formula) -> int:

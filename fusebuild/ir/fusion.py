@@ -6,7 +6,7 @@ another; :func:`fusebuild.ir.verify.verify` says whether one is well formed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fusebuild.ir.values import Composite, Expr, ExtentBinding, ExtentFact, Output, Value
@@ -109,19 +109,22 @@ class Fusion:
         """The task that covers every expr."""
         return Task(fusion=self, exprs=tuple(range(len(self.exprs))))
 
-    def composite_task(self, composite: Composite) -> Task | None:
-        """The exprs between the inputs and the outputs of ``composite``, nested in the task of its parent; tasks of two
-        calls overlap where they share what both compute. None when no expr defines its outputs any more."""
+    def exprs_above(self, fids: Iterable[int], given: Container[int] = ()) -> list[int]:
+        """Indices of the exprs that ``fids`` are computed from, ascending; values ``given`` need no expr."""
         found: set[int] = set()
-        given, waiting = {*composite.inputs}, [*composite.outputs]
+        waiting = [*fids]
         while waiting:
             index = self.definition(fid := waiting.pop())
             if index is not None and index not in found and fid not in given:
                 found.add(index)
                 waiting += self.exprs[index].inputs
-        if not found:
-            return None
-        return Task(fusion=self, exprs=tuple(sorted(found)), results=frozenset(composite.outputs))
+        return sorted(found)
+
+    def composite_task(self, composite: Composite) -> Task | None:
+        """The exprs between the inputs and the outputs of ``composite``, nested in the task of its parent; tasks of two
+        calls overlap where they share what both compute. None when no expr defines its outputs any more."""
+        found = self.exprs_above(composite.outputs, {*composite.inputs})
+        return Task(fusion=self, exprs=tuple(found), results=frozenset(composite.outputs)) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,5 +47,5 @@ def _print_attribute(value: Attribute) -> str:
     if isinstance(value, tuple):
         if value and all(isinstance(item, DType) for item in value):
             return f"[{', '.join(item.value for item in value if isinstance(item, DType))}]"
-        return f"[{', '.join(str(item).lower() if isinstance(item, bool) else show(item) for item in value)}]"  # type: ignore[arg-type]
+        return f"[{', '.join(str(item).lower() if isinstance(item, bool) else show(item) for item in value)}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

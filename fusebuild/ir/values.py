@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, substitute
 from fusebuild.ir.types import Literal, TensorType, ValueType
 
-Attribute: TypeAlias = (
-    "Literal | str | DType | tuple[Formula, ...] | tuple[bool, ...] | tuple[DType, ...] | Formula | None"
-)
+Attribute: TypeAlias = Any
+"""A number, a flag, a text, a dtype, a formula, a tuple of these, or None: an op knows which of them its own are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +47,13 @@ class Value:
     def dtype(self) -> DType:
         return self.type.dtype
 
+    def substituted(self, sizes: Mapping[str, Formula]) -> Value:
+        """This value with each symbol in its shape replaced by what ``sizes`` has for it."""
+        if not isinstance(self.type, TensorType):
+            return self
+        shape = tuple(substitute(extent, sizes) for extent in self.type.shape)
+        return self if shape == self.type.shape else replace(self, type=replace(self.type, shape=shape))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expr:
@@ -64,16 +70,19 @@ class Expr:
         return dict(self.attributes)[name]
 
     def renumbered(self, numbers: Mapping[int, int]) -> Expr:
-        """The same op on values with other fids."""
+        """This expr with other fids: ``numbers`` has the new one of each."""
         inputs, outputs = (tuple(numbers[fid] for fid in fids) for fids in (self.inputs, self.outputs))
         return replace(self, inputs=inputs, outputs=outputs)
+
+    def substituted(self, sizes: Mapping[str, Formula]) -> Expr:
+        """This expr with each symbol in its attributes replaced by what ``sizes`` has for it."""
+        return replace(self, attributes=tuple((name, in_sizes(each, sizes)) for name, each in self.attributes))
 
     @property
     def dims(self) -> tuple[int, ...]:
         """The ``dims`` attribute of reductions, squeeze and broadcast_in_dim."""
-        dims = self.attribute("dims")
-        assert isinstance(dims, tuple)
-        return dims  # type: ignore[return-value]
+        dims: tuple[int, ...] = self.attribute("dims")
+        return dims
 
     @property
     def combine(self) -> str:
@@ -84,6 +93,16 @@ class Expr:
     def is_ordered(self) -> bool:
         """True for a generalized reduction that combines strictly in index order, and for every scan."""
         return bool(dict(self.attributes).get("ordered", False))
+
+
+def in_sizes(attribute: Attribute, sizes: Mapping[str, Formula]) -> Attribute:
+    """``attribute`` with each symbol in it replaced by what ``sizes`` has for it. Extents and shapes, which are tuples
+    of extents, hold symbols; no other attribute and no operator of a formula is called like one."""
+    if isinstance(attribute, str):
+        return sizes.get(attribute, attribute)
+    if not isinstance(attribute, tuple):
+        return attribute
+    return tuple(substitute(each, sizes) if isinstance(each, str | tuple) else each for each in attribute)
 
 
 def attributes(**named: Attribute) -> tuple[tuple[str, Attribute], ...]:

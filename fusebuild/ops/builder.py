@@ -126,18 +126,19 @@ class FusionBuilder:
         ``results`` gives fids that exist already (a pass replacing the definition of a value keeps its fid); without
         it, and for None among them, a result takes the next fid. Raises :class:`TypeRuleError`.
         """
-        op_def = OPS[op]
-        given = {parameter.name: parameter.default for parameter in op_def.parameters if parameter.kind not in OPERANDS}
+        op_def, operands = OPS[op], self._operands(op, operands, named or {})
+        given: dict[str, Attribute] = {p.name: p.default for p in op_def.parameters if p.kind not in OPERANDS}
         given |= dict(named or {})
         indexed = any(parameter.name == "index" for parameter in op_def.parameters)
         ranks = [operand.tensor.rank for operand in operands[: 1 if indexed else None] if operand.is_tensor]
         if "dims" in given and ranks:
-            given["dims"] = _all_or_normalized(op, given["dims"], max(ranks))
-        if isinstance(dim := given.get("dim"), int) and ranks:
-            given["dim"] = normalize_dims(op, [dim], max(ranks))[0]
+            rank, dims = max(ranks), given["dims"]
+            given["dims"] = normalize_dims(op, range(rank) if dims is None else dims, rank)
+        if "dim" in given and ranks:
+            (given["dim"],) = normalize_dims(op, [given["dim"]], max(ranks))
         if op_def.check is not None:
             op_def.check([operand.literal for operand in operands])
-        types = op_def.infer([operand.type for operand in operands], given)  # type: ignore[arg-type]
+        types = op_def.infer([operand.type for operand in operands], given)
         padded = [*names, *[""] * (len(types) - len(names))]
         fids = results or [None] * len(types)
         values = [
@@ -149,11 +150,15 @@ class FusionBuilder:
                 op=op,
                 inputs=tuple(operand.fid for operand in operands),
                 outputs=tuple(value.fid for value in values),
-                attributes=attributes(**given),  # type: ignore[arg-type]
+                attributes=attributes(**given),
                 location=location,
             )
         )
         return tuple(values)
+
+    def _operands(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> Sequence[Value]:
+        """What ``op`` is recorded on where it is called with ``operands``."""
+        return operands
 
     def _retyped(self, fid: int, type_: ValueType) -> Value:
         self.values[fid] = replace(self.values[fid], type=type_, literal=None)
@@ -193,14 +198,6 @@ class FusionBuilder:
             lambdas=self.lambdas,
         )
         return verify(with_composites(fusion, self.composites))
-
-
-def _all_or_normalized(op: str, dims: object, rank: int) -> tuple[int, ...]:
-    """Every dim for None; broadcast_in_dim's dims stay as they are, everyone else's are normalized."""
-    if dims is None:
-        return tuple(range(rank))
-    assert isinstance(dims, tuple)
-    return normalize_dims(op, dims, rank)
 
 
 def _check_alias(name: str, value: Value, target: Value) -> None:

@@ -11,28 +11,22 @@ from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
-from fusebuild.ops.op_def import REDUCTION_PARAMETERS, Attributes, Kind, OpDef, Parameter, dims_of
-from fusebuild.ops.type_rules import (
-    TypeRuleError,
-    broadcast_shapes,
-    normalize_dims,
-    reduced_type,
-    reduction_dtype,
-    require_tensor,
-)
+from fusebuild.ops.op_def import Attributes, Kind, OpDef, Types, define, dims_of, same_dtype
+from fusebuild.ops.reductions import mean_dtype, summed_dtype
+from fusebuild.ops.type_rules import TypeRuleError, broadcast_shapes, normalize_dims, reduced_type, require_tensor
 
 State: TypeAlias = "tuple[Any, ...]"
 """One tensor a component."""
 Combine: TypeAlias = "Callable[[State, State], State]"
 
 
-def _generalized(name: str, kind: Kind, reference: Callable[..., Any], *extra: Parameter, example: str) -> OpDef:
+def _generalized(name: str, kind: Kind, parameters: str, reference: Callable[..., Any], example: str) -> OpDef:
     """An op over a state of several components. Its operands are the components, tensors or constants that broadcast
     against each other, and then as many constants, the identity. Two attributes come from the lambda: ``state``, the
     dtypes, and ``ordered``."""
 
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-        state = state_of(attributes)
+    def infer(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
+        state = attributes["state"]
         components, identity = types[: len(state)], types[len(state) :]
         if not any(isinstance(t, TensorType) for t in components):
             raise TypeRuleError(f"{name} takes at least one tensor", operand=0)
@@ -41,42 +35,18 @@ def _generalized(name: str, kind: Kind, reference: Callable[..., Any], *extra: P
         shape, broadcast = broadcast_shapes(components)
         whole = tensor_type(DType.FLOAT, shape, broadcast)
         if kind is Kind.SCAN:
-            (dim,) = normalize_dims(name, [_int(attributes, "dim")], whole.rank)
-            return tuple(tensor_type(dtype, shape, broadcast - {dim}) for dtype in state)
+            dims = normalize_dims(name, [attributes["dim"]], whole.rank)
+            return tuple(tensor_type(dtype, shape, broadcast.difference(dims)) for dtype in state)
         dims = dims_of(name, whole, attributes)
         if not dims:
             raise TypeRuleError(f"{name} needs a dim to reduce over")
-        keepdim = bool(attributes["keepdim"])
-        return tuple(reduced_type(whole, dims, keepdim=keepdim, dtype=dtype) for dtype in state)
+        return tuple(reduced_type(whole, dims, keepdim=attributes["keepdim"], dtype=dtype) for dtype in state)
 
-    return OpDef(
-        name=name,
-        kind=kind,
-        parameters=(
-            Parameter(name="inputs", kind="values"),
-            Parameter(name="init", kind="values"),
-            Parameter(name="combine", kind="lambda"),
-            *extra,
-        ),
-        infer=infer,
-        operand_dtypes=lambda types, attributes: (*state_of(attributes), *state_of(attributes)),
-        reference=reference,
-        results=0,
-        example=example,
-    )
-
-
-def state_of(attributes: Attributes) -> tuple[DType, ...]:
-    """The dtypes of the state that a ``reduce`` or ``scan`` accumulates."""
-    state = attributes["state"]
-    assert isinstance(state, tuple)
-    return state  # type: ignore[return-value]
-
-
-def _int(attributes: Attributes, name: str) -> int:
-    number = attributes[name]
-    assert isinstance(number, int)
-    return number
+    return define(
+        f"{name}(inputs: values, init: values, combine: lambda, {parameters})", kind, infer, reference,
+        operand_dtypes=lambda types, attributes: (*attributes["state"], *attributes["state"]),
+        results=0, example=example,
+    )  # fmt: skip
 
 
 def _split(torch: Any, operands: Sequence[Any]) -> tuple[State, State]:
@@ -127,58 +97,44 @@ def _after_identity(combine: Combine, identity: State, state: State) -> State:
 
 
 def _composite(
-    name: str,
-    parameters: Sequence[Parameter],
-    dtype_of: Callable[[DType], DType],
+    signature: str,
+    result_dtype: Callable[[DType], DType],
     reference: Callable[..., Any],
-    *,
-    computes: bool = True,
-    picks: bool = False,
-    results: int = 1,
+    operand_dtype: Callable[[DType], DType] | None = None,
+    **facts: Any,
 ) -> OpDef:
-    """What the decompose pass writes as a ``reduce`` or ``scan`` with a lambda of its own. ``dtype_of`` gives the
-    result's dtype for the operand's; with ``computes`` the operand is met in it too."""
-    is_scan = parameters[0].name == "dim" and len(parameters) == 1
+    """What the decompose pass writes as a ``reduce`` or ``scan`` with a lambda of its own. The operand is met in the
+    dtype of the result, or in its ``operand_dtype``."""
+    name = signature.partition("(")[0]
+    is_along_one, results = "dim: int" in signature, int(facts.get("results", 1))
 
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    def infer(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
         tensor = require_tensor(name, types[0])
-        dtype = dtype_of(tensor.dtype)
-        if "dim" in attributes:
-            dims = normalize_dims(name, [_int(attributes, "dim")], tensor.rank)
-            if picks and tensor.shape[dims[0]] == 0:
+        dtype = result_dtype(tensor.dtype)
+        if is_along_one:
+            dims = normalize_dims(name, [attributes["dim"]], tensor.rank)
+            if facts.get("picks") and tensor.shape[dims[0]] == 0:
                 raise TypeRuleError(f"{name}: dim {dims[0]} has no elements to choose from", operand=0)
         else:
             dims = dims_of(name, tensor, attributes)
-        if is_scan:
+        if facts.get("is_running"):
             expanded = [dim for dim, flag in enumerate(tensor.contiguity) if flag is None and dim not in dims]
             return (tensor_type(dtype, tensor.shape, expanded),)
-        return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
+        return (reduced_type(tensor, dims, keepdim=attributes["keepdim"], dtype=dtype),) * results
 
-    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
-        return (dtype_of(types[0].dtype) if computes else types[0].dtype,)
-
-    return OpDef(
-        name=name,
-        kind=Kind.COMPOSITE,
-        parameters=(Parameter(name="x"), *parameters),
-        infer=infer,
-        operand_dtypes=operand_dtypes,
-        reference=reference,
-        picks=picks,
-        results=results,
-        example=f"{name}(x: T[M, N], {'dim=1' if parameters[0].name == 'dim' else 'dims=[1]'})",
-    )
-
-
-def _floating(dtype: DType) -> DType:
-    return dtype if dtype in (DType.DOUBLE, DType.FLOAT) else DType.FLOAT
+    return define(
+        signature, Kind.COMPOSITE, infer, reference,
+        operand_dtypes=lambda types, attributes: ((operand_dtype or result_dtype)(types[0].dtype),),
+        example=f"{name}(x: T[M, N], {'dim=1' if is_along_one else 'dims=[1]'})", **facts,
+    )  # fmt: skip
 
 
 def _arg_extreme(name: str) -> OpDef:
     def reference(torch: Any, x: Any, dim: int, keepdim: bool) -> Any:
         return getattr(torch, name)(x.int() if x.element_size() == 1 else x, dim=dim, keepdim=keepdim)
 
-    return _composite(name, [_DIM, _KEEPDIM], lambda dtype: DType.INT64, reference, computes=False, picks=True)
+    signature = f"{name}(x, dim: int, keepdim: bool = False)"
+    return _composite(signature, lambda dtype: DType.INT64, reference, same_dtype, picks=True)
 
 
 def _any_or_all(name: str) -> OpDef:
@@ -188,13 +144,13 @@ def _any_or_all(name: str) -> OpDef:
             x = getattr(torch, name)(x, dim=dim, keepdim=keepdim)
         return x
 
-    return _composite(name, REDUCTION_PARAMETERS[1:], lambda dtype: DType.BOOL, reference, computes=False)
+    return _composite(f"{name}(x, {_DIMS})", lambda dtype: DType.BOOL, reference, same_dtype)
 
 
-def _running(name: str, of: str) -> OpDef:
-    """The running form of the reduction ``of``."""
-    return _composite(name, [_DIM], lambda dtype: reduction_dtype(of, dtype),
-                      lambda torch, x, dim: getattr(torch, name)(x, dim))  # fmt: skip
+def _running(name: str) -> OpDef:
+    """The running form of a sum or a product."""
+    return _composite(f"{name}(x, dim: int)", summed_dtype, lambda torch, x, dim: getattr(torch, name)(x, dim),
+                      is_running=True)  # fmt: skip
 
 
 def _softmax_statistics(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:
@@ -216,17 +172,15 @@ def _logsumexp(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> Any:
     return total.log() + _shift(largest)
 
 
-_DIM = Parameter(name="dim", kind="int")
-_KEEPDIM = REDUCTION_PARAMETERS[2]
+_DIMS = "dims: dims = None, keepdim: bool = False"
+
 GENERALIZED = (
-    _generalized("reduce", Kind.REDUCTION, _reduced, *REDUCTION_PARAMETERS[1:],
-                 example="reduce(x: T[M, N], init=0, combine=added, dims=[1])"),
-    _generalized("scan", Kind.SCAN, _scanned, _DIM, example="scan(x: T[M, N], init=0, combine=added, dim=1)"),
+    _generalized("reduce", Kind.REDUCTION, _DIMS, _reduced, "reduce(x: T[M, N], init=0, combine=added, dims=[1])"),
+    _generalized("scan", Kind.SCAN, "dim: int", _scanned, "scan(x: T[M, N], init=0, combine=added, dim=1)"),
     *map(_arg_extreme, ("argmax", "argmin")),
     *map(_any_or_all, ("any", "all")),
-    _composite("logsumexp", REDUCTION_PARAMETERS[1:], _floating, _logsumexp),
-    _composite("online_softmax_statistics", REDUCTION_PARAMETERS[1:], _floating, _softmax_statistics, results=2),
-    _running("cumsum", "sum"),
-    _running("cumprod", "prod"),
-)  # fmt: skip
+    _composite(f"logsumexp(x, {_DIMS})", mean_dtype, _logsumexp),
+    _composite(f"online_softmax_statistics(x, {_DIMS})", mean_dtype, _softmax_statistics, results=2),
+    *map(_running, ("cumsum", "cumprod")),
+)
 """The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

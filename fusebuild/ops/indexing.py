@@ -19,33 +19,9 @@ from typing import Any
 
 from fusebuild.errors import counted
 from fusebuild.ir.formula import Formula, at_least_zero, difference, is_nonnegative, product, show, total
-from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
-from fusebuild.ops.op_def import Attributes, Kind, OpDef, Parameter
+from fusebuild.ir.types import ScalarType, TensorType, tensor_type
+from fusebuild.ops.op_def import Attributes, Infer, Kind, OpDef, Types, define
 from fusebuild.ops.type_rules import TypeRuleError, normalize_dims, promote, require_tensor
-
-_Infer = Callable[[Sequence[ValueType], Attributes], TensorType]
-
-
-def _moving(
-    name: str,
-    kind: Kind,
-    parameters: Sequence[Parameter],
-    infer: _Infer,
-    reference: Callable[..., Any],
-    example: str = "",
-    **more: Any,
-) -> OpDef:
-    """An op that computes nothing: its operands keep their dtypes."""
-    return OpDef(
-        name=name,
-        kind=kind,
-        parameters=tuple(parameters),
-        infer=lambda types, attributes: (infer(types, attributes),),
-        operand_dtypes=lambda types, attributes: tuple(t.dtype for t in types),
-        reference=reference,
-        example=example,
-        **more,
-    )
 
 
 def _expanded(tensor: TensorType, dims: Sequence[int]) -> list[int]:
@@ -53,7 +29,7 @@ def _expanded(tensor: TensorType, dims: Sequence[int]) -> list[int]:
     return [position for position, dim in enumerate(dims) if tensor.contiguity[dim] is None]
 
 
-def _permute(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _permute(types: Types, attributes: Attributes) -> TensorType:
     tensor = require_tensor("permute", types[0])
     order = permutation_of(attributes, tensor.rank)
     return tensor_type(tensor.dtype, [tensor.shape[dim] for dim in order], _expanded(tensor, order))
@@ -62,27 +38,17 @@ def _permute(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
 def permutation_of(attributes: Attributes, rank: int) -> tuple[int, ...]:
     """For each dim of the result of a ``permute`` the dim of its operand."""
     given = attributes["permutation"]
-    assert isinstance(given, tuple)
     order = tuple(dim % rank if isinstance(dim, int) and -rank <= dim < rank else dim for dim in given)
     if sorted(order, key=str) != sorted(range(rank), key=str):
         shown = f"[{', '.join(map(str, given))}]"
         raise TypeRuleError(f"permute: {shown} is no order of the {rank} dims", hint="name each dim once")
-    return order  # type: ignore[return-value]
-
-
-def _formulas(attributes: Attributes, name: str) -> tuple[Formula, ...] | None:
-    given = attributes.get(name)
-    assert given is None or isinstance(given, tuple)
-    return given  # type: ignore[return-value]
+    return order
 
 
 def slice_bounds(shape: Sequence[Formula], attributes: Attributes) -> list[tuple[Formula, Formula, int]]:
     """``(first, count, step)`` for each dim of the operand of a ``slice``, cut to its ``shape``."""
-    starts, ends = _formulas(attributes, "start_indices"), _formulas(attributes, "end_indices")
-    steps = _formulas(attributes, "strides")
+    starts, ends, steps = attributes["start_indices"], attributes["end_indices"], attributes.get("strides")
     steps = (1,) * len(shape) if steps is None else steps
-    assert starts is not None
-    assert ends is not None
     for what, given in (("start_indices", starts), ("end_indices", ends), ("strides", steps)):
         if len(given) != len(shape):
             raise TypeRuleError(f"slice: {what} has {_entries(given)}, not one for each of the {len(shape)} dims")
@@ -133,7 +99,7 @@ def _rises(first: Formula, last: Formula) -> bool:
     return is_nonnegative(difference(last, first))
 
 
-def _slice(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _slice(types: Types, attributes: Attributes) -> TensorType:
     tensor = require_tensor("slice", types[0])
     counts = [count for _, count, _ in slice_bounds(tensor.shape, attributes)]
     return tensor_type(tensor.dtype, counts, _expanded(tensor, range(tensor.rank)))
@@ -141,7 +107,7 @@ def _slice(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
 
 def pad_widths(rank: int, attributes: Attributes) -> list[tuple[Formula, Formula]]:
     """``(before, after)`` for each dim; ``pad_widths`` begins with the last dim, as torch and nvFuser have it."""
-    widths = _formulas(attributes, "pad_widths") or ()
+    widths = attributes["pad_widths"]
     if len(widths) % 2 or len(widths) > 2 * rank:
         raise TypeRuleError(
             f"pad: pad_widths has {_entries(widths)} for {rank} dims",
@@ -151,7 +117,7 @@ def pad_widths(rank: int, attributes: Attributes) -> list[tuple[Formula, Formula
     return [*[(0, 0)] * (rank - len(pairs)), *reversed(pairs)]
 
 
-def _pad(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _pad(types: Types, attributes: Attributes) -> TensorType:
     tensor = require_tensor("pad", types[0])
     if len(types) > 1 and not isinstance(types[1], ScalarType):
         raise TypeRuleError("pad takes a scalar value", operand=1)
@@ -166,12 +132,12 @@ def _pad(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     return tensor_type(tensor.dtype, shape, still)
 
 
-def _cat(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _cat(types: Types, attributes: Attributes) -> TensorType:
     if not types:
         raise TypeRuleError("cat takes one tensor or more")
     tensors = [require_tensor("cat", t) for t in types]
     first = tensors[0]
-    (dim,) = normalize_dims("cat", [_dim(attributes)], first.rank)
+    (dim,) = normalize_dims("cat", [attributes["dim"]], first.rank)
     for index, tensor in enumerate(tensors):
         own = [*tensor.shape[:dim], *tensor.shape[dim + 1 :]]
         if tensor.rank != first.rank or own != [*first.shape[:dim], *first.shape[dim + 1 :]]:
@@ -182,13 +148,7 @@ def _cat(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
     return tensor_type(dtypes.pop() if len(dtypes) == 1 else promote(tensors), shape)
 
 
-def _dim(attributes: Attributes) -> int:
-    dim = attributes["dim"]
-    assert isinstance(dim, int)
-    return dim
-
-
-def _index(name: str, types: Sequence[ValueType], dim: int | None = None) -> tuple[TensorType, TensorType, int]:
+def _index(name: str, types: Types, dim: int | None = None) -> tuple[TensorType, TensorType, int]:
     """The tensor that is read, the one that says where, and the dim that it is about, counted from the front."""
     tensor, index = require_tensor(name, types[0]), types[1]
     if not isinstance(index, TensorType) or not index.dtype.is_integer:
@@ -201,13 +161,13 @@ def _index(name: str, types: Sequence[ValueType], dim: int | None = None) -> tup
     return tensor, index, dim
 
 
-def _take(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor, index, dim = _index("take", types, _dim(attributes))
+def _take(types: Types, attributes: Attributes) -> TensorType:
+    tensor, index, dim = _index("take", types, attributes["dim"])
     return tensor_type(tensor.dtype, (*tensor.shape[:dim], *index.shape, *tensor.shape[dim + 1 :]))
 
 
-def _index_select(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    _, index, _ = _index("index_select", types, _dim(attributes))
+def _index_select(types: Types, attributes: Attributes) -> TensorType:
+    _, index, _ = _index("index_select", types, attributes["dim"])
     if index.rank != 1:
         raise TypeRuleError(
             f"index_select: the index has {counted(index.rank, 'dim')}, not 1", hint="take allows any", operand=1
@@ -215,15 +175,15 @@ def _index_select(types: Sequence[ValueType], attributes: Attributes) -> TensorT
     return _take(types, attributes)
 
 
-def _embedding(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _embedding(types: Types, attributes: Attributes) -> TensorType:
     table, ids, _ = _index("embedding", types)
     if table.rank != 2:
         raise TypeRuleError(f"embedding: the table has {counted(table.rank, 'dim')}, not 2", operand=0)
     return tensor_type(table.dtype, (*ids.shape, table.shape[1]))
 
 
-def _take_along_axis(name: str, types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor, index, dim = _index(name, types, _dim(attributes))
+def _take_along_axis(name: str, types: Types, attributes: Attributes) -> TensorType:
+    tensor, index, dim = _index(name, types, attributes["dim"])
     if index.rank != tensor.rank:
         raise TypeRuleError(f"{name}: the index has {counted(index.rank, 'dim')}, not {tensor.rank}", operand=1)
     for other, (own, wanted) in enumerate(zip(tensor.shape, index.shape, strict=True)):
@@ -236,10 +196,8 @@ def _take_along_axis(name: str, types: Sequence[ValueType], attributes: Attribut
     return tensor_type(tensor.dtype, shape)
 
 
-def _reshape(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
-    tensor = require_tensor("reshape", types[0])
-    shape = _formulas(attributes, "shape")
-    assert shape is not None
+def _reshape(types: Types, attributes: Attributes) -> TensorType:
+    tensor, shape = require_tensor("reshape", types[0]), attributes["shape"]
     if reshape_groups(tensor.shape, shape) is None:
         raise TypeRuleError(
             f"reshape: [{_shown(tensor.shape)}] cannot be seen to have as many elements as [{_shown(shape)}]",
@@ -301,7 +259,7 @@ def _one_stride(dims: Sequence[tuple[Formula, Formula]]) -> Formula | None:
     return inner
 
 
-def _contiguous(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+def _contiguous(types: Types, attributes: Attributes) -> TensorType:
     tensor = require_tensor("contiguous", types[0])
     return tensor_type(tensor.dtype, tensor.shape)
 
@@ -315,14 +273,16 @@ def _sorted_product(extents: Sequence[Formula]) -> Formula:
 
 
 def _triangle(name: str) -> OpDef:
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> TensorType:
+    def infer(types: Types, attributes: Attributes) -> TensorType:
         tensor = require_tensor(name, types[0])
         if tensor.rank < 2:
             raise TypeRuleError(f"{name} takes a tensor with two dims or more", operand=0)
         return tensor_type(tensor.dtype, tensor.shape)
 
-    return _moving(name, Kind.COMPOSITE, [_X, Parameter(name="diagonal", kind="int", default=0)], infer,
-                   lambda torch, x, diagonal: getattr(torch, name)(x, diagonal), f"{name}(x: T[M, N])")  # fmt: skip
+    def reference(torch: Any, x: Any, diagonal: int) -> Any:
+        return getattr(torch, name)(x, diagonal)
+
+    return define(f"{name}(x, diagonal: int = 0)", Kind.COMPOSITE, infer, reference, example=f"{name}(x: T[M, N])")
 
 
 def _sliced(torch: Any, x: Any, **named: Any) -> Any:
@@ -363,37 +323,30 @@ def _taken_along(torch: Any, x: Any, index: Any, dim: int) -> Any:
     return torch.gather(x.expand(own), dim, _inside(index, x.shape[dim]).expand(shape))
 
 
-def _reading(name: str, kind: Kind, infer: _Infer, reference: Callable[..., Any], example: str) -> OpDef:
+def _reading(name: str, kind: Kind, infer: Infer, reference: Callable[..., Any], example: str) -> OpDef:
     """An op that is told which element of a dim it is: there has to be one."""
-    return _moving(name, kind, [_X, _INDEX, _DIM], infer, reference, example, reads_part=True, picks=True)
+    return define(f"{name}(x, index, dim: int)", kind, infer, reference, example=f"{name}{example}", reads_part=True,
+                  picks=True)  # fmt: skip
 
-
-_X, _INDEX, _DIM = Parameter(name="x"), Parameter(name="index"), Parameter(name="dim", kind="int")
-_WIDTHS = Parameter(name="pad_widths", kind="shape")
 
 INDEXING = (
-    _moving("permute", Kind.VIEW, [_X, Parameter(name="permutation", kind="dims")], _permute,
-            lambda torch, x, permutation: x.permute(permutation), "permute(x: T[M, N, K], [0, 2, 1])",
-            copies=True, is_alias=True),
-    _moving("slice", Kind.INDEX, [_X, Parameter(name="start_indices", kind="shape"),
-                                  Parameter(name="end_indices", kind="shape"),
-                                  Parameter(name="strides", kind="shape", default=None)], _slice, _sliced,
-            "slice(x: T[M, N], [0, N // 2], [M, N])", copies=True, reads_part=True),
-    _moving("pad", Kind.INDEX, [_X, _WIDTHS, Parameter(name="value", default=0)], _pad, _padded,
-            "pad(x: T[M, N], [1, 2])"),
-    _moving("place", Kind.INDEX, [_X, _WIDTHS], _pad, _padded, "place(x: T[M, N], [1, 2])"),
-    _moving("cat", Kind.COMPOSITE, [Parameter(name="tensors", kind="values"), _DIM], _cat,
-            lambda torch, *tensors, dim: torch.cat(tensors, dim), "cat([a: T[M, N], b: T[M, K]], dim=1)"),
-    _moving("contiguous", Kind.POINTWISE, [_X], _contiguous, lambda torch, x: x.contiguous(), cuda="{0}",
-            scalar=lambda dtype, x: x, copies=True, of_elements=False),
-    _moving("reshape", Kind.INDEX, [_X, Parameter(name="shape", kind="shape")], _reshape,
-            lambda torch, x, shape: x.reshape(shape), "reshape(x: T[M, N, 8], [M, 8 * N])", copies=True),
-    _reading("take", Kind.INDEX, _take, _taken, "take(x: T[M, N], index: int64[K, 2], dim=1)"),
-    _reading("index_select", Kind.COMPOSITE, _index_select, _taken, "index_select(x: T[M, N], index: int64[K], dim=1)"),
-    _moving("embedding", Kind.COMPOSITE, [Parameter(name="table"), Parameter(name="ids")], _embedding, _taken,
-            "embedding(table: T[V, N], ids: int64[M])", reads_part=True, picks=True),
-    *(_reading(name, kind, partial(_take_along_axis, name), _taken_along,
-               f"{name}(x: T[M, N], index: int64[M, K], dim=1)")
+    define("permute(x, permutation: dims)", Kind.VIEW, _permute, lambda torch, x, permutation: x.permute(permutation),
+           example="permute(x: T[M, N, K], [0, 2, 1])", copies=True, is_alias=True),
+    define("slice(x, start_indices: shape, end_indices: shape, strides: shape = None)", Kind.INDEX, _slice, _sliced,
+           example="slice(x: T[M, N], [0, N // 2], [M, N])", copies=True, reads_part=True),
+    define("pad(x, pad_widths: shape, value = 0)", Kind.INDEX, _pad, _padded, example="pad(x: T[M, N], [1, 2])"),
+    define("place(x, pad_widths: shape)", Kind.INDEX, _pad, _padded, example="place(x: T[M, N], [1, 2])"),
+    define("cat(tensors: values, dim: int)", Kind.COMPOSITE, _cat,
+           lambda torch, *tensors, dim: torch.cat(tensors, dim), example="cat([a: T[M, N], b: T[M, K]], dim=1)"),
+    define("contiguous(x)", Kind.POINTWISE, _contiguous, lambda torch, x: x.contiguous(), cuda="{0}",
+           scalar=lambda dtype, x: x, copies=True, of_elements=False),
+    define("reshape(x, shape: shape)", Kind.INDEX, _reshape, lambda torch, x, shape: x.reshape(shape),
+           example="reshape(x: T[M, N, 8], [M, 8 * N])", copies=True),
+    _reading("take", Kind.INDEX, _take, _taken, "(x: T[M, N], index: int64[K, 2], dim=1)"),
+    _reading("index_select", Kind.COMPOSITE, _index_select, _taken, "(x: T[M, N], index: int64[K], dim=1)"),
+    define("embedding(table, ids)", Kind.COMPOSITE, _embedding, _taken,
+           example="embedding(table: T[V, N], ids: int64[M])", reads_part=True, picks=True),
+    *(_reading(name, kind, partial(_take_along_axis, name), _taken_along, "(x: T[M, N], index: int64[M, K], dim=1)")
       for name, kind in (("take_along_axis", Kind.INDEX), ("gather", Kind.COMPOSITE))),
     _triangle("triu"),
     _triangle("tril"),

@@ -26,6 +26,7 @@ from fusebuild.ops.table import Kind, op_of
 
 State: TypeAlias = "tuple[Literal, ...]"
 Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
+Computation: TypeAlias = "Callable[[Sequence[Literal]], Literal]"
 
 PROBES = 48
 REDRAWS = 16
@@ -35,7 +36,7 @@ probes or redraws because of it; each gets one."""
 TOLERANCE = 1e-4
 """How far two results may differ, relative to the largest part of the states: some hundred roundings of float."""
 LOOSE_TOLERANCE = 1e-2
-"""The same for associativity, where errors of two steps add up and cancellation shows."""
+"""How far two results may differ where associativity is tried: errors of two steps add up, and cancellation shows."""
 
 
 def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: Report) -> None:
@@ -44,26 +45,30 @@ def check_lambdas(fusion: Fusion, places: Mapping[str, SourceLocation], report: 
     The place is where the recipe defines the lambda, ``places``, or the use where ``init`` is no constant.
     """
     reported: set[str] = set()
-    steps = STEPS // max(sum(op_of(expr).is_generalized for expr in fusion.exprs), 1)
-    for expr in fusion.exprs:
-        if not op_of(expr).is_generalized or expr.combine in reported:
-            continue
-        body = fusion.lambdas[expr.combine]
-        count = len(body.outputs)
-        if any(not fusion.value(fid).is_constant for fid in expr.inputs[count:]):
-            report(expr.location, f"{expr.op}: init must be known now", "it is the identity of the lambda, not a start")
+    generalized = [expr for expr in fusion.exprs if op_of(expr).is_generalized]
+    for expr in generalized:
+        if expr.combine not in reported and (found := _problem(fusion, expr, places, STEPS // len(generalized))):
+            report(*found)
             reported.add(expr.combine)
-        elif unknown := _without_meaning(body, body.exprs):
-            message = f"lambda '{expr.combine}' calls {unknown}, which has no meaning for single numbers"
-            report(places[expr.combine], message, _GIVE_MEANING)
-            reported.add(expr.combine)
-        elif unknown := _without_meaning(fusion, _exprs_above(fusion, expr.inputs[:count])):
-            message = f"lambda '{expr.combine}' cannot be tried here: {unknown}, which makes what it combines,"
-            report(expr.location, f"{message} has no meaning for single numbers", _GIVE_MEANING)
-            reported.add(expr.combine)
-        elif problem := _Probe(fusion, expr, body, steps).problem():
-            report(places[expr.combine], f"lambda '{expr.combine}' {problem[0]}", problem[1])
-            reported.add(expr.combine)
+
+
+def _problem(
+    fusion: Fusion, expr: Expr, places: Mapping[str, SourceLocation], steps: int
+) -> tuple[SourceLocation, str, str] | None:
+    """``(place, message, hint)`` where something is wrong with the lambda that ``expr`` combines with."""
+    name, body = expr.combine, fusion.lambdas[expr.combine]
+    count = len(body.outputs)
+    if any(not fusion.value(fid).is_constant for fid in expr.inputs[count:]):
+        return expr.location, f"{expr.op}: init must be known now", "it is the identity of the lambda, not a start"
+    if unknown := _without_meaning(body, body.exprs):
+        message = f"lambda '{name}' calls {unknown}, which has no meaning for single numbers"
+        return places[name], message, _GIVE_MEANING
+    if unknown := _without_meaning(fusion, _exprs_above(fusion, expr.inputs[:count])):
+        message = f"lambda '{name}' cannot be tried here: {unknown}, which makes what it combines,"
+        return expr.location, f"{message} has no meaning for single numbers", _GIVE_MEANING
+    if problem := _Probe(fusion, expr, body, steps).problem():
+        return places[name], f"lambda '{name}' {problem[0]}", problem[1]
+    return None
 
 
 _GIVE_MEANING = "a lambda is tried on numbers: give the op a reference of plain arithmetic, or its own 'scalar'"
@@ -94,33 +99,23 @@ def _exprs_above(fusion: Fusion, fids: Sequence[int]) -> tuple[Expr, ...]:
     return tuple(reversed(exprs))
 
 
-def apply(body: Fusion, left: State, right: State) -> State:
-    """The new state, in Python."""
-    return _Body(body)(left, right)
+def _computation(fusion: Fusion, expr: Expr) -> Computation:
+    """The pointwise op ``expr``, as a function of elements."""
+    op, dtypes, result = expr.op, _operand_dtypes(fusion, expr), fusion.value(expr.outputs[0]).dtype
 
-
-class _Computation:
-    """A pointwise op on elements: what can be known of ``expr`` before they are."""
-
-    __slots__ = ("_dtypes", "_op", "_result", "inputs", "output")
-
-    def __init__(self, fusion: Fusion, expr: Expr) -> None:
-        self._op, self._dtypes = expr.op, _operand_dtypes(fusion, expr)
-        self._result = fusion.value(expr.outputs[0]).dtype
-        self.inputs, self.output = expr.inputs, expr.outputs[0]
-
-    def __call__(self, operands: Sequence[Literal]) -> Literal:
+    def computed(operands: Sequence[Literal]) -> Literal:
         try:
-            literal = compute(self._op, operands, self._dtypes, self._result)
+            literal = compute(op, operands, dtypes, result)
         except MeaningError as error:
-            shown = ", ".join(_text(operand) for operand in operands)
-            raise MeaningError(f"{self._op}({shown}) fails: {error}") from error
+            raise MeaningError(f"{op}({', '.join(map(_text, operands))}) fails: {error}") from error
         if literal is not None:
             return literal
-        return math.nan if self._result.is_floating else 0  # devices differ, so any integer will do
+        return math.nan if result.is_floating else 0  # devices differ, so any integer will do
+
+    return computed
 
 
-class _Body:
+class ScalarLambda:
     """A lambda, as a function of two states."""
 
     def __init__(self, body: Fusion) -> None:
@@ -130,13 +125,13 @@ class _Body:
             for fid, value in body.values.items()
             if value.literal is not None and not isinstance(value.literal, tuple)
         }
-        self.computations = tuple(_Computation(body, expr) for expr in body.exprs)
+        self.computations = [(expr.inputs, expr.outputs[0], _computation(body, expr)) for expr in body.exprs]
 
     def __call__(self, left: State, right: State) -> State:
         known: dict[int, Literal] = dict(zip(self._inputs, (*left, *right), strict=True))
         known |= self._literals
-        for computation in self.computations:
-            known[computation.output] = computation([known[fid] for fid in computation.inputs])
+        for inputs, output, computation in self.computations:
+            known[output] = computation([known[fid] for fid in inputs])
         return tuple(known[fid] for fid in self._outputs)
 
 
@@ -145,18 +140,14 @@ class _Probe:
 
     def __init__(self, fusion: Fusion, expr: Expr, body: Fusion, steps: int) -> None:
         self._fusion, self._body, self._ordered = fusion, body, expr.is_ordered
-        self._apply, self._steps_left = _Body(body), steps
+        self._apply, self._steps_left = ScalarLambda(body), steps
         self._components = expr.inputs[: len(body.outputs)]
         self._random = random.Random(20190622)
         self._cone = _exprs_above(fusion, self._components)
-        self._computed = {each.outputs[0]: _Computation(fusion, each) for each in self._cone if _is_computed(each)}
-        state = state_dtypes(body)
-        identity = [fusion.value(fid).literal for fid in expr.inputs[len(state) :]]
-        self._dtypes = state
-        self._identity = tuple(
-            _as_literal(literal, dtype)  # type: ignore[arg-type]
-            for literal, dtype in zip(identity, state, strict=True)
-        )
+        self._computed = {each.outputs[0]: _computation(fusion, each) for each in self._cone if _is_computed(each)}
+        self._dtypes = state_dtypes(body)
+        identity = [fusion.value(fid).literal for fid in expr.inputs[len(body.outputs) :]]
+        self._identity = tuple(map(_as_literal, identity, self._dtypes))  # type: ignore[arg-type]
 
     def problem(self) -> tuple[str, str] | None:
         """``(what is wrong, hint)`` of the lambda, or None."""

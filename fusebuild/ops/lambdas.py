@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ValueType, tensor_type
@@ -33,26 +32,15 @@ def is_scalar_op(name: str) -> bool:
 class LambdaBuilder(FusionBuilder):
     """Records the body of one lambda. The inputs are ``left``, the state, and then ``right``."""
 
-    def call(
-        self,
-        op: str,
-        operands: Sequence[Value],
-        named: Mapping[str, Attribute] | None = None,
-        *,
-        names: Sequence[str] = (),
-        location: SourceLocation = NOWHERE,
-        results: Sequence[int | None] = (),
-    ) -> tuple[Value, ...]:
-        """Record ``op`` on scalars that stand for elements. Raises :class:`TypeRuleError`."""
+    def _operands(self, op: str, operands: Sequence[Value], named: Mapping[str, Attribute]) -> Sequence[Value]:
+        """Scalars that stand for elements; constants take the dtype in which ``op`` meets them."""
         if not is_scalar_op(op):
             raise TypeRuleError(f"{op} is no op on scalars", hint="a lambda's body holds elementwise ops only")
-        types = [_as_element(operand) for operand in operands]
-        dtypes = OPS[op].operand_dtypes(types, dict(named or {}))
-        fitting = [
+        dtypes = OPS[op].operand_dtypes([_as_element(operand) for operand in operands], named)
+        return [
             self._constant_as(operand, dtype) if operand.is_constant else operand
             for operand, dtype in zip(operands, dtypes, strict=True)
         ]
-        return super().call(op, fitting, named, names=names, location=location, results=results)
 
     def _constant_as(self, constant: Value, dtype: DType) -> Value:
         """``constant`` as a ``dtype``; what nothing reads in the end is dropped."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
@@ -13,7 +14,10 @@ from fusebuild.ir.types import Literal, TensorType, ValueType
 from fusebuild.ir.values import Attribute
 from fusebuild.ops.type_rules import normalize_dims
 
-Attributes = Mapping[str, Attribute]
+Attributes: TypeAlias = "Mapping[str, Attribute]"
+Types: TypeAlias = "Sequence[ValueType]"
+Infer: TypeAlias = "Callable[[Types, Attributes], ValueType | tuple[ValueType, ...]]"
+"""The types of an op's results for those of its operands; that of the only result may stand for itself."""
 
 
 class Kind(enum.Enum):
@@ -41,6 +45,16 @@ class Parameter:
 
 
 REQUIRED = ...
+
+
+def same_dtype(dtype: DType) -> DType:
+    return dtype
+
+
+def _as_they_are(types: Types, attributes: Attributes) -> tuple[DType, ...]:
+    return tuple(type_.dtype for type_ in types)
+
+
 OPERANDS = frozenset({"value", "values"})
 """The kinds of parameters that become inputs of an expr; all others become attributes."""
 
@@ -55,6 +69,7 @@ class OpDef:
     to the dtypes of the results. ``numbers`` are the places of the operands that it also takes as Python numbers where
     another operand is a tensor.
 
+    ``result_dtype`` gives the dtype of a reduction's result for that of its operand, where no other is asked for.
     ``cuda_integer`` replaces ``cuda`` when the op computes in integers; ``functor`` names the device functor of a
     reduction that has one of its own (others combine with a lambda), ``running`` what a thread keeps while it reads,
     where that is not what the functor combines. ``results`` is 0 where the lambda says how many there are. ``check``
@@ -62,15 +77,16 @@ class OpDef:
     op means for numbers: it takes the dtype in which the op computes, then its operands; None where it means nothing
     for them, and then no lambda may need it.
 
-    ``of_elements`` is False for a pointwise op that is more than a function of the elements at one place: it says how
-    or where its result lies in memory, or draws. ``copies`` marks ops whose results have the elements of their only
-    operand as they are, and ``is_alias`` those of them whose result may be the operand's memory under another name.
-    ``reads_part`` marks those that may leave elements of their first operand unread, ``picks`` those that say, or are
-    told, which element of the dim ``dim`` it is (of the first, where they have no such attribute): there has to be one.
-    ``is_boundary`` marks a cut between kernels, ``is_random`` what draws numbers, ``is_costly`` what takes so many
-    instructions that its value is worth the registers that keep it. ``is_commutative`` and ``is_involution`` (twice
-    gives the operand) say what arithmetic makes no difference; ``mirror`` is the op that it is with its two operands in
-    the other order.
+    ``of_elements`` is False for a pointwise op whose result is not a function of the elements at one place alone: the
+    op says how or where its result lies in memory, or it draws numbers. ``copies`` marks ops whose result has the
+    elements of the only operand as they are; ``is_alias`` marks those of them whose result may be the operand's memory
+    under another name. ``reads_part`` marks ops that may leave elements of their first operand unread. ``picks`` marks
+    ops that give or take the place of an element along the dim ``dim`` (along the first, where they have no such
+    attribute), which must therefore have elements. ``is_running`` marks composites that are a scan: the result has the
+    shape of the operand. ``is_boundary`` marks a cut between kernels, ``is_random`` an op that draws numbers, and
+    ``is_costly`` one that takes so many instructions that its result is worth the registers that keep it.
+    ``is_commutative`` says that the order of the operands makes no difference, ``is_involution`` that the op applied
+    twice gives its operand; ``mirror`` is the op that gives the same for the two operands in the other order.
 
     ``example`` is a call for the reference, with the types of its tensors: ``sum(x: T[M, N], dims=[1])``, where ``T``
     is any dtype. Where it is empty, the example is a call with a tensor of two dims for each operand."""
@@ -78,9 +94,10 @@ class OpDef:
     name: str
     kind: Kind
     parameters: tuple[Parameter, ...]
-    infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]]
-    operand_dtypes: Callable[[Sequence[ValueType], Attributes], tuple[DType, ...]]
+    infer: Callable[[Types, Attributes], tuple[ValueType, ...]]
     reference: Callable[..., Any]
+    operand_dtypes: Callable[[Types, Attributes], tuple[DType, ...]] = _as_they_are
+    result_dtype: Callable[[DType], DType] = same_dtype
     numbers: tuple[int, ...] = ()
     cuda: str = ""
     cuda_integer: str = ""
@@ -94,6 +111,7 @@ class OpDef:
     is_alias: bool = False
     reads_part: bool = False
     picks: bool = False
+    is_running: bool = False
     is_boundary: bool = False
     is_random: bool = False
     is_costly: bool = False
@@ -147,20 +165,27 @@ class OpDef:
         return pattern.format(*operands)
 
 
-REDUCTION_PARAMETERS = (
-    Parameter(name="x"),
-    Parameter(name="dims", kind="dims", default=None),
-    Parameter(name="keepdim", kind="bool", default=False),
-)
-DTYPE_PARAMETER = Parameter(name="dtype", kind="dtype", default=None)
+def define(signature: str, kind: Kind, infer: Infer, reference: Callable[..., Any], **facts: Any) -> OpDef:
+    """The op of ``signature``, such as ``full(shape: shape, fill_value, dtype: dtype = None)``: behind the name of a
+    parameter stand its kind, where that is not ``value``, and its default. ``facts`` are the other fields of
+    :class:`OpDef`."""
+
+    def types_of(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
+        found = infer(types, attributes)
+        return found if isinstance(found, tuple) else (found,)
+
+    name, parameters = signature.removesuffix(")").split("(")
+    made = tuple(map(_parameter, parameters.split(", ")))
+    return OpDef(name=name, kind=kind, parameters=made, infer=types_of, reference=reference, **facts)
 
 
-def dtype_of(attributes: Attributes) -> DType | None:
-    dtype = attributes.get("dtype")
-    assert dtype is None or isinstance(dtype, DType)
-    return dtype
+def _parameter(text: str) -> Parameter:
+    named, _, default = text.partition(" = ")
+    name, _, kind = named.partition(": ")
+    return Parameter(name=name, kind=kind or "value", default=ast.literal_eval(default) if default else REQUIRED)
 
 
 def dims_of(op: str, tensor: TensorType, attributes: Attributes) -> tuple[int, ...]:
+    """The dims of ``tensor`` that ``attributes`` name, counted from the front: all of them where they name none."""
     dims = attributes["dims"]
-    return normalize_dims(op, tuple(range(tensor.rank)) if dims is None else dims, tensor.rank)  # type: ignore[arg-type]
+    return normalize_dims(op, range(tensor.rank) if dims is None else dims, tensor.rank)

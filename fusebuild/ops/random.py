@@ -22,9 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import Literal, ScalarType, TensorType, ValueType, tensor_type
-from fusebuild.ops.op_def import DTYPE_PARAMETER, Attributes, Kind, OpDef, Parameter, dtype_of
+from fusebuild.ops.op_def import Attributes, Kind, Types, define
 from fusebuild.ops.type_rules import TypeRuleError, pointwise_type, promote, require_tensor
 
 DRAW_BITS = {dtype: min(24, dtype.row.mantissa_bits + 1) for dtype in DType if dtype.is_floating}
@@ -88,23 +87,22 @@ def _dropped(torch: Any, x: Any, p: Any, seed: Any, offset: Any, dtype: DType) -
     return torch.where(kept, x * (scale if dtype is DType.DOUBLE else scale.float()), 0.0), kept
 
 
-def _require_integer(op: str, name: str, types: Sequence[ValueType], operand: int) -> None:
+def _require_scalar(op: str, name: str, types: Types, operand: int, *, integer: bool) -> None:
     type_ = types[operand]
-    if not isinstance(type_, ScalarType) or not type_.dtype.is_integer:
+    if not isinstance(type_, ScalarType) or type_.dtype is DType.BOOL or (integer and not type_.dtype.is_integer):
         got = "a tensor" if isinstance(type_, TensorType) else type_.dtype.value
-        raise TypeRuleError(f"{op} takes an integer scalar as {name}, not {got}", operand=operand)
+        what = "an integer scalar" if integer else "a number"
+        raise TypeRuleError(f"{op} takes {what} as {name}, not {got}", operand=operand)
 
 
-def _require_seeds(op: str, types: Sequence[ValueType], first: int) -> None:
-    _require_integer(op, "rng_seed", types, first)
-    _require_integer(op, "rng_offset", types, first + 1)
+def _require_seeds(op: str, types: Types, first: int) -> None:
+    for operand, name in enumerate(("rng_seed", "rng_offset"), first):
+        _require_scalar(op, name, types, operand, integer=True)
 
 
-def _require_number(op: str, name: str, types: Sequence[ValueType], operand: int) -> None:
-    type_ = types[operand]
-    if not isinstance(type_, ScalarType) or type_.dtype is DType.BOOL:
-        got = "a tensor" if isinstance(type_, TensorType) else type_.dtype.value
-        raise TypeRuleError(f"{op} takes a number as {name}, not {got}", operand=operand)
+def _require_numbers(op: str, types: Types, first: int, *names: str) -> None:
+    for operand, name in enumerate(names, first):
+        _require_scalar(op, name, types, operand, integer=False)
 
 
 def _floating(op: str, dtype: DType, operand: int | None = None) -> DType:
@@ -114,49 +112,37 @@ def _floating(op: str, dtype: DType, operand: int | None = None) -> DType:
     return dtype
 
 
-def _linear_index(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    return (tensor_type(DType.INT64, _shape(attributes)),)
-
-
-def _shape(attributes: Attributes) -> tuple[Formula, ...]:
-    shape = attributes["shape"]
-    assert isinstance(shape, tuple)
-    return shape  # type: ignore[return-value]
-
-
-def _philox_uniform(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _philox_uniform(types: Types, attributes: Attributes) -> ValueType:
     index = require_tensor("philox_uniform", types[0])
     if not index.dtype.is_integer:
         raise TypeRuleError(f"philox_uniform takes a tensor of integers, not {index.dtype.value}", operand=0)
     _require_seeds("philox_uniform", types, 1)
-    return (pointwise_type(DType.FLOAT, types),)
+    return pointwise_type(DType.FLOAT, types)
 
 
-def _uniform_between(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _uniform_between(types: Types, attributes: Attributes) -> ValueType:
     draw = require_tensor("uniform_between", types[0])
     if draw.dtype is not DType.FLOAT:
         raise TypeRuleError(f"uniform_between takes a tensor of float, not {draw.dtype.value}", operand=0)
-    _require_number("uniform_between", "minval", types, 1)
-    _require_number("uniform_between", "maxval", types, 2)
-    return (pointwise_type(DType.FLOAT, types),)
+    _require_numbers("uniform_between", types, 1, "minval", "maxval")
+    return pointwise_type(DType.FLOAT, types)
 
 
-def _uniform(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    _require_number("uniform", "minval", types, 0)
-    _require_number("uniform", "maxval", types, 1)
+def _uniform(types: Types, attributes: Attributes) -> ValueType:
+    _require_numbers("uniform", types, 0, "minval", "maxval")
     _require_seeds("uniform", types, 2)
-    return (tensor_type(_floating("uniform", dtype_of(attributes) or DType.FLOAT), _shape(attributes)),)
+    return tensor_type(_floating("uniform", attributes["dtype"] or DType.FLOAT), attributes["shape"])
 
 
-def _rand_like(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _rand_like(types: Types, attributes: Attributes) -> ValueType:
     like = require_tensor("rand_like", types[0])
     _require_seeds("rand_like", types, 1)
-    return (tensor_type(_floating("rand_like", like.dtype, 0), like.shape),)
+    return tensor_type(_floating("rand_like", like.dtype, 0), like.shape)
 
 
-def _dropout(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _dropout(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
     x = require_tensor("dropout", types[0])
-    _require_number("dropout", "p", types, 1)
+    _require_numbers("dropout", types, 1, "p")
     _require_seeds("dropout", types, 2)
     dtype = _floating("dropout", promote([x]) if x.dtype.is_floating else x.dtype, 0)
     return tensor_type(dtype, x.shape), tensor_type(DType.BOOL, x.shape)
@@ -168,47 +154,34 @@ def _check_probability(literals: Sequence[Literal | tuple[int, ...] | None]) -> 
         raise TypeRuleError(f"dropout: p is {p:g}, not in [0, 1)", "p is the part that becomes 0", operand=1)
 
 
-def _dropout_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+def _dropout_dtypes(types: Types, attributes: Attributes) -> tuple[DType, ...]:
     return _dropout(types, attributes)[0].dtype, *(type_.dtype for type_ in types[1:])
 
 
-def _random(
-    name: str,
-    kind: Kind,
-    parameters: Sequence[Parameter],
-    infer: Callable[[Sequence[ValueType], Attributes], tuple[ValueType, ...]],
-    reference: Callable[..., Any],
-    computes_in: DType | None = None,
-    **more: Any,
-) -> OpDef:
-    own: dict[str, Any] = {
-        "operand_dtypes": lambda types, attributes: tuple(computes_in or t.dtype for t in types),
-        **more,
-    }
-    return OpDef(name=name, kind=kind, parameters=tuple(parameters), infer=infer, reference=reference, **own)
+def _all(dtype: DType) -> Callable[[Types, Attributes], tuple[DType, ...]]:
+    """An op that meets all its operands in ``dtype``."""
+    return lambda types, attributes: (dtype,) * len(types)
 
 
-_X, _SHAPE = Parameter(name="x"), Parameter(name="shape", kind="shape")
-_BOUNDS = Parameter(name="minval"), Parameter(name="maxval")
-_SEEDS = Parameter(name="rng_seed"), Parameter(name="rng_offset", default=0)
+_SEEDS = "rng_seed, rng_offset = 0"
 
 RANDOM = (
-    _random("linear_index", Kind.CREATION, [_SHAPE], _linear_index, _linear,
-            example="x: T[M, N] * linear_index([M, N])"),
-    _random("philox_uniform", Kind.POINTWISE, [Parameter(name="index"), *_SEEDS], _philox_uniform, draws,
-            computes_in=DType.INT64, cuda="fb::philox_uniform({0}, {1}, {2})", is_random=True, is_costly=True,
-            of_elements=False, example="philox_uniform(index: T[M], rng_seed=7)"),
-    _random("uniform_between", Kind.POINTWISE, [Parameter(name="draw"), *_BOUNDS], _uniform_between, stretched,
-            computes_in=DType.FLOAT, cuda="fb::uniform_between({0}, {1}, {2})",
-            scalar=lambda dtype, draw, low, high: low + draw * (high - low),
-            example="uniform_between(draw: T[M], -1.0, 1.0)"),
-    _random("uniform", Kind.COMPOSITE, [*_BOUNDS, _SHAPE, *_SEEDS, DTYPE_PARAMETER], _uniform, _uniform_numbers,
-            is_random=True, example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
-    _random("rand_like", Kind.COMPOSITE, [_X, *_SEEDS], _rand_like,
-            lambda torch, x, seed, offset, dtype: _drawn(torch, x.shape, seed, offset, dtype),
-            is_random=True, example="rand_like(x: T[M, N], rng_seed=7)"),
-    _random("dropout", Kind.COMPOSITE, [_X, Parameter(name="p"), *_SEEDS], _dropout, _dropped, results=2,
-            operand_dtypes=_dropout_dtypes, is_random=True, check=_check_probability,
-            example="dropout(x: T[M, N], 0.1, rng_seed=7)"),
+    define("linear_index(shape: shape)", Kind.CREATION, lambda types, named: tensor_type(DType.INT64, named["shape"]),
+           _linear, example="x: T[M, N] * linear_index([M, N])"),
+    define(f"philox_uniform(index, {_SEEDS})", Kind.POINTWISE, _philox_uniform, draws,
+           operand_dtypes=_all(DType.INT64), cuda="fb::philox_uniform({0}, {1}, {2})", is_random=True, is_costly=True,
+           of_elements=False, example="philox_uniform(index: T[M], rng_seed=7)"),
+    define("uniform_between(draw, minval, maxval)", Kind.POINTWISE, _uniform_between, stretched,
+           operand_dtypes=_all(DType.FLOAT), cuda="fb::uniform_between({0}, {1}, {2})",
+           scalar=lambda dtype, draw, low, high: low + draw * (high - low),
+           example="uniform_between(draw: T[M], -1.0, 1.0)"),
+    define(f"uniform(minval, maxval, shape: shape, {_SEEDS}, dtype: dtype = None)", Kind.COMPOSITE, _uniform,
+           _uniform_numbers, is_random=True, example="x: T[M, N] * uniform(-1.0, 1.0, [N], rng_seed=7)"),
+    define(f"rand_like(x, {_SEEDS})", Kind.COMPOSITE, _rand_like,
+           lambda torch, x, seed, offset, dtype: _drawn(torch, x.shape, seed, offset, dtype),
+           is_random=True, example="rand_like(x: T[M, N], rng_seed=7)"),
+    define(f"dropout(x, p, {_SEEDS})", Kind.COMPOSITE, _dropout, _dropped, results=2,
+           operand_dtypes=_dropout_dtypes, is_random=True, check=_check_probability,
+           example="dropout(x: T[M, N], 0.1, rng_seed=7)"),
 )  # fmt: skip
 """The ops of this module, for :data:`fusebuild.ops.table.OPS`."""

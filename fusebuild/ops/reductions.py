@@ -8,48 +8,50 @@ from typing import Any
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import ValueType
-from fusebuild.ops.op_def import (
-    DTYPE_PARAMETER,
-    REDUCTION_PARAMETERS,
-    Attributes,
-    Kind,
-    OpDef,
-    Parameter,
-    dims_of,
-    dtype_of,
-)
-from fusebuild.ops.type_rules import TypeRuleError, reduced_type, reduction_dtype, require_tensor
+from fusebuild.ops.op_def import Attributes, Kind, OpDef, Types, define, dims_of
+from fusebuild.ops.type_rules import TypeRuleError, reduced_type, require_tensor
+
+
+def kept_dtype(dtype: DType) -> DType:
+    """The dtype of an extreme: that of its operand, but for narrow ones, which are computed in float."""
+    return DType.FLOAT if dtype.is_reduced_precision else dtype
+
+
+def summed_dtype(dtype: DType) -> DType:
+    """The dtype of a sum or a product: int64 for integers and bools."""
+    return kept_dtype(dtype) if dtype.is_floating else DType.INT64
+
+
+def mean_dtype(dtype: DType) -> DType:
+    """The dtype of a mean or a variance: float for integers and bools."""
+    return kept_dtype(dtype) if dtype.is_floating else DType.FLOAT
 
 
 def _reduction(
-    name: str, reference: Callable[..., Any], *extra: Parameter, functor: str = "", results: int = 1
+    signature: str,
+    result_dtype: Callable[[DType], DType],
+    reference: Callable[..., Any],
+    kind: Kind = Kind.REDUCTION,
+    **facts: Any,
 ) -> OpDef:
     """A reduction with a functor of its own, or one that the decompose pass writes with others."""
+    name = signature.partition("(")[0]
 
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    def infer(types: Types, attributes: Attributes) -> tuple[ValueType, ...]:
         tensor = require_tensor(name, types[0])
         if name in ("max", "min") and tensor.rank == 0 and attributes["dims"]:
             raise TypeRuleError(f"{name} of a zero-dim tensor takes no dims")
-        base = "var" if name == "var_mean" else name
-        dtype = dtype_of(attributes) or reduction_dtype(base, tensor.dtype)
-        dims = dims_of(name, tensor, attributes)
-        return (reduced_type(tensor, dims, keepdim=bool(attributes["keepdim"]), dtype=dtype),) * results
+        dims, dtype = dims_of(name, tensor, attributes), attributes.get("dtype") or result_dtype(tensor.dtype)
+        dtypes = (dtype, dtype, DType.INT64)[: facts.get("results", 1)]
+        return tuple(reduced_type(tensor, dims, keepdim=attributes["keepdim"], dtype=own) for own in dtypes)
 
-    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
-        dtype = dtype_of(attributes) or reduction_dtype("var" if name == "var_mean" else name, types[0].dtype)
-        return (DType.FLOAT if dtype.is_reduced_precision else dtype,)
+    def operand_dtypes(types: Types, attributes: Attributes) -> tuple[DType, ...]:
+        return (kept_dtype(attributes.get("dtype") or result_dtype(types[0].dtype)),)
 
-    return OpDef(
-        name=name,
-        kind=Kind.REDUCTION if functor else Kind.COMPOSITE,
-        parameters=(*REDUCTION_PARAMETERS, *extra),
-        infer=infer,
-        operand_dtypes=operand_dtypes,
-        reference=reference,
-        functor=functor,
-        results=results,
-        example=f"{name}(x: T[M, N], dims=[1])",
-    )
+    return define(
+        signature, kind, infer, reference, operand_dtypes=operand_dtypes, result_dtype=result_dtype,
+        example=f"{name}(x: T[M, N], dims=[1])", **facts,
+    )  # fmt: skip
 
 
 def _sum(torch: Any, x: Any, dims: Sequence[int], keepdim: bool, dtype: DType | None = None) -> Any:
@@ -117,40 +119,17 @@ def _moments(torch: Any, x: Any, dims: Sequence[int], keepdim: bool) -> tuple[An
     return mean.reshape(squares.shape), squares, torch.full_like(squares, count, dtype=torch.int64)
 
 
-def _welford() -> OpDef:
-    """Mean, sum of squared deviations from it, and number of elements, as nvFuser's ``welford`` gives them: the parts
-    that variances of parts are merged from."""
-
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-        tensor = require_tensor("welford", types[0])
-        dims, keepdim = dims_of("welford", tensor, attributes), bool(attributes["keepdim"])
-        dtype = reduction_dtype("var", tensor.dtype)
-        return tuple(reduced_type(tensor, dims, keepdim=keepdim, dtype=own) for own in (dtype, dtype, DType.INT64))
-
-    return OpDef(
-        name="welford",
-        kind=Kind.REDUCTION,
-        parameters=REDUCTION_PARAMETERS,
-        infer=infer,
-        operand_dtypes=lambda types, attributes: (reduction_dtype("var", types[0].dtype),),
-        reference=_moments,
-        functor="Welford",
-        running="Moments",
-        results=3,
-        example="welford(x: T[M, N], dims=[1])",
-    )
-
-
-_CORRECTION = Parameter(name="correction", kind="int", default=1)
+_DIMS = "dims: dims = None, keepdim: bool = False"
 
 REDUCTIONS = (
-    _reduction("sum", _sum, DTYPE_PARAMETER, functor="Sum"),
-    _reduction("prod", _prod, DTYPE_PARAMETER, functor="Prod"),
-    _reduction("max", _extreme("amax", 0), functor="Max"),
-    _reduction("min", _extreme("amin", 1), functor="Min"),
-    _reduction("mean", _mean, DTYPE_PARAMETER),
-    _reduction("var", _var, _CORRECTION),
-    _reduction("var_mean", _var_mean, _CORRECTION, results=2),
-    _welford(),
+    _reduction(f"sum(x, {_DIMS}, dtype: dtype = None)", summed_dtype, _sum, functor="Sum"),
+    _reduction(f"prod(x, {_DIMS}, dtype: dtype = None)", summed_dtype, _prod, functor="Prod"),
+    _reduction(f"max(x, {_DIMS})", kept_dtype, _extreme("amax", 0), functor="Max"),
+    _reduction(f"min(x, {_DIMS})", kept_dtype, _extreme("amin", 1), functor="Min"),
+    _reduction(f"mean(x, {_DIMS}, dtype: dtype = None)", mean_dtype, _mean, Kind.COMPOSITE),
+    _reduction(f"var(x, {_DIMS}, correction: int = 1)", mean_dtype, _var, Kind.COMPOSITE),
+    _reduction(f"var_mean(x, {_DIMS}, correction: int = 1)", mean_dtype, _var_mean, Kind.COMPOSITE, results=2),
+    _reduction(f"welford(x, {_DIMS})", mean_dtype, _moments, functor="Welford", running="Moments", results=3),
 )
-"""The ops of this module, for :data:`fusebuild.ops.table.OPS`."""
+"""The ops of this module, for :data:`fusebuild.ops.table.OPS`. ``welford`` is nvFuser's: mean, sum of squared
+deviations from it and number of elements, the parts that variances of parts are merged from."""

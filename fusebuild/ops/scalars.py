@@ -2,11 +2,12 @@
 
 They mirror the device header: the semantics are torch's, and where Python raises, the result is the infinity or NaN
 that a device gives. Each takes the dtype in which the op computes, then operands that are numbers of that dtype.
-Results may lie beyond the dtype: who calls rounds or wraps them (``passes/scalar_math.py``).
+Results may lie beyond the dtype: who calls rounds or wraps them (``ops/scalar_math.py``).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import struct
@@ -15,49 +16,18 @@ from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
 
-Scalar: TypeAlias = "Callable[..., Any]"
+Meaning: TypeAlias = "Callable[..., Any]"
+"""What an op means for numbers: a function of the dtype in which it computes and of its operands."""
 
 
 class Float(float):
     """A float whose operators never raise: what lies beyond a double is an infinity, and so is a division by zero."""
-
-    def __add__(self, other: float) -> Float:
-        return type(self)(float(self) + other)
-
-    def __sub__(self, other: float) -> Float:
-        return type(self)(float(self) - other)
-
-    def __rsub__(self, other: float) -> Float:
-        return type(self)(other - float(self))
-
-    def __mul__(self, other: float) -> Float:
-        return type(self)(float(self) * other)
-
-    def __truediv__(self, other: float) -> Float:
-        return type(self)(_quotient(float(self), float(other)))
-
-    def __rtruediv__(self, other: float) -> Float:
-        return type(self)(_quotient(float(other), float(self)))
-
-    def __mod__(self, other: float) -> Float:
-        return type(self)(remainder(DType.DOUBLE, float(self), float(other)))
-
-    def __rmod__(self, other: float) -> Float:
-        return type(self)(remainder(DType.DOUBLE, float(other), float(self)))
-
-    def __pow__(self, other: float) -> Float:  # type: ignore[override]
-        return type(self)(_power(float(self), float(other)))
-
-    def __rpow__(self, other: float) -> Float:  # type: ignore[override]
-        return type(self)(_power(float(other), float(self)))
 
     def __neg__(self) -> Float:
         return type(self)(-float(self))
 
     def __abs__(self) -> Float:
         return type(self)(math.fabs(self))
-
-    __radd__, __rmul__ = __add__, __mul__
 
 
 class Single(Float):
@@ -122,7 +92,7 @@ def rounded(value: float, dtype: DType) -> float:
     return nearest if abs(nearest) < 2.0 ** (bias + 1) else math.copysign(math.inf, value)
 
 
-def named(op: str) -> Scalar | None:
+def named(op: str) -> Meaning | None:
     """The function of the op ``op`` here, which ends in _ where Python has another one of that name; or None."""
     function = globals().get(f"{op}_", None if op in _NO_OPS else globals().get(op))
     return function if callable(function) else None
@@ -134,7 +104,7 @@ _KINDS = {DType.DOUBLE: Float, DType.BOOL: bool} | {
 _TRIED = {True: (1.0, 2.0, 0.5, -1.0, 0.0), False: (1, 2, 3, -1, 0)}
 
 
-def of_reference(reference: Callable[..., Any], operands: int) -> Scalar | None:
+def of_reference(reference: Callable[..., Any], operands: int) -> Meaning | None:
     """What ``reference`` gives for numbers, where it is arithmetic that asks nothing of torch; None where it does."""
 
     def scalar(dtype: DType, *numbers: float) -> Any:
@@ -144,7 +114,7 @@ def of_reference(reference: Callable[..., Any], operands: int) -> Scalar | None:
     return scalar if any(is_defined(scalar, dtype, operands) for dtype in (DType.DOUBLE, DType.INT64)) else None
 
 
-def called(scalar: Scalar, dtype: DType, operands: Sequence[Any]) -> int | float | None:
+def called(scalar: Meaning, dtype: DType, operands: Sequence[Any]) -> int | float | None:
     """What ``scalar`` gives for ``operands``; None beyond its domain. Raises :class:`MeaningError` where it fails
     otherwise: whoever added the op may have written anything."""
     try:
@@ -158,7 +128,7 @@ def called(scalar: Scalar, dtype: DType, operands: Sequence[Any]) -> int | float
     return result
 
 
-def is_defined(scalar: Scalar, dtype: DType, operands: int) -> bool:
+def is_defined(scalar: Meaning, dtype: DType, operands: int) -> bool:
     """Whether ``scalar`` takes numbers of ``dtype``: it gives one for some, and the others are beyond its domain."""
     numbers = (True, False) if dtype is DType.BOOL else _TRIED[dtype.is_floating]
     try:
@@ -172,7 +142,7 @@ _NO_OPS = frozenset(globals())
 """What has a name here and is the meaning of no op: all of the above."""
 
 
-def _library(function: Callable[..., float], poles: Mapping[float, float] | None = None) -> Scalar:
+def _library(function: Callable[..., float], poles: Mapping[float, float] | None = None) -> Meaning:
     """``function`` of Python's library: NaN outside of its domain, an infinity of the operand's sign beyond its range,
     and at ``poles`` the infinities there."""
 
@@ -189,17 +159,17 @@ def _library(function: Callable[..., float], poles: Mapping[float, float] | None
     return scalar
 
 
-def _of_size(scalar: Scalar) -> Scalar:
+def _of_size(scalar: Meaning) -> Meaning:
     """``scalar`` of the absolute value."""
     return lambda dtype, x: scalar(dtype, abs(x))
 
 
-def _plain(function: Callable[..., Any]) -> Scalar:
+def _plain(function: Callable[..., Any]) -> Meaning:
     """``function``, whatever the dtype."""
     return lambda dtype, *operands: function(*operands)
 
 
-def _rounding(function: Callable[[float], int]) -> Scalar:
+def _rounding(function: Callable[[float], int]) -> Meaning:
     """``function`` to a whole number; the sign of zero stays, and so does what is not finite, or whole by its kind."""
 
     def scalar(dtype: DType, x: float) -> float:
@@ -228,6 +198,13 @@ le, gt, ge = _plain(operator.le), _plain(operator.gt), _plain(operator.ge)
 bitwise_and, bitwise_or, bitwise_xor = _plain(operator.and_), _plain(operator.or_), _plain(operator.xor)
 logical_and, logical_or = _plain(lambda a, b: a and b), _plain(lambda a, b: a or b)
 logical_not, gcd = _plain(operator.not_), _plain(math.gcd)
+signbit, sign = _plain(lambda x: math.copysign(1.0, x) < 0), _plain(lambda x: (x > 0) - (x < 0))
+isneginf, isposinf = _plain(lambda x: x == -math.inf), _plain(lambda x: x == math.inf)
+frac = _plain(lambda x: float(x - trunc(DType.DOUBLE, x)) if math.isfinite(x) else math.nan)
+truediv, reciprocal = _plain(lambda a, b: _quotient(a, b)), _plain(lambda x: _quotient(1.0, x))
+rsqrt, silu = _plain(lambda x: _quotient(1.0, sqrt(DType.DOUBLE, x))), _plain(lambda x: x * sigmoid(DType.DOUBLE, x))
+where = _plain(lambda condition, a, b: a if condition else b)
+threshold = _plain(lambda x, limit, value: value if x <= limit else x)
 
 
 def lgamma(dtype: DType, x: float) -> float:
@@ -264,44 +241,12 @@ def _inverse_of_erfc(tail: float) -> float:
     return (low + high) / 2.0
 
 
-def signbit(dtype: DType, x: float) -> bool:
-    return math.copysign(1.0, x) < 0
-
-
-def isneginf(dtype: DType, x: float) -> bool:
-    return x == -math.inf
-
-
-def isposinf(dtype: DType, x: float) -> bool:
-    return x == math.inf
-
-
-def frac(dtype: DType, x: float) -> float:
-    return float(x - trunc(dtype, x)) if math.isfinite(x) else math.nan
-
-
-def reciprocal(dtype: DType, x: float) -> float:
-    return _quotient(1.0, x)
-
-
-def rsqrt(dtype: DType, x: float) -> float:
-    return _quotient(1.0, sqrt(dtype, x))
-
-
 def sigmoid(dtype: DType, x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))
 
 
-def silu(dtype: DType, x: float) -> float:
-    return x * sigmoid(dtype, x)
-
-
 def relu(dtype: DType, x: float) -> float:
     return maximum(dtype, x, 0.0) if dtype.is_floating else max(x, 0)
-
-
-def sign(dtype: DType, x: float) -> float:
-    return (x > 0) - (x < 0)
 
 
 def bitwise_not(dtype: DType, x: int) -> int:
@@ -313,10 +258,6 @@ def div(dtype: DType, a: float, b: float) -> float:
     if dtype.is_floating:
         return _quotient(a, b)
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def truediv(dtype: DType, a: float, b: float) -> float:
-    return _quotient(a, b)
 
 
 def _quotient(a: float, b: float) -> float:
@@ -401,10 +342,6 @@ def logical_right_shift(dtype: DType, x: int, by: int) -> int:
     return 0 if _shifts_everything_out(dtype, by) else x % (1 << 8 * dtype.bytes) >> by
 
 
-def where(dtype: DType, condition: bool, a: float, b: float) -> float:
-    return a if condition else b
-
-
 def lerp(dtype: DType, start: float, end: float, weight: float) -> float:
     """From the nearer end, as the device header has it."""
     return start + weight * (end - start) if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
@@ -415,5 +352,9 @@ def clamp(dtype: DType, x: float, low: float, high: float) -> float:
     return minimum(dtype, maximum(dtype, x, low), high)
 
 
-def threshold(dtype: DType, x: float, limit: float, value: float) -> float:
-    return value if x <= limit else x
+for _name, _function in {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": _quotient,
+    "mod": functools.partial(remainder, DType.DOUBLE), "pow": _power,
+}.items():  # fmt: skip
+    setattr(Float, f"__{_name}__", lambda self, other, of=_function: type(self)(of(float(self), float(other))))
+    setattr(Float, f"__r{_name}__", lambda self, other, of=_function: type(self)(of(float(other), float(self))))

@@ -18,23 +18,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Expr
 from fusebuild.ops import scalars
 from fusebuild.ops.generalized import GENERALIZED
 from fusebuild.ops.indexing import INDEXING
-from fusebuild.ops.op_def import (
-    DTYPE_PARAMETER,
-    OPERANDS,
-    REQUIRED,
-    Attributes,
-    Kind,
-    OpDef,
-    Parameter,
-    dims_of,
-    dtype_of,
-)
+from fusebuild.ops.op_def import OPERANDS, REQUIRED, Attributes, Kind, OpDef, Parameter, Types, define, dims_of
 from fusebuild.ops.random import RANDOM
 from fusebuild.ops.reductions import REDUCTIONS
 from fusebuild.ops.type_rules import (
@@ -87,50 +76,42 @@ def _compute_dtype(rule: Rule, name: str, types: Sequence[ValueType]) -> DType:
 
 
 def _pointwise(
-    name: str,
-    operands: str,
-    rule: Rule,
-    cuda: str,
-    reference: Callable[..., Any],
-    *,
-    integer: str = "",
-    scalar: Callable[..., Any] | None = None,
-    **more: Any,
+    signature: str, rule: Rule, cuda: str, reference: Callable[..., Any], *, integer: str = "", **more: Any
 ) -> OpDef:
-    """``scalar`` may be left out where ``scalars.py`` has a function of that name, or where the reference is plain
-    arithmetic."""
+    """``scalar`` may be left out of ``more`` where ``scalars.py`` has a function of that name, or where the reference
+    is plain arithmetic."""
+    name, operands = signature.split("(")
 
-    def operand_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
+    def operand_dtypes(types: Types, attributes: Attributes) -> tuple[DType, ...]:
         dtype = _compute_dtype(rule, name, types)
         return tuple(DType.BOOL if rule is Rule.SELECT and index == 0 else dtype for index in range(len(types)))
 
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+    def infer(types: Types, attributes: Attributes) -> ValueType:
         dtype = _compute_dtype(rule, name, types)
-        is_test = rule in (Rule.COMPARE, Rule.FLOAT_TEST)
-        return (pointwise_type(DType.BOOL if is_test else dtype, types),)
+        return pointwise_type(DType.BOOL if rule in (Rule.COMPARE, Rule.FLOAT_TEST) else dtype, types)
 
-    return OpDef(
-        name=name,
-        kind=Kind.POINTWISE,
-        parameters=tuple(Parameter(name=operand) for operand in operands.split()),
-        infer=infer,
+    meaning = more.pop("scalar", None) or scalars.named(name)
+    return define(
+        signature,
+        Kind.POINTWISE,
+        infer,
+        reference,
         operand_dtypes=operand_dtypes,
-        reference=reference,
         cuda=cuda,
         cuda_integer=integer,
-        scalar=scalar or scalars.named(name) or scalars.of_reference(reference, len(operands.split())),
+        scalar=meaning or scalars.of_reference(reference, operands.count(",") + 1),
         **more,
     )
 
 
 def _unary(name: str, rule: Rule = Rule.FLOATING, cuda: str = "", **more: Any) -> OpDef:
     reference = more.pop("reference", lambda torch, x: getattr(torch, name)(x))
-    return _pointwise(name, "x", rule, cuda or f"fb::{name}({{0}})", reference, **more)
+    return _pointwise(f"{name}(x)", rule, cuda or f"fb::{name}({{0}})", reference, **more)
 
 
 def _binary(name: str, rule: Rule = Rule.ARITHMETIC, cuda: str = "", **more: Any) -> OpDef:
     reference = more.pop("reference", lambda torch, a, b: getattr(torch, name)(a, b))
-    return _pointwise(name, "lhs rhs", rule, cuda or f"fb::{name}({{0}}, {{1}})", reference, **more)
+    return _pointwise(f"{name}(lhs, rhs)", rule, cuda or f"fb::{name}({{0}}, {{1}})", reference, **more)
 
 
 def _function(name: str, **more: Any) -> OpDef:
@@ -153,7 +134,7 @@ def _as_it_is(torch: Any, x: Any) -> Any:
     return x
 
 
-def _imag_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _imag_infer(types: Types, attributes: Attributes) -> ValueType:
     raise TypeRuleError("imag takes complex numbers, and fusebuild has no complex dtypes", operand=0)
 
 
@@ -256,69 +237,38 @@ _BINARY = (
 )
 
 _TERNARY = (
-    _pointwise("where", "condition x y", Rule.SELECT, "fb::where({0}, {1}, {2})",
+    _pointwise("where(condition, x, y)", Rule.SELECT, "fb::where({0}, {1}, {2})",
                lambda torch, c, a, b: torch.where(c, a, b), numbers=(1, 2),
                example="where(condition: bool[M, N], x: T[M, N], y: T[M, N])"),
-    _pointwise("lerp", "start end weight", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
+    _pointwise("lerp(start, end, weight)", Rule.FLOATING, "fb::lerp({0}, {1}, {2})",
                lambda torch, a, b, w: torch.lerp(a, b, w), numbers=(2,),
                example="lerp(start: T[M, N], end: T[M, N], 0.25)"),
-    _pointwise("clamp", "x min max", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
+    _pointwise("clamp(x, min, max)", Rule.ARITHMETIC, "fb::clamp({0}, {1}, {2})",
                lambda torch, x, low, high: torch.clamp(x, low, high), numbers=(1, 2),
                example="clamp(x: T[M, N], min=0, max=6)"),
-    _pointwise("threshold", "x threshold value", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
+    _pointwise("threshold(x, threshold, value)", Rule.ARITHMETIC, "fb::threshold({0}, {1}, {2})",
                lambda torch, x, limit, value: torch.where(x <= limit, value, x), numbers=(1, 2),
                example="threshold(x: T[M, N], threshold=1, value=0)"),
-    _pointwise("addcmul", "x a b value", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
+    _pointwise("addcmul(x, a, b, value)", Rule.ARITHMETIC, "fb::addcmul({0}, {1}, {2}, {3})",
                lambda torch, x, a, b, value: x + value * a * b, numbers=(1, 2, 3),
                example="addcmul(x: T[M, N], a: T[M, N], b: T[N], value=2)"),
 )  # fmt: skip
 
 
-def _same_dtypes(types: Sequence[ValueType], attributes: Attributes) -> tuple[DType, ...]:
-    return tuple(t.dtype for t in types)
-
-
-def _cast_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    dtype = dtype_of(attributes)
-    assert dtype is not None
+def _cast_infer(types: Types, attributes: Attributes) -> ValueType:
     if isinstance(types[0], TensorType):
-        return (pointwise_type(dtype, types),)
-    return (ScalarType(dtype=dtype),)
-
-
-_CAST = OpDef(
-    name="cast",
-    kind=Kind.POINTWISE,
-    parameters=(Parameter(name="x"), Parameter(name="dtype", kind="dtype")),
-    infer=_cast_infer,
-    operand_dtypes=_same_dtypes,
-    reference=lambda torch, x, dtype=None: x,  # every result is converted to its dtype
-    scalar=lambda dtype, x: x,
-    example="cast(x: T[M, N], bfloat16)",
-)
+        return pointwise_type(attributes["dtype"], types)
+    return ScalarType(dtype=attributes["dtype"])
 
 
 def _view(
-    name: str,
-    parameters: Sequence[Parameter],
-    rule: Callable[..., TensorType],
-    reference: Callable[..., Any],
-    example: str,
+    signature: str, infer: Callable[[TensorType, Attributes], TensorType], reference: Callable[..., Any], example: str
 ) -> OpDef:
-    def infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-        return (rule(require_tensor(name, types[0]), attributes),)
-
-    return OpDef(
-        name=name,
-        kind=Kind.VIEW,
-        parameters=(Parameter(name="x"), *parameters),
-        infer=infer,
-        operand_dtypes=_same_dtypes,
-        reference=reference,
-        copies=True,
-        is_alias=True,
-        example=example,
-    )
+    name = signature.partition("(")[0]
+    return define(
+        signature, Kind.VIEW, lambda types, attributes: infer(require_tensor(name, types[0]), attributes), reference,
+        copies=True, is_alias=True, example=example,
+    )  # fmt: skip
 
 
 def _with_dims(x: Any, is_new: Sequence[bool]) -> Any:
@@ -333,105 +283,65 @@ def _broadcast_in_dim(torch: Any, x: Any, shape: Sequence[int], broadcast_dims: 
 
 
 _VIEWS = (
-    _view("broadcast", [Parameter(name="is_broadcast_dim", kind="mask")],
-          lambda t, a: broadcast_type(t, a["is_broadcast_dim"]),
+    _view("broadcast(x, is_broadcast_dim: mask)", lambda t, a: broadcast_type(t, a["is_broadcast_dim"]),
           lambda torch, x, is_broadcast_dim: _with_dims(x, is_broadcast_dim),
           "broadcast(x: T[N], is_broadcast_dim=[True, False])"),
-    _view("broadcast_in_dim", [Parameter(name="shape", kind="shape"), Parameter(name="broadcast_dims", kind="dims")],
+    _view("broadcast_in_dim(x, shape: shape, broadcast_dims: dims)",
           lambda t, a: broadcast_in_dim_type(t, a["shape"], a["broadcast_dims"]), _broadcast_in_dim,
           "broadcast_in_dim(x: T[N], shape=[4, N], broadcast_dims=[1])"),
-    _view("expand", [Parameter(name="shape", kind="shape")], lambda t, a: expand_type(t, a["shape"]),
-          lambda torch, x, shape: x.expand(shape), "expand(x: T[M, 1], shape=[M, 8])"),
-    _view("squeeze", [Parameter(name="dims", kind="dims")], lambda t, a: squeeze_type(t, dims_of("squeeze", t, a)),
+    _view("expand(x, shape: shape)", lambda t, a: expand_type(t, a["shape"]), lambda torch, x, shape: x.expand(shape),
+          "expand(x: T[M, 1], shape=[M, 8])"),
+    _view("squeeze(x, dims: dims)", lambda t, a: squeeze_type(t, dims_of("squeeze", t, a)),
           lambda torch, x, dims: x.squeeze(dims) if dims else x, "squeeze(x: T[M, 1], dims=[1])"),
 )  # fmt: skip
 
 
-def _full_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    shape = attributes["shape"]
-    assert isinstance(shape, tuple)
-    if not isinstance(types[0], ScalarType):
+def _full_infer(types: Types, attributes: Attributes) -> TensorType:
+    shape, (fill,) = attributes["shape"], types
+    if not isinstance(fill, ScalarType):
         raise TypeRuleError("full takes a scalar fill value", operand=0)
-    dtype = dtype_of(attributes) or types[0].dtype
-    return (tensor_type(dtype, shape, range(len(shape))),)  # type: ignore[arg-type]
+    return tensor_type(attributes["dtype"] or fill.dtype, shape, range(len(shape)))
 
 
-def _iota_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
+def _iota_infer(types: Types, attributes: Attributes) -> TensorType:
     if not all(isinstance(t, ScalarType) and t.dtype.is_integer for t in types):
         raise TypeRuleError("iota takes integer scalars for start and step", operand=0)
-    dtype = dtype_of(attributes) or DType.INT64
+    dtype = attributes["dtype"] or DType.INT64
     if not dtype.is_integer:
         raise TypeRuleError(f"iota yields integers, not {dtype.value}")
-    length: Formula = attributes["length"]  # type: ignore[assignment]
-    return (tensor_type(dtype, (length,)),)
-
-
-def _size_infer(types: Sequence[ValueType], attributes: Attributes) -> tuple[ValueType, ...]:
-    return (ScalarType(dtype=DType.INT64),)
-
-
-def _creation(
-    name: str,
-    parameters: Sequence[Parameter],
-    infer: Callable[..., tuple[ValueType, ...]],
-    reference: Callable[..., Any],
-    example: str,
-) -> OpDef:
-    return OpDef(
-        name=name,
-        kind=Kind.CREATION,
-        parameters=tuple(parameters),
-        infer=infer,
-        operand_dtypes=_same_dtypes,
-        reference=reference,
-        example=example,
-    )
+    return tensor_type(dtype, (attributes["length"],))
 
 
 _CREATION = (
-    _creation("full", [Parameter(name="shape", kind="shape"), Parameter(name="fill_value"), DTYPE_PARAMETER],
-              _full_infer, lambda torch, fill, shape, dtype: fill.expand(shape), "x: T[M, N] * full([N], 0.5)"),
-    _creation("iota", [Parameter(name="length", kind="extent"), Parameter(name="start", default=0),
-                       Parameter(name="step", default=1), DTYPE_PARAMETER], _iota_infer,
-              lambda torch, start, step, length, dtype: torch.arange(length) * step + start,
-              "x: T[M, N] + iota(N, start=1)"),
-    _creation("size", [Parameter(name="extent", kind="extent")], _size_infer,
-              lambda torch, extent: torch.tensor(extent), "x: T[M, N] * size(N)"),
+    define("full(shape: shape, fill_value, dtype: dtype = None)", Kind.CREATION, _full_infer,
+           lambda torch, fill, shape, dtype: fill.expand(shape), example="x: T[M, N] * full([N], 0.5)"),
+    define("iota(length: extent, start = 0, step = 1, dtype: dtype = None)", Kind.CREATION, _iota_infer,
+           lambda torch, start, step, length, dtype: torch.arange(length) * step + start,
+           example="x: T[M, N] + iota(N, start=1)"),
+    define("size(extent: extent)", Kind.CREATION, lambda types, attributes: ScalarType(dtype=DType.INT64),
+           lambda torch, extent: torch.tensor(extent), example="x: T[M, N] * size(N)"),
 )  # fmt: skip
 
 
-def _library(name: str, parameters: Sequence[Parameter], rule: Callable[..., TensorType], example: str) -> OpDef:
-    def reference(torch: Any, *operands: Any) -> Any:
-        function = torch.nn.functional.linear if name == "linear" else torch.matmul
-        is_narrow = operands[0].dtype in (torch.float16, torch.bfloat16)
-        return function(*(operand.float() if is_narrow else operand for operand in operands))
-
-    return OpDef(
-        name=name,
-        kind=Kind.LIBRARY,
-        parameters=tuple(parameters),
-        infer=lambda types, attributes: (rule(*types),),
-        operand_dtypes=_same_dtypes,
-        reference=reference,
-        example=example,
-    )
+def _product(torch: Any, function: Callable[..., Any], *operands: Any) -> Any:
+    """``function`` of a library, of what is narrower than float in float."""
+    is_narrow = operands[0].dtype in (torch.float16, torch.bfloat16)
+    return function(*(operand.float() if is_narrow else operand for operand in operands))
 
 
 _LIBRARY = (
-    _library("matmul", [Parameter(name="a"), Parameter(name="b")], matmul_type, "matmul(a: T[M, K], b: T[K, N])"),
-    _library("linear", [Parameter(name="x"), Parameter(name="weight"), Parameter(name="bias", default=None)],
-             linear_type, "linear(x: T[M, K], weight: T[N, K], bias: T[N])"),
+    define("matmul(a, b)", Kind.LIBRARY, lambda types, attributes: matmul_type(*types),
+           lambda torch, *operands: _product(torch, torch.matmul, *operands),
+           example="matmul(a: T[M, K], b: T[K, N])"),
+    define("linear(x, weight, bias = None)", Kind.LIBRARY, lambda types, attributes: linear_type(*types),
+           lambda torch, *operands: _product(torch, torch.nn.functional.linear, *operands),
+           example="linear(x: T[M, K], weight: T[N, K], bias: T[N])"),
 )  # fmt: skip
 
-_IMAG = OpDef(
-    name="imag",
-    kind=Kind.POINTWISE,
-    parameters=(Parameter(name="x"),),
-    infer=_imag_infer,
-    operand_dtypes=_same_dtypes,
-    reference=lambda torch, x: torch.imag(x),
-    of_elements=False,
-)
+_IMAG = define("imag(x)", Kind.POINTWISE, _imag_infer, lambda torch, x: torch.imag(x), of_elements=False)
+_CAST = define("cast(x, dtype: dtype)", Kind.POINTWISE, _cast_infer,
+               lambda torch, x, dtype=None: x,  # every result is converted to its dtype
+               scalar=lambda dtype, x: x, example="cast(x: T[M, N], bfloat16)")  # fmt: skip
 
 OPS: dict[str, OpDef] = {
     op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *REDUCTIONS,

@@ -7,6 +7,7 @@ and the result stays float until a cast. Shapes broadcast from the right, as in 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from fusebuild.errors import counted
@@ -36,28 +37,23 @@ def promote_pair(a: DType, b: DType) -> DType:
     return a if a.holds(b) else b if b.holds(a) else DType.FLOAT
 
 
-def _promote_group(dtypes: Sequence[DType]) -> DType | None:
-    result: DType | None = None
-    for dtype in dtypes:
-        result = dtype if result is None else promote_pair(result, dtype)
-    return result
-
-
 def promote(types: Sequence[ValueType]) -> DType:
     """The dtype in which operands of ``types`` meet. Reduced floating dtypes are computed in float.
 
     A scalar of a higher category than every tensor brings the default dtype of that category (float, int64), so that
     ``int32_tensor + 0.5`` is float; among scalars alone nothing is narrowed.
     """
-    dims = [t.dtype for t in types if isinstance(t, TensorType) and t.rank > 0]
-    zero_dims = [t.dtype for t in types if isinstance(t, TensorType) and t.rank == 0]
-    scalars = [t.dtype for t in types if isinstance(t, ScalarType)]
+    groups = (
+        [t.dtype for t in types if isinstance(t, TensorType) and t.rank > 0],
+        [t.dtype for t in types if isinstance(t, TensorType) and t.rank == 0],
+        [t.dtype for t in types if isinstance(t, ScalarType)],
+    )
     result: DType | None = None
-    for group, are_scalars in ((dims, False), (zero_dims, False), (scalars, True)):
-        candidate = _promote_group(group)
+    for group in groups:
+        candidate = functools.reduce(promote_pair, group) if group else None
         if candidate is None or (result is not None and _category(candidate) <= _category(result)):
             continue
-        if are_scalars and result is not None:
+        if group is groups[-1] and result is not None:
             candidate = DType.FLOAT if candidate.is_floating else DType.INT64
         result = candidate
     assert result is not None, "promotion needs an operand"
@@ -132,17 +128,6 @@ def reduced_type(tensor: TensorType, dims: Sequence[int], *, keepdim: bool, dtyp
     shape = [1 if dim in dims else tensor.shape[dim] for dim in kept]
     broadcast = [position for position, dim in enumerate(kept) if dim in dims or tensor.contiguity[dim] is None]
     return tensor_type(dtype, shape, broadcast)
-
-
-def reduction_dtype(op: str, dtype: DType) -> DType:
-    """The dtype a reduction yields when none is asked for: sums and products of integers and bools are int64."""
-    if dtype.is_reduced_precision:
-        return DType.FLOAT
-    if op in ("sum", "prod") and not dtype.is_floating:
-        return DType.INT64
-    if op in ("mean", "var") and not dtype.is_floating:
-        return DType.FLOAT
-    return dtype
 
 
 def broadcast_type(tensor: TensorType, mask: Sequence[bool]) -> TensorType:

@@ -134,11 +134,9 @@ def _allowed(moved: Tensor, dtype: DType, limit: float) -> Tensor:
 
 def _problem(got: Tensor, want: Tensor, dtype: DType, place: int) -> str:
     """What is wrong with the element ``place``, counted in row-major order: ``[3, 17]: got 1.5, expected 2``."""
-    index: list[int] = []
-    rest = place
-    for size in reversed(want.shape):
-        rest, along = divmod(rest, size)
-        index.insert(0, along)
+    import torch
+
+    index = [int(along) for along in torch.unravel_index(torch.tensor(place), want.shape)]
     came, expected = (_shown(each.flatten()[place].item(), dtype) for each in (got, want))
     return f"{index or ''}: got {came}, expected {expected}"
 

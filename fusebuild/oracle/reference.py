@@ -53,7 +53,7 @@ def evaluate(
 def evaluate_fp64(
     fusion: Fusion, inputs: Sequence[Argument], *, given: Mapping[str, int] | None = None
 ) -> tuple[Tensor, ...]:
-    """As :func:`evaluate`, with every floating value held in float64; floating outputs are float64.
+    """The outputs of ``fusion``, every floating value held in float64; floating outputs are float64.
 
     Values typed half or bfloat16 are rounded to that dtype, because the author asked for the rounding, and a double
     scalar that meets floats is rounded to float, so that comparisons with it agree. An output typed half or bfloat16 is
@@ -124,22 +124,6 @@ class Step:
 
     expr: Expr
     operands: tuple[Tensor, ...]
-    results: tuple[Value, ...]
-    extents: Mapping[str, int]
-    device: Any
-    convert: Conversion
-    lambdas: Mapping[str, Fusion]
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """What the op's reference takes by name."""
-        op = op_of(self.expr)
-        named = op.named(dict(self.expr.attributes), lambda extent: evaluate_formula(extent, self.extents))
-        if op.is_generalized:
-            named["combine"] = Combination(body=self.lambdas[self.expr.combine], convert=self.convert)
-        if op.is_random:
-            named["dtype"] = self.results[0].dtype
-        return named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,50 +178,45 @@ class Evaluation:
 
     def outputs(self, unrounded: frozenset[int]) -> tuple[Tensor, ...]:
         """Run every expr. Outputs among ``unrounded`` are given in float64, as they were before their last rounding."""
+        import torch
+
         kept = set(self.fusion.output_fids)
         last_use = {fid: self.fusion.uses(fid)[-1] for fid in self.fusion.values if self.fusion.uses(fid)}
         for index, expr in enumerate(self.fusion.exprs):
-            step = self._step(expr)
-            for value, result in zip(step.results, self.run(step), strict=True):
-                self.live[value.fid] = self.convert(result, value.dtype)
-                if value.fid in unrounded:
-                    self.wide[value.fid] = self._before_rounding(step, result)
+            types = [self.fusion.value(fid).type for fid in expr.inputs]
+            dtypes = op_of(expr).operand_dtypes(types, dict(expr.attributes))
+            step = Step(expr=expr, operands=tuple(map(self._operand, expr.inputs, dtypes)))
+            for fid, result in zip(expr.outputs, self.run(step), strict=True):
+                self.live[fid] = self.convert(result, self.fusion.value(fid).dtype)
+                if fid in unrounded:
+                    self.wide[fid] = self._before_rounding(step, result)
             for fid in (*expr.inputs, *expr.outputs):
                 if last_use.get(fid, -1) <= index and fid not in kept:
                     self.live.pop(fid, None)
                     self.wide.pop(fid, None)
         results = [self.wide[fid] if fid in self.wide else self._read(fid) for fid in self.fusion.output_fids]
-        return tuple(self._fresh(result) for result in results)
+        return tuple(result.clone(memory_format=torch.contiguous_format) for result in results)
 
     def run(self, step: Step) -> tuple[Tensor, ...]:
         """The results of one expr, before they are converted to the dtypes of its outputs."""
-        return _run(step)
+        import torch
+
+        expr, op = step.expr, op_of(step.expr)
+        named = op.named(dict(expr.attributes), lambda extent: evaluate_formula(extent, self.extents))
+        if op.is_generalized:
+            named["combine"] = Combination(body=self.fusion.lambdas[expr.combine], convert=self.convert)
+        if op.is_random:
+            named["dtype"] = self.fusion.value(expr.outputs[0]).dtype
+        with self.device:  # for what the reference creates
+            results = op.reference(torch, *step.operands, **named)
+        return results if isinstance(results, tuple) else (results,)
 
     def _before_rounding(self, step: Step, result: Tensor) -> Tensor:
         """What ``result`` is without the rounding to its own dtype; for a copy, without that of its operand."""
         source = step.expr.inputs[0] if op_of(step.expr).copies else None
         if source in self.wide:
-            return _run(replace(step, operands=(self.wide[source],)))[0]
+            return Evaluation.run(self, replace(step, operands=(self.wide[source],)))[0]
         return result.double()
-
-    def _fresh(self, tensor: Tensor) -> Tensor:
-        import torch
-
-        return tensor.clone(memory_format=torch.contiguous_format)
-
-    def _step(self, expr: Expr) -> Step:
-        types = [self.fusion.value(fid).type for fid in expr.inputs]
-        dtypes = op_of(expr).operand_dtypes(types, dict(expr.attributes))
-        operands = [self._operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
-        return Step(
-            expr=expr,
-            operands=tuple(operands),
-            results=tuple(self.fusion.value(fid) for fid in expr.outputs),
-            extents=self.extents,
-            device=self.device,
-            convert=self.convert,
-            lambdas=self.fusion.lambdas,
-        )
 
     def _operand(self, fid: int, dtype: DType) -> Tensor:
         value, tensor = self.fusion.value(fid), self._read(fid)
@@ -262,14 +241,6 @@ def _common_device(inputs: Sequence[Argument]) -> Any:
 
     devices = [argument.device for argument in inputs if isinstance(argument, torch.Tensor)]
     return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
-
-
-def _run(step: Step) -> tuple[Tensor, ...]:
-    import torch
-
-    with step.device:  # for what the reference creates
-        results = op_of(step.expr).reference(torch, *step.operands, **step.named)
-    return results if isinstance(results, tuple) else (results,)
 
 
 def random_inputs(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ops.table import Kind, OpDef, op_of
+from fusebuild.ops.table import Kind, op_of
 from fusebuild.oracle.reference import Argument, Evaluation, Step, evaluate_fp64, rounded_last, torch_dtype
 from fusebuild.passes import run_passes
 
@@ -191,11 +191,6 @@ class RandomRounding:
         return torch.rand(like.shape, generator=self._generators[device], device=device)
 
 
-def _adds_terms(op: OpDef) -> bool:
-    """Whether ``op`` adds many terms, in an order that is the kernel's or the library's own."""
-    return op.kind is Kind.LIBRARY or op.functor == "Sum"
-
-
 class RandomlyRounded(Evaluation):
     """An evaluation whose long sums err, too: each term by a rounding of its own, so by a rounding of the square root
     of the sum of their squares (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
@@ -204,8 +199,10 @@ class RandomlyRounded(Evaluation):
 
     def run(self, step: Step) -> tuple[Tensor, ...]:
         results = super().run(step)
-        dtype = step.results[0].dtype
-        if not _adds_terms(op_of(step.expr)) or not dtype.is_floating:
+        dtype = self.fusion.value(step.expr.outputs[0]).dtype
+        op = op_of(step.expr)
+        adds_terms = op.kind is Kind.LIBRARY or op.functor == "Sum"  # in an order of the kernel's or the library's own
+        if not adds_terms or not dtype.is_floating:
             return results
         squares = replace(step, operands=tuple(operand.double().square() for operand in step.operands))
         size = super().run(squares)[0].double().sqrt()

@@ -54,20 +54,22 @@ class VerifiedCase(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One case run one way. ``variant`` is the forced index, None for the executor's own choice; ``error`` and
-    ``bound`` are those of the output nearest to failing. ``problem`` says what went wrong, and where."""
+    ``bound`` are those of the output nearest to failing. ``problem`` says what went wrong, and where. A case that was
+    not run has its largest tensor's number of ``skipped_elements``; nothing was found to be wrong with it."""
 
     fusion: str
     target: str
     case: Mapping[str, int]
-    variant: int | None
-    layout: str
-    error: float
-    bound: float
+    variant: int | None = None
+    layout: str = "aligned"
+    error: float = math.inf
+    bound: float = 0.0
     problem: str = ""
+    skipped_elements: int = 0
 
     @property
     def ok(self) -> bool:
-        return not self.problem and self.error <= self.bound
+        return bool(self.skipped_elements) or (not self.problem and self.error <= self.bound)
 
     def reported(self) -> VerifiedCase:
         """The verdict in the report of ``fusebuild verify``."""
@@ -81,7 +83,7 @@ class Verdict:
             bound=self.bound,
             ok=self.ok,
             problem=self.problem,
-            state="passed" if self.ok else "failed",
+            state="skipped" if self.skipped_elements else "passed" if self.ok else "failed",
         )
 
 
@@ -121,7 +123,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """What one run gave: a tensor and a comparison for each output, in order, and the verdict on all of them."""
 
     results: Sequence[Any]
@@ -129,83 +131,47 @@ class Outcome:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Which cases to run: those whose largest tensor has at most ``max_elements`` elements."""
-
-    max_elements: int = 2**62
-
-    def admits(self, fusion: Fusion, case: Mapping[str, int]) -> bool:
-        return largest_tensor(fusion, case) <= self.max_elements
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """A case that was not run, since it exceeds the limits: the largest tensor has so many ``elements``."""
-
-    fusion: str
-    target: str
-    case: Mapping[str, int]
-    elements: int
-
-    def reported(self) -> VerifiedCase:
-        """The case in the report of ``fusebuild verify``: nothing was found to be wrong, since nothing ran."""
-        return VerifiedCase(
-            fusion=self.fusion,
-            target=self.target,
-            case=dict(self.case),
-            variant=None,
-            layout="aligned",
-            error=None,
-            bound=0.0,
-            ok=True,
-            problem="",
-            state="skipped",
-        )
+NO_LIMIT = 2**62
+"""More elements than any tensor has."""
 
 
 def verify_artifact(
-    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
+    path: Path, *, target: str | None, max_elements: int = NO_LIMIT, seed: int = 0, runs: int = 1
 ) -> Iterator[Verdict]:
-    """Run every case within ``limits`` of the artifact at ``path``: with the variant that the executor chooses, with
-    each other variant whose guards hold, and with misaligned inputs. Each of these is run ``runs`` times on the same
-    inputs, and every run has to give the same bits.
+    """Run every case of the artifact at ``path`` whose largest tensor has at most ``max_elements`` elements: with the
+    variant that the executor chooses, with each other variant whose guards hold, and with misaligned inputs. Each of
+    these is run ``runs`` times on the same inputs, and every run has to give the same bits.
 
     ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits,
     :class:`OutOfMemoryError` for a case that does not fit into memory, and :class:`NothingVerifiedError` when there
     is no case to run.
     """
-    for found in verify_or_skip(path, target=target, limits=limits, seed=seed, runs=runs):
-        if isinstance(found, Verdict):
-            yield found
+    verdicts = verify_or_skip(path, target=target, max_elements=max_elements, seed=seed, runs=runs)
+    return (verdict for verdict in verdicts if not verdict.skipped_elements)
 
 
 def verify_or_skip(
-    path: Path, *, target: str | None, limits: Limits, seed: int = 0, runs: int = 1
-) -> Iterator[Verdict | Skipped]:
-    """:func:`verify_artifact`, which says of each case that is beyond ``limits`` that it is skipped."""
+    path: Path, *, target: str | None, max_elements: int = NO_LIMIT, seed: int = 0, runs: int = 1
+) -> Iterator[Verdict]:
+    """:func:`verify_artifact`, which says of each larger case that it is skipped."""
     plan = load(path, target=target)
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
     cases = cases_of(recipe.fusion)
     logger.info("%s: run on %s", path, plan.target)
+    was_run = False
     for index, case in enumerate(cases):
-        if limits.admits(recipe.fusion, case):
-            hint = f"--max-elements {largest_tensor(recipe.fusion, case) - 1} skips this case"
-            with memory_named(path, recipe.fusion, case, device, hint):
-                yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
-        else:
-            elements = largest_tensor(recipe.fusion, case)
-            yield Skipped(fusion=recipe.fusion.name, target=plan.target, case=case, elements=elements)
-    if not any(limits.admits(recipe.fusion, case) for case in cases):
-        raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {_why_nothing(cases, limits)}")
-
-
-def _why_nothing(cases: Sequence[Mapping[str, int]], limits: Limits) -> str:
-    if not cases:
-        return "its recipe names no cases"
-    count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
-    return f"{count} has a tensor of more than {limits.max_elements:,} elements"
+        elements = largest_tensor(recipe.fusion, case)
+        if elements > max_elements:
+            yield Verdict(fusion=recipe.fusion.name, target=plan.target, case=case, skipped_elements=elements)
+            continue
+        was_run = True
+        with memory_named(path, recipe.fusion, case, device, f"--max-elements {elements - 1} skips this case"):
+            yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
+    if not was_run:
+        count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
+        why = f"{count} has a tensor of more than {max_elements:,} elements" if cases else "its recipe names no cases"
+        raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {why}")
 
 
 def cases_of(fusion: Fusion) -> tuple[Mapping[str, int], ...]:
@@ -307,7 +273,7 @@ def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
     ]
 
 
-def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> Outcome:
+def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, layout: str = "aligned") -> TrialOutcome:
     """Run ``plan`` once on poisoned outputs, with the variant of that index, else the executor's choice."""
     fusion = trial.fusion
     before = [value.clone() if hasattr(value, "clone") else value for value in trial.inputs]
@@ -331,7 +297,7 @@ def run_trial(plan: LoadedPlan, trial: Trial, *, variant: int | None = None, lay
         bound=worst.bound,
         problem="; ".join(filter(None, [overwritten, wrong])),
     )
-    return Outcome(results=results, comparisons=comparisons, verdict=verdict)
+    return TrialOutcome(results=results, comparisons=comparisons, verdict=verdict)
 
 
 def _nearness(comparison: Comparison) -> float:

@@ -6,7 +6,7 @@ Adding a pass means adding a file here and a line to :data:`PASSES`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from fusebuild.errors import InvalidFusionError
 from fusebuild.ir.fusion import Fusion
@@ -20,42 +20,36 @@ from fusebuild.passes.fold_constants import fold_constants
 from fusebuild.passes.index_reads import index_reads
 from fusebuild.passes.views import views
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """A named rewriting of Fusions: deterministic, idempotent, and near-linear in the number of exprs."""
-
-    name: str
-    run: Callable[[Fusion], Fusion]
-
+Pass: TypeAlias = "Callable[[Fusion], Fusion]"
+"""A rewriting of Fusions, called by its function's name: deterministic, idempotent, and near-linear in the exprs."""
 
 PASSES: tuple[Pass, ...] = (
-    Pass(name="dead_code", run=dead_code),
-    Pass(name="decompose", run=decompose),
-    Pass(name="fold_constants", run=fold_constants),
-    Pass(name="cast_chains", run=cast_chains),
-    Pass(name="views", run=views),
-    Pass(name="index_reads", run=index_reads),
-    Pass(name="common_subexpressions", run=common_subexpressions),
-    Pass(name="dead_code", run=dead_code),
-    Pass(name="alias_outputs", run=alias_outputs),
+    dead_code,
+    decompose,
+    fold_constants,
+    cast_chains,
+    views,
+    index_reads,
+    common_subexpressions,
+    dead_code,
+    alias_outputs,
 )
 """Every pass, in order. ``alias_outputs`` comes last: a pass that drops a copy of an aliased input makes new readers of
 it, and code that is dead must not count as one."""
 
 
-def run_passes(fusion: Fusion, on_pass: Callable[[Pass, Fusion], None] | None = None) -> Fusion:
-    """``fusion`` after every pass. ``on_pass`` sees each pass with its result, to dump it.
+def run_passes(fusion: Fusion, on_pass: Callable[[str, Fusion], None] | None = None) -> Fusion:
+    """``fusion`` after every pass. ``on_pass`` sees the name of each pass with its result, to dump it.
 
     Raises :class:`InvalidFusionError` naming the pass that broke an invariant.
     """
     verify(fusion)
     for each in PASSES:
-        fusion = each.run(fusion)
+        fusion = each(fusion)
         try:
             verify(fusion)
         except InvalidFusionError as error:
-            raise InvalidFusionError(f"after pass {each.name}: {error}") from error
+            raise InvalidFusionError(f"after pass {each.__name__}: {error}") from error
         if on_pass is not None:
-            on_pass(each, fusion)
+            on_pass(each.__name__, fusion)
     return fusion

@@ -14,7 +14,6 @@ from dataclasses import replace
 from fusebuild.ir.composites import carry_composites
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Output, Value
-from fusebuild.ir.values import attributes as canonical
 from fusebuild.ops.table import OPS, Kind
 
 
@@ -28,7 +27,7 @@ def alias_outputs(fusion: Fusion) -> Fusion:
 
 
 def _copy(source: int, result: int, output: Output) -> Expr:
-    return Expr(op="set", inputs=(source,), outputs=(result,), attributes=canonical(), location=output.location)
+    return Expr(op="set", inputs=(source,), outputs=(result,), location=output.location)
 
 
 def _with_distinct_outputs(fusion: Fusion) -> Fusion:

@@ -21,7 +21,7 @@ def common_subexpressions(fusion: Fusion) -> Fusion:
     rewriter = Rewriter(fusion)
     _share_constants(rewriter)
     first: dict[Hashable, Expr] = {}
-    for expr in fusion.exprs:
+    for expr in rewriter.exprs():
         if op_of(expr).is_boundary or (expr.op == "set" and rewriter.is_output(expr.outputs[0])):
             rewriter.keep(expr)
             continue
@@ -30,7 +30,7 @@ def common_subexpressions(fusion: Fusion) -> Fusion:
             first[key] = rewriter.keep(expr)
             continue
         for fid, shared in zip(expr.outputs, earlier.outputs, strict=True):
-            rewriter.replace(fid, rewriter.value(shared), location=expr.location)
+            rewriter.replace(fid, rewriter.value(shared))
     return rewriter.finish()
 
 

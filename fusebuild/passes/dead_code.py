@@ -8,10 +8,5 @@ from fusebuild.ir.fusion import Fusion
 
 def dead_code(fusion: Fusion) -> Fusion:
     """``fusion`` with only the exprs that some output depends on."""
-    needed = set(fusion.output_fids)
-    kept = []
-    for expr in reversed(fusion.exprs):
-        if needed.intersection(expr.outputs):
-            needed.update(expr.inputs)
-            kept.append(expr)
-    return carry_composites(fusion, fusion.with_exprs(reversed(kept)))
+    needed = [fusion.exprs[index] for index in fusion.exprs_above(fusion.output_fids)]
+    return carry_composites(fusion, fusion.with_exprs(needed))

@@ -11,21 +11,18 @@ broadcast implicitly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import product
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType
-from fusebuild.ir.values import Attribute, Expr, Value
+from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.persistent.schedule import ONE_BLOCK
-from fusebuild.ops.built_in_lambdas import BUILT_IN
 from fusebuild.ops.table import OPS, Kind, op_of
-from fusebuild.ops.type_rules import reduction_dtype
 from fusebuild.passes.decompose_indexing import INDEXING
-from fusebuild.passes.decompose_lambdas import built_in, dim_runs, generalized
+from fusebuild.passes.decompose_lambdas import LAMBDAS, dim_runs, generalized
 from fusebuild.passes.decompose_random import random
-from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.rewriting import Link, Rewriter
 
 
 def decompose(fusion: Fusion) -> Fusion:
@@ -33,7 +30,7 @@ def decompose(fusion: Fusion) -> Fusion:
     rewriter = Rewriter(fusion)
     widened: dict[tuple[int, int, DType], Value] = {}
     copied: dict[int, Value] = {}
-    for expr in fusion.exprs:
+    for expr in rewriter.exprs():
         op = op_of(expr)
         if rule := _RULES.get(expr.op):
             rule(rewriter, expr)
@@ -50,32 +47,6 @@ def decompose(fusion: Fusion) -> Fusion:
     return rewriter.finish()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """One op of a chain: the value so far is its first operand, ``more`` are the others."""
-
-    op: str
-    name: str = ""
-    named: dict[str, Attribute] = field(default_factory=dict)
-    more: tuple[Value, ...] = ()
-
-
-def _chain(rewriter: Rewriter, expr: Expr, value: Value, steps: Sequence[_Step], result: int | None = None) -> Value:
-    """Apply ``steps`` to ``value``; the last one defines ``result``, where one is given."""
-    if not steps and result is not None:
-        steps = [_Step(op="set")]
-    for index, step in enumerate(steps):
-        value = rewriter.emit(
-            step.op,
-            [value, *step.more],
-            step.named,
-            name=step.name,
-            result=result if index == len(steps) - 1 else None,
-            location=expr.location,
-        )
-    return value
-
-
 def _copy_strided(rewriter: Rewriter, expr: Expr, copied: dict[int, Value]) -> None:
     """Let a library call read copies of operands whose strides only the caller knows; a library takes contiguous rows.
 
@@ -84,11 +55,10 @@ def _copy_strided(rewriter: Rewriter, expr: Expr, copied: dict[int, Value]) -> N
     operands = rewriter.operands(expr)
     for operand in operands:
         if None in operand.tensor.strides and operand.fid not in copied:
-            name = f"{operand.name}_contiguous"
-            copied[operand.fid] = rewriter.emit("segment_set", [operand], name=name, location=expr.location)
+            copied[operand.fid] = rewriter.emit("segment_set", [operand], name=f"{operand.name}_contiguous")
     if any(operand.fid in copied for operand in operands):
         contiguous = [copied.get(operand.fid, operand) for operand in operands]
-        rewriter.emit(expr.op, contiguous, result=expr.outputs[0], location=expr.location)
+        rewriter.emit(expr.op, contiguous, result=expr.outputs[0])
     else:
         rewriter.keep(expr)
 
@@ -106,13 +76,11 @@ def _align_ranks(rewriter: Rewriter, expr: Expr, widened: dict[tuple[int, int, D
             continue
         key = operand.fid, rank, dtype
         if key not in widened:
-            widened[key] = _chain(rewriter, expr, operand, [
-                *_cast_step(operand.dtype, dtype, f"{operand.name}_{dtype.value}"),
-                _Step(op="broadcast", name=f"{operand.name}_broadcast",
-                      named={"is_broadcast_dim": _leading(operand, rank)}),
-            ])  # fmt: skip
+            mask, name = _leading(operand, rank), f"{operand.name}_broadcast"
+            cast = rewriter.cast(operand, dtype, name=f"{operand.name}_{dtype.value}")
+            widened[key] = rewriter.emit("broadcast", [cast], name=name, is_broadcast_dim=mask)
         operands[index] = widened[key]
-    rewriter.emit(expr.op, operands, dict(expr.attributes), result=expr.outputs[0], location=expr.location)
+    rewriter.emit(expr.op, operands, result=expr.outputs[0], **dict(expr.attributes))
 
 
 def _leading(operand: Value, rank: int) -> tuple[bool, ...]:
@@ -147,32 +115,31 @@ def _broadcast_in_dim(rewriter: Rewriter, expr: Expr) -> None:
     (operand,) = rewriter.operands(expr)
     result = rewriter.value(expr.outputs[0])
     kept = expr.attribute("broadcast_dims")
-    assert isinstance(kept, tuple)
     mask = tuple(position not in kept for position in range(result.tensor.rank))
     own = iter(operand.tensor.shape)
     shape = tuple(1 if is_new else next(own) for is_new in mask)
-    steps: list[_Step] = []
+    links: list[Link] = []
     if any(mask):
-        steps.append(_Step(op="broadcast", name=f"{result.name}_broadcast", named={"is_broadcast_dim": mask}))
+        links.append(Link(op="broadcast", name=f"{result.name}_broadcast", named={"is_broadcast_dim": mask}))
     if shape != result.tensor.shape:
-        steps.append(_Step(op="expand", named={"shape": result.tensor.shape}))
-    _chain(rewriter, expr, operand, steps, result.fid)
+        links.append(Link(op="expand", named={"shape": result.tensor.shape}))
+    rewriter.chain(operand, links, result.fid)
 
 
 def _reduction(rewriter: Rewriter, expr: Expr) -> None:
     (operand,) = rewriter.operands(expr)
     result = rewriter.value(expr.outputs[0])
     if not expr.dims:
-        _chain(rewriter, expr, operand, _cast_step(operand.dtype, result.dtype, ""), result.fid)
+        rewriter.chain(operand, _cast_link(operand.dtype, result.dtype, ""), result.fid)
         return
     compute = _compute_dtype(expr, operand)
-    steps = [
+    links = [
         *_widen(expr.op, operand, compute, result.name),
         *_runs(expr.op, operand.tensor, expr.dims, result.name),
-        *_cast_step(reduction_dtype(expr.op, compute), result.dtype, f"{result.name}_narrow"),
+        *_cast_link(OPS[expr.op].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
         *_keep_dims(expr, operand.tensor.rank),
     ]
-    _chain(rewriter, expr, operand, steps, result.fid)
+    rewriter.chain(operand, links, result.fid)
 
 
 def _mean(rewriter: Rewriter, expr: Expr) -> None:
@@ -181,14 +148,14 @@ def _mean(rewriter: Rewriter, expr: Expr) -> None:
     result = rewriter.value(expr.outputs[0])
     compute = _compute_dtype(expr, operand)
     count = _count(rewriter, expr, operand, result.name)
-    steps = [
+    links = [
         *_widen("sum", operand, compute, result.name),
         *_runs("sum", operand.tensor, expr.dims, result.name),
-        _Step(op="div", name=f"{result.name}_reduced", more=(count,)),
-        *_cast_step(reduction_dtype("sum", compute), result.dtype, f"{result.name}_narrow"),
+        Link(op="div", name=f"{result.name}_reduced", more=(count,)),
+        *_cast_link(OPS["sum"].result_dtype(compute), result.dtype, f"{result.name}_narrow"),
         *_keep_dims(expr, operand.tensor.rank),
     ]
-    _chain(rewriter, expr, operand, steps, result.fid)
+    rewriter.chain(operand, links, result.fid)
 
 
 def _variance(rewriter: Rewriter, expr: Expr) -> None:
@@ -200,15 +167,15 @@ def _variance(rewriter: Rewriter, expr: Expr) -> None:
     mean_name = f"{name}_mean" if mean_fid is None else rewriter.value(mean_fid).name
     keep = _keep_dims(expr, operand.tensor.rank)
     count = _count(rewriter, expr, operand, name)
-    steps: list[_Step] = []
+    links: list[Link] = []
     if _reads_once(operand.tensor, expr.dims):
         deviations = _one_pass(rewriter, expr, (mean_fid, None, None), (mean_name, f"{name}_m2", f"{name}_n"))
     else:
         deviations = _squared_deviations(rewriter, expr, variance, count, mean_fid, mean_name)
-        steps += _runs("sum", deviations.tensor, expr.dims, name)
+        links += _runs("sum", deviations.tensor, expr.dims, name)
     divisor = _divisor(rewriter, expr, count, name)
-    steps += [_Step(op="div", name=f"{name}_reduced", more=(divisor,)), *keep]
-    _chain(rewriter, expr, deviations, steps, variance.fid)
+    links += [Link(op="div", name=f"{name}_reduced", more=(divisor,)), *keep]
+    rewriter.chain(deviations, links, variance.fid)
 
 
 def _welford(rewriter: Rewriter, expr: Expr) -> None:
@@ -226,15 +193,14 @@ def _welford(rewriter: Rewriter, expr: Expr) -> None:
         return
     count = _count(rewriter, expr, operand, m2.name)
     deviations = _squared_deviations(rewriter, expr, m2, count, mean.fid, mean.name)
-    steps = [*_runs("sum", deviations.tensor, expr.dims, m2.name), *_keep_dims(expr, operand.tensor.rank)]
-    _chain(rewriter, expr, deviations, steps, m2.fid)
+    links = [*_runs("sum", deviations.tensor, expr.dims, m2.name), *_keep_dims(expr, operand.tensor.rank)]
+    rewriter.chain(deviations, links, m2.fid)
     _count_elements(rewriter, expr, count)
 
 
 def _count_elements(rewriter: Rewriter, expr: Expr, count: Value) -> None:
     n = rewriter.value(expr.outputs[2])
-    named: dict[str, Attribute] = {"shape": n.tensor.shape, "dtype": n.dtype}
-    rewriter.emit("full", [count], named, result=n.fid, location=expr.location)
+    rewriter.emit("full", [count], result=n.fid, shape=n.tensor.shape, dtype=n.dtype)
 
 
 def _reads_once(tensor: TensorType, dims: Sequence[int]) -> bool:
@@ -258,18 +224,12 @@ def _one_pass(rewriter: Rewriter, expr: Expr, fids: Sequence[int | None], names:
     what its results define, None for those that are not asked for."""
     operands = rewriter.operands(expr)
     keep = _keep_dims(expr, operands[0].tensor.rank)
-    named: dict[str, Attribute] = {"dims": expr.dims, "keepdim": False}
-    made = rewriter.emit_all(
-        "welford",
-        operands,
-        named,
-        names=[f"{name}_reduced" if keep and fid is not None else name for name, fid in zip(names, fids, strict=True)],
-        results=[None] * 3 if keep else fids,
-        location=expr.location,
-    )
+    own = [f"{name}_reduced" if keep and fid is not None else name for name, fid in zip(names, fids, strict=True)]
+    named = {"dims": expr.dims, "keepdim": False}
+    made = rewriter.emit_all("welford", operands, named, names=own, results=[None] * 3 if keep else fids)
     for value, fid in zip(made, fids, strict=True):
         if keep and fid is not None:
-            _chain(rewriter, expr, value, keep, fid)
+            rewriter.chain(value, keep, fid)
     return made[1]
 
 
@@ -280,18 +240,16 @@ def _squared_deviations(
     (operand,) = rewriter.operands(expr)
     name = result.name
     keep = _keep_dims(expr, operand.tensor.rank)
-    restore = _keep_dims(expr, operand.tensor.rank, always=True)
-    x = _chain(rewriter, expr, operand, _widen("sum", operand, result.dtype, name))
-    mean_steps = [
+    x = rewriter.chain(operand, _widen("sum", operand, result.dtype, name))
+    mean_links = [
         *_runs("sum", x.tensor, expr.dims, mean_name),
-        _Step(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
+        Link(op="div", name=f"{mean_name}_reduced" if keep else mean_name, more=(count,)),
     ]
-    mean = _chain(rewriter, expr, x, mean_steps, None if keep else mean_fid)
-    wide_name = mean_name if keep else f"{mean_name}_broadcast"
-    wide_steps = [_Step(op=step.op, name=wide_name, named=step.named) for step in restore]
-    wide = _chain(rewriter, expr, mean, wide_steps, mean_fid if keep else None)
-    centered = rewriter.emit("sub", [x, wide], name=f"{name}_centered", location=expr.location)
-    return rewriter.emit("mul", [centered, centered], name=f"{name}_squares", location=expr.location)
+    mean = rewriter.chain(x, mean_links, None if keep else mean_fid)
+    restore = _restored_dims(expr, operand.tensor.rank, mean_name if keep else f"{mean_name}_broadcast")
+    wide = rewriter.chain(mean, restore, mean_fid if keep else None)
+    centered = rewriter.emit("sub", [x, wide], name=f"{name}_centered")
+    return rewriter.emit("mul", [centered, centered], name=f"{name}_squares")
 
 
 def _compute_dtype(expr: Expr, operand: Value) -> DType:
@@ -299,53 +257,50 @@ def _compute_dtype(expr: Expr, operand: Value) -> DType:
     return dtype
 
 
-def _cast_step(old: DType, new: DType, name: str) -> list[_Step]:
-    return [] if old is new else [_Step(op="cast", name=name, named={"dtype": new})]
+def _cast_link(old: DType, new: DType, name: str) -> list[Link]:
+    return [] if old is new else [Link(op="cast", name=name, named={"dtype": new})]
 
 
-def _widen(op: str, operand: Value, compute: DType, name: str) -> list[_Step]:
+def _widen(op: str, operand: Value, compute: DType, name: str) -> list[Link]:
     """A cast to ``compute``, unless ``op`` without an explicit dtype reads ``operand`` in it anyway."""
     (natural,) = OPS[op].operand_dtypes([operand.type], {"dtype": None})
-    needless = natural is compute and reduction_dtype(op, operand.dtype) is reduction_dtype(op, compute)
-    return [] if needless else _cast_step(operand.dtype, compute, f"{name}_{compute.value}")
+    needless = natural is compute and OPS[op].result_dtype(operand.dtype) is OPS[op].result_dtype(compute)
+    return [] if needless else _cast_link(operand.dtype, compute, f"{name}_{compute.value}")
 
 
-def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[_Step]:
+def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[Link]:
     """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run."""
     runs = dim_runs(tensor.shape, dims)
     names = [f"{name}_{op}", *[f"{name}_partial"] * (len(runs) - 1)]
     return [
-        _Step(op=op, name=step_name, named={"dims": tuple(run)})
-        for step_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
+        Link(op=op, name=link_name, named={"dims": tuple(run)})
+        for link_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
     ]
 
 
-def _keep_dims(expr: Expr, rank: int, *, always: bool = False) -> list[_Step]:
+def _keep_dims(expr: Expr, rank: int) -> list[Link]:
     """The broadcast that puts reduced dims back at size 1, when ``keepdim`` asks for it."""
-    if not expr.dims or not (always or expr.attribute("keepdim")):
-        return []
+    return _restored_dims(expr, rank) if expr.attribute("keepdim") else []
+
+
+def _restored_dims(expr: Expr, rank: int, name: str = "") -> list[Link]:
     mask = tuple(dim in expr.dims for dim in range(rank))
-    return [_Step(op="broadcast", named={"is_broadcast_dim": mask})]
+    return [Link(op="broadcast", name=name, named={"is_broadcast_dim": mask})] if expr.dims else []
 
 
 def _count(rewriter: Rewriter, expr: Expr, operand: Value, name: str) -> Value:
     """The number of elements reduced, an int64 scalar: a constant where the shape is known."""
-    extent = product([operand.tensor.shape[dim] for dim in expr.dims])
-    if isinstance(extent, int):
-        return rewriter.constant(extent, name=f"{name}_count", location=expr.location)
-    return rewriter.emit("size", [], {"extent": extent}, name=f"{name}_count", location=expr.location)
+    return rewriter.number(product([operand.tensor.shape[dim] for dim in expr.dims]), name=f"{name}_count")
 
 
 def _divisor(rewriter: Rewriter, expr: Expr, count: Value, name: str) -> Value:
     """``max(count - correction, 0)``: zero where there is too little data, which gives NaN or Inf as in torch."""
     correction = expr.attribute("correction")
-    assert isinstance(correction, int)
     if correction == 0:
         return count
-    given = rewriter.constant(correction, name=f"{name}_correction", location=expr.location)
-    zero = rewriter.constant(0, name="zero", location=expr.location)
-    freedom = rewriter.emit("sub", [count, given], name=f"{name}_freedom", location=expr.location)
-    return rewriter.emit("maximum", [freedom, zero], name=f"{name}_divisor", location=expr.location)
+    given, zero = rewriter.constant(correction, name=f"{name}_correction"), rewriter.constant(0, name="zero")
+    freedom = rewriter.emit("sub", [count, given], name=f"{name}_freedom")
+    return rewriter.emit("maximum", [freedom, zero], name=f"{name}_divisor")
 
 
 _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
@@ -354,7 +309,7 @@ _RULES: dict[str, Callable[[Rewriter, Expr], None]] = {
     "var": _variance,
     "var_mean": _variance,
     "welford": _welford,
-    **dict.fromkeys(BUILT_IN, built_in),
+    **LAMBDAS,
     **INDEXING,
     **dict.fromkeys(("uniform", "rand_like", "dropout"), random),
 }

@@ -7,74 +7,52 @@ from collections.abc import Callable
 
 from fusebuild.ir.formula import Formula, total
 from fusebuild.ir.values import Expr, Value
-from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
 _TAKES = {"index_select": "take", "embedding": "take", "gather": "take_along_axis"}
 
 
 def _take(rewriter: Rewriter, expr: Expr) -> None:
-    named = {"dim": dict(expr.attributes).get("dim", 0)}
-    rewriter.emit(_TAKES[expr.op], rewriter.operands(expr), named, result=expr.outputs[0], location=expr.location)
+    dim = dict(expr.attributes).get("dim", 0)
+    rewriter.emit(_TAKES[expr.op], rewriter.operands(expr), result=expr.outputs[0], dim=dim)
 
 
 def _cat(rewriter: Rewriter, expr: Expr) -> None:
     """Each operand, put in its place in the result, where the coordinate is in that place."""
     operands, (fid,) = rewriter.operands(expr), expr.outputs
     dtype, dim = rewriter.value(fid).dtype, expr.attribute("dim")
-    assert isinstance(dim, int)
     extents = [operand.tensor.shape[dim] for operand in operands]
-    ends = [total(extents[: index + 1]) for index in range(len(operands))]
     parts: list[Value] = []
     for index, operand in enumerate(operands):
-        if operand.dtype is not dtype:
-            named = {"dtype": dtype}
-            operand = rewriter.emit("cast", [operand], named, name=f"{operand.name}_cast", location=expr.location)
-        before, after = total(extents[:index]), total(extents[index + 1 :])
-        parts.append(_placed(rewriter, expr, operand, dim, before, after))
+        part = rewriter.cast(operand, dtype, name=f"{operand.name}_cast")
+        parts.append(_placed(rewriter, part, dim, total(extents[:index]), total(extents[index + 1 :])))
     result = parts[-1]
     for index in reversed(range(len(parts) - 1)):
-        inside = _before(rewriter, expr, result, dim, ends[index])
-        is_last = index == 0
-        result = rewriter.emit(
-            "where", [inside, parts[index], result],
-            name="" if is_last else f"{rewriter.value(fid).name}_tail", location=expr.location,
-        )  # fmt: skip
-        if result.dtype is not dtype:
-            result = rewriter.emit("cast", [result], {"dtype": dtype}, location=expr.location)
-    rewriter.replace(fid, result, location=expr.location)
+        place = rewriter.coordinate(result.tensor.shape, dim)
+        inside = rewriter.emit("lt", [place, rewriter.number(total(extents[: index + 1]))])
+        name = f"{rewriter.value(fid).name}_tail" if index else ""
+        result = rewriter.cast(rewriter.emit("where", [inside, parts[index], result], name=name), dtype)
+    rewriter.replace(fid, result)
 
 
-def _placed(rewriter: Rewriter, expr: Expr, operand: Value, dim: int, before: Formula, after: Formula) -> Value:
+def _placed(rewriter: Rewriter, operand: Value, dim: int, before: Formula, after: Formula) -> Value:
     if before == 0 and after == 0:
         return operand
     inner_dims = operand.tensor.rank - 1 - dim
     widths = (*(0,) * (2 * inner_dims), before, after)
-    name = f"{operand.name}_placed"
-    return rewriter.emit("place", [operand], {"pad_widths": widths}, name=name, location=expr.location)
-
-
-def _before(rewriter: Rewriter, expr: Expr, like: Value, dim: int, end: Formula) -> Value:
-    """Where the coordinate on ``dim`` of the tensor ``like`` is below ``end``."""
-    place = coordinate(rewriter, like.tensor.shape, dim, location=expr.location)
-    bound = number(rewriter, end, location=expr.location)
-    return rewriter.emit("lt", [place, bound], location=expr.location)
+    return rewriter.emit("place", [operand], name=f"{operand.name}_placed", pad_widths=widths)
 
 
 def _triangle(rewriter: Rewriter, expr: Expr) -> None:
     """The operand where the column is not before (not after) the diagonal, 0 elsewhere."""
-    (operand,), (fid,) = rewriter.operands(expr), expr.outputs
+    (operand,) = rewriter.operands(expr)
     shape, rank = operand.tensor.shape, operand.tensor.rank
-    row, column = (coordinate(rewriter, shape, dim, location=expr.location) for dim in (rank - 2, rank - 1))
-    diagonal = rewriter.constant(int(str(expr.attribute("diagonal"))), location=expr.location)
-    shifted = rewriter.emit("add", [row, diagonal], location=expr.location)
-    test = "ge" if expr.op == "triu" else "le"
-    kept = rewriter.emit(test, [column, shifted], location=expr.location)
-    zero = rewriter.constant(0, dtype=operand.dtype, location=expr.location)
-    result = rewriter.emit("where", [kept, operand, zero], location=expr.location)
-    if result.dtype is not operand.dtype:
-        result = rewriter.emit("cast", [result], {"dtype": operand.dtype}, location=expr.location)
-    rewriter.replace(fid, result, location=expr.location)
+    row, column = rewriter.coordinate(shape, rank - 2), rewriter.coordinate(shape, rank - 1)
+    shifted = rewriter.emit("add", [row, rewriter.constant(expr.attribute("diagonal"))])
+    kept = rewriter.emit("ge" if expr.op == "triu" else "le", [column, shifted])
+    zero = rewriter.constant(0, dtype=operand.dtype)
+    result = rewriter.emit("where", [kept, operand, zero])
+    rewriter.replace(expr.outputs[0], rewriter.cast(result, operand.dtype))
 
 
 INDEXING: dict[str, Callable[[Rewriter, Expr], None]] = {

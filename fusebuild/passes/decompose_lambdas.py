@@ -6,19 +6,18 @@ adjacent dims without ``keepdim``. Over dims of size 1 alone both give what they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.built_in_lambdas import BUILT_IN
 from fusebuild.ops.lambdas import state_dtypes
-from fusebuild.ops.table import OPS
+from fusebuild.ops.reductions import kept_dtype
+from fusebuild.ops.table import op_of
 from fusebuild.ops.type_rules import broadcast_shapes
-from fusebuild.passes.coordinates import coordinate
-from fusebuild.passes.rewriting import Rewriter
+from fusebuild.passes.rewriting import Link, Rewriter
 
 Results = Sequence[int | None]
 
@@ -34,7 +33,6 @@ class _Fold:
     identity: tuple[Value, ...]
     results: Results
     names: tuple[str, ...]
-    location: SourceLocation
 
     @property
     def shape(self) -> tuple[Formula, ...]:
@@ -61,85 +59,86 @@ def generalized(rewriter: Rewriter, expr: Expr) -> None:
         identity=tuple(operands[count:]),
         results=[None] * count if is_copied else expr.outputs,
         names=tuple(f"{value.name}_computed" if is_copied else value.name for value in values),
-        location=expr.location,
     )
-    if expr.op == "scan":
-        made = _scan(rewriter, fold, _dim(expr))
-    else:
-        made = _reduce(rewriter, fold, expr.dims, keepdim=bool(expr.attribute("keepdim")))
+    made = _emitted(rewriter, expr, fold, is_scan=expr.op == "scan")
     if is_copied:
         for value, fid in zip(made, expr.outputs, strict=True):
-            rewriter.emit("set", [value], result=fid, location=expr.location)
+            rewriter.emit("set", [value], result=fid)
 
 
-def built_in(rewriter: Rewriter, expr: Expr) -> None:
-    """Write one of :data:`BUILT_IN` with its lambda."""
-    (x,) = rewriter.operands(expr)
-    (dtype,) = OPS[expr.op].operand_dtypes([x.type], dict(expr.attributes))
-    lambda_ = BUILT_IN[expr.op](expr.op, DType.FLOAT if dtype.is_reduced_precision else dtype)
-    place, name = expr.location, rewriter.value(expr.outputs[0]).name
-    components, results = [x], list[int | None](expr.outputs)
-    if expr.op in ("argmax", "argmin"):
-        components, results = [x, _indices(rewriter, expr, x)], [None, *expr.outputs]
-    elif len(lambda_.identity) == 2:
-        components = [x, _exp_of_one(rewriter, expr, x)]
-        results = [None, None] if expr.op == "logsumexp" else results
+def _emitted(rewriter: Rewriter, expr: Expr, fold: _Fold, *, is_scan: bool) -> tuple[Value, ...]:
+    named = dict(expr.attributes)
+    if is_scan:
+        return _scan(rewriter, fold, named["dim"])
+    return _reduce(rewriter, fold, named["dims"] if "dims" in named else [named["dim"]], keepdim=named["keepdim"])
+
+
+def _built_in(rewriter: Rewriter, expr: Expr, components: Sequence[Value], results: Results) -> tuple[Value, ...]:
+    """Emit the lambda of ``expr``'s op over ``components``; its parts define ``results``."""
+    op, name = op_of(expr), rewriter.value(expr.outputs[0]).name
+    (dtype,) = op.operand_dtypes([components[0].type], dict(expr.attributes))
+    lambda_ = BUILT_IN[op.name](op.name, kept_dtype(dtype))
     fold = _Fold(
         combine=rewriter.add_lambda(lambda_.body),
-        ordered=expr.op in ("cumsum", "cumprod"),
+        ordered=op.is_running,
         state=state_dtypes(lambda_.body),
         components=tuple(components),
-        identity=tuple(rewriter.constant(literal, name="identity", location=place) for literal in lambda_.identity),
+        identity=tuple(rewriter.constant(literal, name="identity") for literal in lambda_.identity),
         results=results,
         names=tuple(
-            f"{name}_{lambda_.body.outputs[part].name}" if fid is None else rewriter.value(fid).name
-            for part, fid in enumerate(results)
+            f"{name}_{part.name}" if fid is None else rewriter.value(fid).name
+            for part, fid in zip(lambda_.body.outputs, results, strict=True)
         ),
-        location=place,
     )
-    if expr.op in ("cumsum", "cumprod"):
-        _scan(rewriter, fold, _dim(expr))
-        return
-    dims = (_dim(expr),) if expr.op in ("argmax", "argmin") else expr.dims
-    made = _reduce(rewriter, fold, dims, keepdim=bool(expr.attribute("keepdim")))
-    if expr.op == "logsumexp":
-        _log_of_sum(rewriter, expr, *made)
+    return _emitted(rewriter, expr, fold, is_scan=op.is_running)
 
 
-def _dim(expr: Expr) -> int:
-    dim = expr.attribute("dim")
-    assert isinstance(dim, int)
-    return dim
+def _of_elements(rewriter: Rewriter, expr: Expr) -> None:
+    _built_in(rewriter, expr, rewriter.operands(expr), expr.outputs)
 
 
-def _indices(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
-    """The coordinate along the dim of ``expr``, of the rank of ``x``."""
-    name = f"{rewriter.value(expr.outputs[0]).name}_indices"
-    return coordinate(rewriter, x.tensor.shape, _dim(expr), name=name, location=expr.location)
+def _arg_extreme(rewriter: Rewriter, expr: Expr) -> None:
+    """Elements with their coordinates along the dim; the coordinate of the extreme is the result."""
+    (x,), (result,) = rewriter.operands(expr), expr.outputs
+    name = f"{rewriter.value(result).name}_indices"
+    indices = rewriter.coordinate(x.tensor.shape, expr.attribute("dim"), name=name)
+    _built_in(rewriter, expr, [x, indices], [None, result])
+
+
+def _softmax_statistics(rewriter: Rewriter, expr: Expr) -> None:
+    (x,) = rewriter.operands(expr)
+    _built_in(rewriter, expr, [x, _exp_of_one(rewriter, expr, x)], expr.outputs)
+
+
+def _logsumexp(rewriter: Rewriter, expr: Expr) -> None:
+    """The logarithm of the sum of exponentials, and the shift that it was computed with."""
+    (x,) = rewriter.operands(expr)
+    largest, total = _built_in(rewriter, expr, [x, _exp_of_one(rewriter, expr, x)], [None, None])
+    shift = _shift(rewriter, largest)
+    rewriter.emit("add", [rewriter.emit("log", [total]), shift], result=expr.outputs[0])
+
+
+LAMBDAS: dict[str, Callable[[Rewriter, Expr], None]] = {
+    **dict.fromkeys(("any", "all", "cumsum", "cumprod"), _of_elements),
+    **dict.fromkeys(("argmax", "argmin"), _arg_extreme),
+    "online_softmax_statistics": _softmax_statistics,
+    "logsumexp": _logsumexp,
+}
+"""How each op of :data:`fusebuild.ops.built_in_lambdas.BUILT_IN` is written with its lambda."""
 
 
 def _exp_of_one(rewriter: Rewriter, expr: Expr, x: Value) -> Value:
     """What an element adds to a sum of exponentials: 1, as combining corrects the elements that are infinite. Where
     nothing is combined, they are seen to here."""
-    place = expr.location
     if any(x.tensor.shape[dim] != 1 for dim in expr.dims):
-        return rewriter.constant(1.0, name="one", location=place)
-    shifted = rewriter.emit("sub", [x, _shift(rewriter, expr, x)], location=place)
-    return rewriter.emit("exp", [shifted], location=place)
+        return rewriter.constant(1.0, name="one")
+    return rewriter.emit("exp", [rewriter.emit("sub", [x, _shift(rewriter, x)])])
 
 
-def _shift(rewriter: Rewriter, expr: Expr, largest: Value) -> Value:
+def _shift(rewriter: Rewriter, largest: Value) -> Value:
     """What is taken from every element before its exponential: the maximum, where that is finite."""
-    infinite = rewriter.emit("isinf", [largest], location=expr.location)
-    zero = rewriter.constant(0.0, name="zero", location=expr.location)
-    return rewriter.emit("where", [infinite, zero, largest], location=expr.location)
-
-
-def _log_of_sum(rewriter: Rewriter, expr: Expr, largest: Value, total: Value) -> None:
-    """``log(total)`` and the shift that it was computed with."""
-    shift = _shift(rewriter, expr, largest)
-    log = rewriter.emit("log", [total], location=expr.location)
-    rewriter.emit("add", [log, shift], result=expr.outputs[0], location=expr.location)
+    infinite = rewriter.emit("isinf", [largest])
+    return rewriter.emit("where", [infinite, rewriter.constant(0.0, name="zero"), largest])
 
 
 def _scan(rewriter: Rewriter, fold: _Fold, dim: int) -> tuple[Value, ...]:
@@ -147,31 +146,28 @@ def _scan(rewriter: Rewriter, fold: _Fold, dim: int) -> tuple[Value, ...]:
         return _unchanged(rewriter, fold, ())
     operands = [*_aligned(rewriter, fold), *fold.identity]
     named = {**fold.named, "dim": dim, "ordered": True}
-    return rewriter.emit_all("scan", operands, named, names=fold.names, results=fold.results, location=fold.location)
+    return rewriter.emit_all("scan", operands, named, names=fold.names, results=fold.results)
 
 
 def _reduce(rewriter: Rewriter, fold: _Fold, dims: Sequence[int], *, keepdim: bool) -> tuple[Value, ...]:
     if all(fold.shape[dim] == 1 for dim in dims):
         return _unchanged(rewriter, fold, () if keepdim else dims)
-    values = _aligned(rewriter, fold)
+    values: Sequence[Value] = _aligned(rewriter, fold)
     runs = dim_runs(fold.shape, dims)
     for run in reversed(runs):
         is_last = run is runs[0] and not keepdim
-        values = list(
-            rewriter.emit_all(
-                "reduce",
-                [*values, *fold.identity],
-                {**fold.named, "dims": tuple(run), "keepdim": False},
-                names=fold.names if is_last else [f"{name}_reduced" for name in fold.names],
-                results=fold.results if is_last else (),
-                location=fold.location,
-            )
+        values = rewriter.emit_all(
+            "reduce",
+            [*values, *fold.identity],
+            {**fold.named, "dims": tuple(run), "keepdim": False},
+            names=fold.names if is_last else [f"{name}_reduced" for name in fold.names],
+            results=fold.results if is_last else (),
         )
     if not keepdim:
         return tuple(values)
     mask = tuple(dim in dims for dim in range(len(fold.shape)))
     return tuple(
-        rewriter.emit("broadcast", [value], {"is_broadcast_dim": mask}, name=name, result=fid, location=fold.location)
+        rewriter.emit("broadcast", [value], name=name, result=fid, is_broadcast_dim=mask)
         for value, fid, name in zip(values, fold.results, fold.names, strict=True)
     )
 
@@ -189,16 +185,12 @@ def dim_runs(shape: Sequence[Formula], dims: Sequence[int]) -> list[list[int]]:
 
 def _aligned(rewriter: Rewriter, fold: _Fold) -> list[Value]:
     """The components, tensors among them with the rank of the highest."""
-    rank = len(fold.shape)
     aligned = []
-    for component in fold.components:
-        if component.is_tensor and (missing := rank - component.tensor.rank):
-            mask = (True,) * missing + (False,) * component.tensor.rank
-            name = f"{component.name}_broadcast"
-            component = rewriter.emit(
-                "broadcast", [component], {"is_broadcast_dim": mask}, name=name, location=fold.location
-            )
-        aligned.append(component)
+    for part in fold.components:
+        if part.is_tensor and (missing := len(fold.shape) - part.tensor.rank):
+            mask = (True,) * missing + (False,) * part.tensor.rank
+            part = rewriter.emit("broadcast", [part], name=f"{part.name}_broadcast", is_broadcast_dim=mask)
+        aligned.append(part)
     return aligned
 
 
@@ -217,8 +209,6 @@ def _unchanged(rewriter: Rewriter, fold: _Fold, dropped: Sequence[int]) -> tuple
                 steps.append(("expand", {"shape": fold.shape}))
             if dropped:
                 steps.append(("squeeze", {"dims": tuple(dropped)}))
-        for index, (op, named) in enumerate(steps or [("set", {})]):
-            result = fid if index >= len(steps) - 1 else None
-            component = rewriter.emit(op, [component], named, name=name, result=result, location=fold.location)
-        made.append(component)
+        chain = [Link(op=op, name=name, named=named) for op, named in steps or [("set", {})]]
+        made.append(rewriter.chain(component, chain, fid))
     return tuple(made)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal, ScalarType
 from fusebuild.ir.values import Expr, Value
@@ -22,7 +21,7 @@ from fusebuild.passes.rewriting import Rewriter
 def fold_constants(fusion: Fusion) -> Fusion:
     """``fusion`` with scalars of constants computed and exact identities applied."""
     rewriter = Rewriter(fusion)
-    for expr in fusion.exprs:
+    for expr in rewriter.exprs():
         if (literal := _known_scalar(rewriter, expr)) is not None:
             rewriter.make_constant(expr.outputs[0], literal)
         elif (same := _identity(rewriter, expr)) is not None:
@@ -37,7 +36,7 @@ def _known_scalar(rewriter: Rewriter, expr: Expr) -> Literal | None:
     if len(expr.outputs) != 1 or not isinstance(result.type, ScalarType):
         return None
     if expr.op == "size":
-        extent: Formula = expr.attribute("extent")  # type: ignore[assignment]
+        extent = expr.attribute("extent")
         return extent if isinstance(extent, int) else None
     operands = rewriter.operands(expr)
     literals = [operand.literal for operand in operands]
@@ -108,10 +107,8 @@ def _rewrite_power(rewriter: Rewriter, expr: Expr) -> bool:
         return False
     result = rewriter.value(expr.outputs[0])
     if promote([base.type]) is not result.dtype:
-        named = {"dtype": result.dtype}
-        base = rewriter.emit("cast", [base], named, name=f"{result.name}_base", location=expr.location)
-    left = base
-    if exponent.literal == 3:
-        left = rewriter.emit("mul", [base, base], name=f"{result.name}_squared", location=expr.location)
-    rewriter.emit("mul", [left, base], result=result.fid, location=expr.location)
+        base = rewriter.emit("cast", [base], name=f"{result.name}_base", dtype=result.dtype)
+    is_cube = exponent.literal == 3
+    left = rewriter.emit("mul", [base, base], name=f"{result.name}_squared") if is_cube else base
+    rewriter.emit("mul", [left, base], result=result.fid)
     return True

@@ -17,7 +17,6 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.indexing import pad_widths, permutation_of, reshape_groups, reshaped_strides
 from fusebuild.ops.table import OPS, Kind
-from fusebuild.passes.coordinates import coordinate, number
 from fusebuild.passes.rewriting import Rewriter
 
 
@@ -26,74 +25,49 @@ def index_reads(fusion: Fusion) -> Fusion:
     rewriter = Rewriter(fusion)
     if not any(OPS[expr.op].kind is Kind.INDEX for expr in fusion.exprs):
         return fusion
-    movers = _Movers(copies=_Copies(rewriter=rewriter, made={}), by_move={})
-    for expr in fusion.exprs:
-        if OPS[expr.op].kind is not Kind.INDEX:
+    movers = _Movers(rewriter=rewriter, copies={}, by_move={})
+    for expr in rewriter.exprs():
+        if OPS[expr.op].kind is Kind.INDEX:
+            _move_up(movers, expr)
+        else:
             rewriter.keep(expr)
-            continue
-        move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
-        if (
-            move is not None
-            and move.is_idle(source.tensor.shape)
-            and rewriter.value(expr.outputs[0]).type == source.type
-        ):
-            rewriter.replace(expr.outputs[0], source, location=expr.location)
-            continue
-        if isinstance(move, _Pad) and 0 in source.tensor.shape:
-            _fill(rewriter, expr)
-            continue
-        mover = None if move is None else movers.of(move)
-        if mover is None or not mover.passes(source):
-            _keep(movers.copies, expr)
-            continue
-        moved = mover.moved(source, expr.location)
-        if expr.op == "pad":
-            assert isinstance(move, _Pad)
-            moved = _chosen(rewriter, expr, move, moved)
-        rewriter.replace(expr.outputs[0], moved, location=expr.location)
     return rewriter.finish()
+
+
+def _move_up(movers: _Movers, expr: Expr) -> None:
+    rewriter, (result,) = movers.rewriter, expr.outputs
+    move, source = _move_of(rewriter, expr), rewriter.operands(expr)[0]
+    is_idle = move is not None and move.is_idle(source.tensor.shape)
+    if is_idle and rewriter.value(result).type == source.type:
+        rewriter.replace(result, source)
+    elif isinstance(move, _Pad) and 0 in source.tensor.shape:
+        _fill(rewriter, expr)
+    elif move is None or not movers.of(move).passes(source):
+        _keep(movers, expr)
+    else:
+        moved = movers.of(move).moved(source, expr.location)
+        if isinstance(move, _Pad) and expr.op == "pad":
+            moved = _chosen(rewriter, expr, move, moved)
+        rewriter.replace(result, moved)
 
 
 def _fill(rewriter: Rewriter, expr: Expr) -> None:
     """What ``expr`` pads has no elements: all is around it."""
     (_, *fill), result = rewriter.operands(expr), rewriter.value(expr.outputs[0]).tensor
-    value = fill[0] if fill else rewriter.constant(0, dtype=result.dtype, location=expr.location)
-    named: dict[str, Attribute] = {"shape": result.shape, "dtype": result.dtype}
-    full = rewriter.emit("full", [value], named, location=expr.location)
-    rewriter.replace(expr.outputs[0], full, location=expr.location)
+    value = fill[0] if fill else rewriter.constant(0, dtype=result.dtype)
+    rewriter.replace(expr.outputs[0], rewriter.emit("full", [value], shape=result.shape, dtype=result.dtype))
 
 
-def _keep(copies: _Copies, expr: Expr) -> None:
+def _keep(movers: _Movers, expr: Expr) -> None:
     """``expr`` as it is, but for a copy of a tensor that it cannot read where it is."""
-    rewriter = copies.rewriter
+    rewriter = movers.rewriter
     source, *others = rewriter.operands(expr)
     new_shape = rewriter.value(expr.outputs[0]).tensor.shape if expr.op == "reshape" else None
-    readable = copies.readable(source, new_shape, expr.location)
+    readable = movers.readable(source, new_shape, expr.location)
     if readable is source:
         rewriter.keep(expr)
     else:
-        named = dict(expr.attributes)
-        rewriter.emit(expr.op, [readable, *others], named, result=expr.outputs[0], location=expr.location)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Copies:
-    """Copies of tensors that cannot be read elsewhere as they are: what lies elsewhere is found by strides that are
-    known, and a reshaped tensor has strides of its own."""
-
-    rewriter: Rewriter
-    made: dict[int, Value]
-
-    def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
-        """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
-        strides = [stride for stride in value.tensor.strides if stride is not None]
-        is_known = len(strides) == value.tensor.rank
-        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
-            return value
-        if value.fid not in self.made:
-            name = f"{value.name}_contiguous"
-            self.made[value.fid] = self.rewriter.emit("contiguous", [value], name=name, location=location)
-        return self.made[value.fid]
+        rewriter.emit(expr.op, [readable, *others], result=expr.outputs[0], **dict(expr.attributes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,22 +81,22 @@ class _DimByDim:
     """What a move of a dim of size 1 that stays has as its numbers."""
 
     def on(self, shape: Sequence[Formula], whole: Sequence[Formula]) -> Self | None:
-        """The same move on an operand of ``shape`` that broadcasts to ``whole``."""
+        """This move on an operand of ``shape`` that broadcasts to ``whole``."""
         pairs = zip(self.dims, shape, whole, strict=True)
         return self._with([self.idle if own == 1 and size != 1 else each for each, own, size in pairs])
 
     def permuted(self, order: Sequence[int]) -> Self:
-        """The same move before dims are put in ``order``."""
+        """This move as it is before dims are put in ``order``."""
         dims = dict(zip(order, self.dims, strict=True))
         return self._with([dims[dim] for dim in range(len(dims))])
 
     def with_ones(self, kept: Sequence[int], rank: int) -> Self:
-        """The same move on a tensor of ``rank`` dims, whose dims ``kept`` are these and whose others have size 1."""
+        """This move on a tensor of ``rank`` dims: its dims ``kept`` are moved, and all others have size 1."""
         dims = dict(zip(kept, self.dims, strict=True))
         return self._with([dims.get(dim, self.idle) for dim in range(rank)])
 
     def without(self, dims: Sequence[int]) -> Self:
-        """The same move without ``dims``, which have size 1."""
+        """This move on a tensor that lacks ``dims``, which have size 1."""
         return self._with([each for dim, each in enumerate(self.dims) if dim not in dims])
 
     def _with(self, dims: Sequence[tuple[Formula, ...]]) -> Self:
@@ -199,20 +173,33 @@ def _move_of(rewriter: Rewriter, expr: Expr) -> _Move | None:
         return _Pad(dims=tuple(pad_widths(tensor.rank, named)))
     if expr.op == "reshape":
         return _Reshape(old=tensor.shape, new=rewriter.value(expr.outputs[0]).tensor.shape)
-    starts, ends = named["start_indices"], named["end_indices"]
     steps = named["strides"] or (1,) * tensor.rank
-    return _Slice(dims=tuple(zip(starts, ends, steps, strict=True)))  # type: ignore[arg-type]
+    return _Slice(dims=tuple(zip(named["start_indices"], named["end_indices"], steps, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Movers:
-    """The mover of each move, so that nothing is moved twice in one way."""
+    """The mover of each move, so that nothing is moved twice in one way, and ``copies`` of tensors that cannot be read
+    elsewhere as they are: what lies elsewhere is found by strides that are known, and a reshaped tensor has strides of
+    its own."""
 
-    copies: _Copies
+    rewriter: Rewriter
+    copies: dict[int, Value]
     by_move: dict[_Move, _Mover]
 
     def of(self, move: _Move) -> _Mover:
         return self.by_move.setdefault(move, _Mover(move=move, movers=self, done={}))
+
+    def readable(self, value: Value, new_shape: Sequence[Formula] | None, location: SourceLocation) -> Value:
+        """``value``, or a copy of it; ``new_shape`` is what it is reshaped to."""
+        strides = [stride for stride in value.tensor.strides if stride is not None]
+        is_known = len(strides) == value.tensor.rank
+        if is_known and (new_shape is None or reshaped_strides(strides, value.tensor.shape, new_shape) is not None):
+            return value
+        if value.fid not in self.copies:
+            name = f"{value.name}_contiguous"
+            self.copies[value.fid] = self.rewriter.emit("contiguous", [value], name=name, location=location)
+        return self.copies[value.fid]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +212,7 @@ class _Mover:
 
     @property
     def rewriter(self) -> Rewriter:
-        return self.movers.copies.rewriter
+        return self.movers.rewriter
 
     def passes(self, value: Value) -> bool:
         """Whether the move can go on to the operands of what defines ``value``: not where a result is wanted in memory,
@@ -300,13 +287,13 @@ class _Mover:
         if definition.op in ("full", "expand"):
             named["shape"] = self._result_shape(value)
         operands = [next(moved) if each.is_tensor else each for each in self.rewriter.operands(definition)]
-        return self.rewriter.emit(definition.op, operands, named, name=value.name, location=definition.location)
+        return self.rewriter.emit(definition.op, operands, name=value.name, location=definition.location, **named)
 
     def _read(self, value: Value, location: SourceLocation) -> Value:
         name = f"{value.name}_{self.move.op}"
         new_shape = self.move.new if isinstance(self.move, _Reshape) else None
-        value = self.movers.copies.readable(value, new_shape, location)
-        return self.rewriter.emit(self.move.op, [value], self.move.attributes(), name=name, location=location)
+        value = self.movers.readable(value, new_shape, location)
+        return self.rewriter.emit(self.move.op, [value], name=name, location=location, **self.move.attributes())
 
     def _result_shape(self, value: Value) -> tuple[Formula, ...]:
         (result,) = OPS[self.move.op].infer([value.type], self.move.attributes())
@@ -314,25 +301,20 @@ class _Mover:
 
 
 def _new_dims(broadcast: Expr) -> list[int]:
-    mask = broadcast.attribute("is_broadcast_dim")
-    assert isinstance(mask, tuple)
-    return [dim for dim, is_new in enumerate(mask) if is_new]
+    return [dim for dim, is_new in enumerate(broadcast.attribute("is_broadcast_dim")) if is_new]
 
 
 def _chosen(rewriter: Rewriter, expr: Expr, move: _Pad, inside: Value) -> Value:
     """``inside`` within the bounds of the padded tensor, the value that ``expr`` pads with elsewhere."""
     source, fill = rewriter.operands(expr)
-    location, shape = expr.location, rewriter.value(expr.outputs[0]).tensor.shape
+    result = rewriter.value(expr.outputs[0])
     if fill.dtype.is_floating and not inside.dtype.is_floating:  # else the integers inside would become floats
-        fill = rewriter.emit("cast", [fill], {"dtype": inside.dtype}, location=location)
+        fill = rewriter.cast(fill, inside.dtype)
     for dim, (before, after) in enumerate(move.dims):
         bounds = [("ge", before)] if before != 0 else []
         bounds += [("lt", total([before, source.tensor.shape[dim]]))] if after != 0 else []
         for test, bound in bounds:
-            place = coordinate(rewriter, shape, dim, location=location)
-            is_inside = rewriter.emit(test, [place, number(rewriter, bound, location=location)], location=location)
-            inside = rewriter.emit("where", [is_inside, inside, fill], location=location)
-    dtype = rewriter.value(expr.outputs[0]).dtype
-    if inside.dtype is not dtype:
-        inside = rewriter.emit("cast", [inside], {"dtype": dtype}, location=location)
-    return inside
+            place = rewriter.coordinate(result.tensor.shape, dim)
+            is_inside = rewriter.emit(test, [place, rewriter.number(bound)])
+            inside = rewriter.emit("where", [is_inside, inside, fill])
+    return rewriter.cast(inside, result.dtype)

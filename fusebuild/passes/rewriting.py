@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fusebuild.errors import NOWHERE, SourceLocation
 from fusebuild.ir.composites import carry_composites
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import Literal
 from fusebuild.ir.values import Attribute, Expr, Value
 from fusebuild.ops.builder import FusionBuilder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One op of a chain: its first operand is the value so far, its others are ``more``."""
+
+    op: str
+    name: str = ""
+    named: Mapping[str, Attribute] = field(default_factory=dict)
+    more: tuple[Value, ...] = ()
+
+
 class Rewriter:
-    """The new exprs of ``fusion``, in the making. A pass walks the old exprs in order and for each one calls
-    :meth:`keep`, or :meth:`emit` and :meth:`replace`.
+    """The new exprs of ``fusion``, in the making. A pass walks the old :meth:`exprs` and for each one calls
+    :meth:`keep`, or :meth:`emit` and :meth:`replace`. What it emits stands where that old expr stands.
 
     Readers of a replaced value are redirected when they are kept, and their types are inferred anew where an operand's
     type changed, so nobody has to walk twice. Outputs keep their fids: replacing one leaves a ``set``.
@@ -25,10 +36,17 @@ class Rewriter:
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
         self.builder = FusionBuilder.extending(fusion)
+        self._location = NOWHERE
         self._outputs = frozenset(fusion.output_fids)
         self._replaced: dict[int, int] = {}
         self._definitions: dict[int, Expr] = {}
         self._retyped: set[int] = set()
+
+    def exprs(self) -> Iterator[Expr]:
+        """The old exprs, in order."""
+        for expr in self.fusion.exprs:
+            self._location = expr.location
+            yield expr
 
     def value(self, fid: int) -> Value:
         """The value that readers of ``fid`` now read."""
@@ -53,44 +71,67 @@ class Rewriter:
             self.builder.exprs.append(expr)
             self._note(expr)
             return expr
-        old_types = [self.builder.values[fid].type for fid in expr.outputs]
-        named = dict(expr.attributes)
-        results = self.builder.call(expr.op, operands, named, location=expr.location, results=expr.outputs)
-        self._retyped.update(result.fid for result, old in zip(results, old_types, strict=True) if result.type != old)
-        self._note(self.builder.exprs[-1])
+        self.emit_all(expr.op, operands, dict(expr.attributes), names=(), results=expr.outputs, location=expr.location)
         return self.builder.exprs[-1]
 
     def emit(
         self,
         op: str,
         operands: Sequence[Value],
-        named: Mapping[str, Attribute] | None = None,
         *,
         name: str = "",
         result: int | None = None,
-        location: SourceLocation = NOWHERE,
+        location: SourceLocation | None = None,
+        **named: Attribute,
     ) -> Value:
-        """Record a one-result op. ``result`` is the old fid that it now defines; without it a new value is made."""
-        results = () if result is None else (result,)
-        (value,) = self.emit_all(op, operands, named, names=[name], results=results, location=location)
+        """Record a one-result op with the attributes ``named``. ``result`` is the old fid that it now defines; without
+        it a new value is made."""
+        (value,) = self.emit_all(op, operands, named, names=[name], results=[result], location=location)
         return value
 
     def emit_all(
         self,
         op: str,
         operands: Sequence[Value],
-        named: Mapping[str, Attribute] | None = None,
+        named: Mapping[str, Attribute],
         *,
-        names: Sequence[str] = (),
-        results: Sequence[int | None] = (),
-        location: SourceLocation = NOWHERE,
+        names: Sequence[str],
+        results: Sequence[int | None],
+        location: SourceLocation | None = None,
     ) -> tuple[Value, ...]:
-        """As :meth:`emit`, for an op with any number of results; None among ``results`` makes a new value."""
+        """Record an op with any number of results. They define the old fids ``results``; None makes a new value."""
         old = {fid: self.builder.values[fid].type for fid in results if fid is not None}
-        values = self.builder.call(op, operands, named, names=names, location=location, results=results)
+        place = self._location if location is None else location
+        values = self.builder.call(op, operands, named, names=names, location=place, results=results)
         self._retyped.update(fid for value in values if (fid := value.fid) in old and value.type != old[fid])
         self._note(self.builder.exprs[-1])
         return values
+
+    def cast(self, value: Value, dtype: DType, *, name: str = "") -> Value:
+        """``value`` in ``dtype``: itself where that is its own."""
+        return value if value.dtype is dtype else self.emit("cast", [value], name=name, dtype=dtype)
+
+    def chain(self, value: Value, links: Sequence[Link], result: int | None = None) -> Value:
+        """Apply ``links`` to ``value``; the last one defines ``result``, where one is given."""
+        if not links and result is not None:
+            links = [Link(op="set")]
+        for index, link in enumerate(links):
+            fid = result if index == len(links) - 1 else None
+            value = self.emit(link.op, [value, *link.more], name=link.name, result=fid, **link.named)
+        return value
+
+    def coordinate(self, shape: Sequence[Formula], dim: int, *, name: str = "") -> Value:
+        """The coordinate along ``dim`` of a tensor of ``shape``: int64, of its rank, of size 1 along all other dims."""
+        zero, one = self.constant(0), self.constant(1)
+        indices = self.emit("iota", [zero, one], name=name, length=shape[dim], dtype=DType.INT64)
+        mask = tuple(other != dim for other in range(len(shape)))
+        return self.emit("broadcast", [indices], name=name, is_broadcast_dim=mask) if any(mask) else indices
+
+    def number(self, formula: Formula, *, name: str = "") -> Value:
+        """``formula`` as an int64 scalar: a constant, or what it is of the sizes at run time."""
+        if isinstance(formula, int):
+            return self.constant(formula, name=name)
+        return self.emit("size", [], name=name, extent=formula)
 
     def add_lambda(self, body: Fusion) -> str:
         """Give the new Fusion the lambda ``body``; returns the name that exprs combine with."""
@@ -99,17 +140,15 @@ class Rewriter:
             name += "_"
         return name
 
-    def constant(
-        self, literal: Literal, *, dtype: DType | None = None, name: str = "", location: SourceLocation = NOWHERE
-    ) -> Value:
-        return self.builder.constant(literal, dtype=dtype, name=name, location=location)
+    def constant(self, literal: Literal, *, dtype: DType | None = None, name: str = "") -> Value:
+        return self.builder.constant(literal, dtype=dtype, name=name, location=self._location)
 
-    def replace(self, fid: int, value: Value, *, location: SourceLocation = NOWHERE) -> None:
+    def replace(self, fid: int, value: Value) -> None:
         """Let readers of ``fid`` read ``value``, which has its dtype and shape; an output becomes a copy of it."""
         if value.type != self.builder.values[fid].type:
             self._retyped.add(value.fid)
         if self.is_output(fid):
-            self.emit("set", [value], result=fid, location=location)
+            self.emit("set", [value], result=fid)
         self._replaced[fid] = value.fid
 
     def replace_cast(self, expr: Expr, value: Value) -> None:
@@ -117,9 +156,9 @@ class Rewriter:
         (fid,) = expr.outputs
         dtype = self.builder.values[fid].dtype
         if value.dtype is dtype:
-            self.replace(fid, value, location=expr.location)
+            self.replace(fid, value)
         else:
-            self.emit("cast", [value], {"dtype": dtype}, result=fid, location=expr.location)
+            self.emit("cast", [value], result=fid, dtype=dtype)
 
     def make_constant(self, fid: int, literal: Literal) -> None:
         """Turn the scalar ``fid`` into a constant; its definition must not be kept."""

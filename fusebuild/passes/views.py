@@ -7,6 +7,7 @@ so the shapes at its two ends say all there is to know about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.fusion import Fusion
@@ -22,7 +23,7 @@ _LONGEST_CHAIN = 4
 def views(fusion: Fusion) -> Fusion:
     """``fusion`` with the fewest views. A ``set`` stays only where it defines an output, and nothing reads it."""
     rewriter = Rewriter(fusion)
-    for expr in fusion.exprs:
+    for expr in rewriter.exprs():
         if expr.op in ("broadcast", "squeeze"):
             _rewrite_reshape(rewriter, expr)
         elif expr.op == "permute":
@@ -32,7 +33,7 @@ def views(fusion: Fusion) -> Fusion:
         elif op_of(expr).is_fold and not expr.attribute("keepdim"):
             _rewrite_reduction(rewriter, expr)
         elif expr.op == "set":
-            rewriter.replace(expr.outputs[0], rewriter.operands(expr)[0], location=expr.location)
+            rewriter.replace(expr.outputs[0], rewriter.operands(expr)[0])
         else:
             rewriter.keep(expr)
     return rewriter.finish()
@@ -43,7 +44,7 @@ def _rewrite_reshape(rewriter: Rewriter, expr: Expr) -> None:
     shape = rewriter.value(expr.outputs[0]).tensor.shape
     chain = _reshape_chain(rewriter, operand)
     if (same := next((value for value in chain if value.tensor.shape == shape), None)) is not None:
-        rewriter.replace(expr.outputs[0], same, location=expr.location)
+        rewriter.replace(expr.outputs[0], same)
         return
     for source in reversed(chain[1:]):
         if _emit_reshape(rewriter, source, shape, expr):
@@ -68,10 +69,10 @@ def _emit_reshape(rewriter: Rewriter, source: Value, shape: Sequence[Formula], e
     old = source.tensor.shape
     if (added := _extra_ones(old, shape)) is not None:
         mask = tuple(position in added for position in range(len(shape)))
-        rewriter.emit("broadcast", [source], {"is_broadcast_dim": mask}, result=result, location=expr.location)
+        rewriter.emit("broadcast", [source], result=result, is_broadcast_dim=mask)
         return True
     if (removed := _extra_ones(shape, old)) is not None:
-        rewriter.emit("squeeze", [source], {"dims": removed}, result=result, location=expr.location)
+        rewriter.emit("squeeze", [source], result=result, dims=removed)
         return True
     return False
 
@@ -98,10 +99,9 @@ def _rewrite_permute(rewriter: Rewriter, expr: Expr) -> None:
         before = permutation_of(dict(definition.attributes), len(order))
         order, operand = tuple(before[dim] for dim in order), rewriter.operands(definition)[0]
     if order == tuple(range(len(order))):
-        rewriter.replace(expr.outputs[0], operand, location=expr.location)
+        rewriter.replace(expr.outputs[0], operand)
     else:
-        named = {"permutation": order}
-        rewriter.emit("permute", [operand], named, result=expr.outputs[0], location=expr.location)
+        rewriter.emit("permute", [operand], result=expr.outputs[0], permutation=order)
 
 
 def _rewrite_expand(rewriter: Rewriter, expr: Expr) -> None:
@@ -110,11 +110,11 @@ def _rewrite_expand(rewriter: Rewriter, expr: Expr) -> None:
     definition = rewriter.definition(operand)
     source = rewriter.operands(definition)[0] if definition is not None and definition.op == "expand" else operand
     if source.tensor.shape == shape:
-        rewriter.replace(expr.outputs[0], source, location=expr.location)
+        rewriter.replace(expr.outputs[0], source)
     elif source is operand:
         rewriter.keep(expr)
     else:
-        rewriter.emit("expand", [source], {"shape": shape}, result=expr.outputs[0], location=expr.location)
+        rewriter.emit("expand", [source], result=expr.outputs[0], shape=shape)
 
 
 def _rewrite_reduction(rewriter: Rewriter, expr: Expr) -> None:
@@ -124,14 +124,5 @@ def _rewrite_reduction(rewriter: Rewriter, expr: Expr) -> None:
         rewriter.keep(expr)
         return
     result = rewriter.value(expr.outputs[0])
-    if operand.dtype is not result.dtype:
-        named = {"dtype": result.dtype}
-        operand = rewriter.emit("cast", [operand], named, name=f"{result.name}_cast", location=expr.location)
-    squeeze = Expr(
-        op="squeeze",
-        inputs=(operand.fid,),
-        outputs=expr.outputs,
-        attributes=(("dims", expr.dims),),
-        location=expr.location,
-    )
-    _rewrite_reshape(rewriter, squeeze)
+    operand = rewriter.cast(operand, result.dtype, name=f"{result.name}_cast")
+    _rewrite_reshape(rewriter, replace(expr, op="squeeze", inputs=(operand.fid,), attributes=(("dims", expr.dims),)))

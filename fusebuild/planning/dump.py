@@ -11,7 +11,6 @@ from fusebuild.errors import UsageError, one_line
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.render import Kernel
-from fusebuild.passes import Pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +27,10 @@ class Dump:
         """``<name>.txt``: the printed Fusion."""
         self._write(f"{name}.txt", print_fusion(fusion).encode())
 
-    def after_pass(self, done: Pass, fusion: Fusion) -> None:
+    def after_pass(self, name: str, fusion: Fusion) -> None:
         """``NN-<pass>.txt``, numbered from 01 in the order of the passes."""
         self._counter[0] += 1
-        self.fusion(f"{self._counter[0]:02}-{done.name}", fusion)
+        self.fusion(f"{self._counter[0]:02}-{name}", fusion)
 
     def plan(self, plan: Plan, kernels: Mapping[str, Mapping[str, Kernel]]) -> None:
         """``plan.json`` and every kernel as ``kernels/<name>.cu``."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.dtype import DType
-from fusebuild.recipe.body import BodyText
+from fusebuild.recipe.body import BodyText, parsing
 from fusebuild.recipe.text import Problems, Scalar, Source
 
 
@@ -78,23 +78,14 @@ def reference_expression(text: str) -> ast.expr:
 def read_reference(source: Source, scalar: Scalar, names: Sequence[str], problems: Problems) -> Reference | None:
     """The reference in ``scalar``, or None after reporting everything in it that is not accepted. ``names`` are those
     of inputs, scalars and symbols."""
-    is_verbatim = scalar.style == "|" or (scalar.last_line == scalar.location.line and scalar.style != ">")
-    if is_verbatim and scalar.style in ("'", '"'):
-        is_verbatim = scalar.location.text[scalar.location.column :].startswith(scalar.text)
-    if not is_verbatim:
+    if not scalar.is_verbatim:
         message = "the reference is not a literal block"
         problems.add(scalar.location, message, "write 'reference: |' and indent the lines")
         return None
     text = BodyText(source, scalar)
     before = len(problems.found)
-    try:
+    with parsing(text, "the reference", problems):
         _Check(text, names, problems).check(reference_expression(scalar.text))
-    except SyntaxError as error:
-        count = scalar.text.rstrip("\n").count("\n") + 1
-        line, column = min(error.lineno or 1, count), max((error.offset or 1) - 1, 0)
-        problems.add(text.at(line, column), f"the reference cannot be read: {error.msg}")
-    except (RecursionError, MemoryError):
-        problems.add(text.at(1, 0), "the reference is nested too deeply to be read")
     if len(problems.found) > before:
         return None
     return Reference(text=scalar.text.strip("\n"), place=text.at(1, 0, len(scalar.text.split("\n")[0])))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from fusebuild.errors import RecipeError, SourceLocation, nearest
+from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.recipe.calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, name_numbers, signature
@@ -35,7 +36,6 @@ _STATEMENTS = {
     ast.ImportFrom: ("an import", "every op is known by its name"),
     ast.FunctionDef: ("a function", "write its statements out"),
 }
-_TOO_DEEP = "the body is nested too deeply to be read"
 
 
 class BodyText:
@@ -76,40 +76,34 @@ class BodyText:
         return line[node.col_offset : node.end_col_offset].decode()
 
 
-def body_text(source: Source, scalar: Scalar) -> BodyText:
-    """The text of ``scalar``; raises :class:`RecipeError` when its lines are not those of the file."""
-    is_verbatim = scalar.style == "|" or (scalar.last_line == scalar.location.line and scalar.style != ">")
-    if is_verbatim and scalar.style in ("'", '"'):
-        is_verbatim = scalar.location.text[scalar.location.column :].startswith(scalar.text)
-    if not is_verbatim:
-        raise RecipeError.at(scalar.location, "the body is not a literal block", "write 'body: |' and indent the lines")
-    if not scalar.text.strip():
-        raise RecipeError.at(scalar.location, "the body is empty", "write at least one statement: 'y = …'")
-    return BodyText(source, scalar)
-
-
-def parse_body(text: BodyText) -> list[ast.stmt]:
-    """The statements of ``text``. Raises :class:`RecipeError` when Python's grammar does not accept it."""
+@contextmanager
+def parsing(text: BodyText, what: str, problems: Problems, hint: str = "") -> Iterator[None]:
+    """Reports where Python's parser does not accept ``text``, which is ``what``; with a ``hint`` where that is nested
+    too deeply."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text.text).body
+            yield
     except SyntaxError as error:
         count = text.text.count("\n") + 1
         line, column = min(error.lineno or 1, count), max((error.offset or 1) - 1, 0)
-        raise RecipeError.at(text.at(line, column), f"the body cannot be read: {error.msg}") from None
+        problems.add(text.at(line, column), f"{what} cannot be read: {error.msg}")
     except (RecursionError, MemoryError):
-        raise RecipeError.at(text.at(1, 0), _TOO_DEEP, "give parts of the expression names") from None
+        problems.add(text.at(1, 0), f"{what} is nested too deeply to be read", hint)
 
 
 def read_statements(source: Source, scalar: Scalar, problems: Problems) -> tuple[BodyText, list[ast.stmt]] | None:
     """The text of ``scalar`` and its statements, or None after reporting why it is no body."""
-    try:
-        text = body_text(source, scalar)
-        return text, parse_body(text)
-    except RecipeError as error:
-        problems.take(error)
+    if not scalar.is_verbatim:
+        problems.add(scalar.location, "the body is not a literal block", "write 'body: |' and indent the lines")
         return None
+    if not scalar.text.strip():
+        problems.add(scalar.location, "the body is empty", "write at least one statement: 'y = …'")
+        return None
+    text = BodyText(source, scalar)
+    with parsing(text, "the body", problems, "give parts of the expression names"):
+        return text, ast.parse(text.text).body
+    return None
 
 
 @dataclass(slots=True)
@@ -124,6 +118,18 @@ class Scope:
     outside: Mapping[str, str] = field(default_factory=dict)  # what a name is that this body does not see
     used: set[str] = field(default_factory=set)
     suggested: set[str] = field(default_factory=set)  # offered as what the author meant, so perhaps used
+
+    def lacks(
+        self, name: str, what: str, place: SourceLocation, problems: Problems, *, but: Collection[str] = ()
+    ) -> bool:
+        """Whether the body assigns no ``name``, which is reported; names in ``but`` are not what was meant."""
+        if name in self.values:
+            return False
+        known = [each for each in self.values if each not in but]
+        hint = nearest(name, known)
+        self.suggested |= {each for each in known if f"'{each}'" in hint}
+        problems.add(place, f"{what} '{name}' is not assigned in the body", hint)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

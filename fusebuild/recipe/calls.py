@@ -401,15 +401,11 @@ class Calls:
         self._error(node, f"{op.name}: {parameter.name} must be {what}", hint)
 
     def _dims(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
-        dims: list[int] = []
-        for item in items:
-            literal = _literal(item)
-            if isinstance(literal, int) and not isinstance(literal, bool):
-                dims.append(literal)
-            else:
+        dims = {item: _integer(item) for item in _items(node)}
+        for item, dim in dims.items():
+            if dim is None:
                 self._wanted(op, parameter, item, "a list of integers", f"for example {parameter.name}=[0, 1]")
-        return tuple(dims)
+        return tuple(dims.values())
 
     def _shape(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
         if not isinstance(node, ast.List | ast.Tuple):
@@ -426,8 +422,8 @@ class Calls:
             return node.id
         if isinstance(node, ast.BinOp):
             return self._extent_arithmetic(op, parameter, node)
-        literal = _literal(node)
-        if isinstance(literal, bool) or not isinstance(literal, int):
+        literal = _integer(node)
+        if literal is None:
             self._wanted(op, parameter, node, "made of symbols and integers")
         elif literal > MAX_EXTENT:
             self._error(node, f"the extent is {literal}, more than {MAX_EXTENT}")
@@ -488,10 +484,9 @@ class Calls:
         return literal
 
     def _integer(self, op: OpDef, parameter: Parameter, node: ast.expr) -> Attribute:
-        literal = _literal(node)
-        if isinstance(literal, bool) or not isinstance(literal, int) or not _INT64_MIN <= literal <= _INT64_MAX:
+        literal = _integer(node)
+        if literal is None or not _INT64_MIN <= literal <= _INT64_MAX:
             self._wanted(op, parameter, node, "an integer")
-            return None
         return literal
 
 
@@ -541,6 +536,12 @@ def _literal(node: ast.expr) -> object:
         assert isinstance(node.operand, ast.Constant)
         return -node.operand.value  # type: ignore[operator]
     return node
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The integer that ``node`` is; None when it is something else."""
+    literal = _literal(node)
+    return literal if isinstance(literal, int) and not isinstance(literal, bool) else None
 
 
 def _items(node: ast.expr) -> list[ast.expr]:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import ast
 from collections import ChainMap, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
-from fusebuild.errors import SourceLocation, nearest
+from fusebuild.errors import SourceLocation
 from fusebuild.ir.values import Composite, Value
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.op_def import Parameter
@@ -24,7 +26,6 @@ from fusebuild.recipe.body import BodyReader, BodyText, Scope, read_statements
 from fusebuild.recipe.calls import MAX_OPS, KnownComposite, called_composite, nesting
 from fusebuild.recipe.fields import Fields
 from fusebuild.recipe.names import MAX_NAME_LENGTH, name_problem
-from fusebuild.recipe.text import Mapping as MappingNode
 from fusebuild.recipe.text import Node, Problems, Scalar, Source
 
 
@@ -39,18 +40,10 @@ class CompositeSection:
     results: tuple[Scalar, ...]
 
 
-_KEYS = ("inputs", "body", "results")
-
-
 def read_composite(fields: Fields, name: str, place: SourceLocation, node: Node) -> CompositeSection | None:
     """The composite under ``node``, or None after reporting what is wrong with it."""
-    entries = {key: value for key, (_, value) in fields.mapping(node, "a composite", _KEYS).items()}
-    if not isinstance(node, MappingNode):
-        return None
     before = len(fields.problems.found)
-    for key in _KEYS:
-        if key not in entries:
-            fields.problems.add(place, f"composite '{name}' has no '{key}'")
+    entries = fields.parts(node, "composite", name, place, ("inputs", "body", "results"))
     inputs = _names(fields, entries["inputs"], "input") if "inputs" in entries else ()
     body = fields.text(entries["body"], "statements") if "body" in entries else None
     results = _names(fields, entries["results"], "result") if "results" in entries else ()
@@ -153,10 +146,7 @@ class Composites:
         self._scope.used |= scope.used & self._scope.lambdas.keys()
         results = {result.text for result in section.results}
         for result in section.results:
-            if result.text not in scope.values:
-                hint = nearest(result.text, scope.values)
-                scope.suggested |= {name for name in scope.values if f"'{name}'" in hint}
-                self._problems.add(result.location, f"result '{result.text}' is not assigned in the body", hint)
+            scope.lacks(result.text, "result", result.location, self._problems)
         for name, place in reader.unused(results):
             self._problems.add(place, f"'{name}' is never used", "remove it, or list it under results")
         for given in section.inputs:
@@ -259,22 +249,15 @@ def _ops(statement: ast.stmt, composites: Mapping[str, KnownComposite | None]) -
     return own + sum(known.ops for node in nodes if (known := called_composite(node, composites)) is not None)
 
 
-def _callees_first(parsed: Mapping[str, _Parsed]) -> dict[str, None]:
-    """The names of ``parsed``, each after all that it calls; those that lead to a recursion are left out (Kahn)."""
-    callers: dict[str, list[str]] = {name: [] for name in parsed}
-    for name, each in parsed.items():
-        for callee in each.calls:
-            callers.setdefault(callee, []).append(name)
-    missing = {name: sum(callee in parsed for callee in each.calls) for name, each in parsed.items()}
-    ready = deque(name for name, count in missing.items() if not count)
-    order: dict[str, None] = {}
-    while ready:
-        name = ready.popleft()
-        order[name] = None
-        for caller in callers[name]:
-            missing[caller] -= 1
-            if not missing[caller]:
-                ready.append(caller)
+def _callees_first(parsed: Mapping[str, _Parsed]) -> list[str]:
+    """The names of ``parsed``, each after all that it calls; those that lead to a recursion are left out."""
+    sorter = TopologicalSorter({name: parsed.keys() & each.calls.keys() for name, each in parsed.items()})
+    with suppress(CycleError):  # what leads to a cycle never gets ready
+        sorter.prepare()
+    order: list[str] = []
+    while ready := sorter.get_ready():
+        order += sorted(ready)
+        sorter.done(*ready)
     return order
 
 

@@ -53,7 +53,7 @@ def dtype_hint(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorText:
+class TensorSpelling:
     """``bfloat16[M, 8]`` taken apart, with the place of each dim."""
 
     dtype: DType
@@ -71,19 +71,31 @@ class Fields:
         """Report that ``node`` is not ``what``."""
         self.problems.add(node.location, f"expected {what}, not {describe(node)}", hint)
 
-    def mapping(self, node: Node, what: str, known: Many[str] | None = None) -> dict[str, tuple[Scalar, Node]]:
-        """The entries of ``node``; with ``known``, entries under other keys are errors and left out."""
-        if not isinstance(node, Mapping):
-            self.expected(node, what)
-            return {}
-        entries = {key.text: (key, value) for key, value in node.entries}
-        if known is None:
-            return entries
-        for text, (key, _) in entries.items():
+    def entries(self, node: Node, what: str, known: Many[str]) -> dict[str, Node]:
+        """The values of ``node`` under the keys ``known``; other keys are errors."""
+        found = {key.text: (key, value) for key, value in self.mapping(node, what)}
+        for text, (key, _) in found.items():
             if text not in known:
                 hint = nearest(text, known) or f"keys here are {', '.join(known)}"
                 self.problems.add(key.location, f"unknown key '{_shortened(text)}'", hint)
-        return {text: entry for text, entry in entries.items() if text in known}
+        return {text: value for text, (_, value) in found.items() if text in known}
+
+    def mapping(self, node: Node, what: str) -> tuple[tuple[Scalar, Node], ...]:
+        """The keys and values of ``node``."""
+        if isinstance(node, Mapping):
+            return node.entries
+        self.expected(node, what)
+        return ()
+
+    def parts(
+        self, node: Node, what: str, name: str, place: SourceLocation, required: Many[str], *optional: str
+    ) -> dict[str, Node]:
+        """The entries of ``node``, which is ``what`` is called ``name`` at ``place``: none ``required`` is missing."""
+        found = self.entries(node, f"a {what}", [*required, *optional])
+        for key in required if isinstance(node, Mapping) else ():
+            if key not in found:
+                self.problems.add(place, f"{what} '{name}' has no '{key}'")
+        return found
 
     def text(self, node: Node, what: str) -> Scalar | None:
         """``node`` as a text that is there."""
@@ -175,7 +187,7 @@ class Fields:
             return None
         return value
 
-    def tensor(self, node: Node) -> TensorText | None:
+    def tensor(self, node: Node) -> TensorSpelling | None:
         """``node`` as a tensor type such as ``bfloat16[M, N]``."""
         scalar = self.text(node, "a tensor type")
         if scalar is None:
@@ -192,7 +204,7 @@ class Fields:
         dims = self._dims(scalar, match.start(2), match[2])
         if dtype is None or dims is None:
             return None
-        return TensorText(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
+        return TensorSpelling(dtype, tuple(dim for dim, _ in dims), tuple(place for _, place in dims))
 
     def _dims(self, scalar: Scalar, offset: int, text: str) -> list[tuple[int | str, SourceLocation]] | None:
         if not text.strip():

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from fusebuild.artifact.file import PLAN, RECIPE, Artifact
-from fusebuild.artifact.plan import Plan, PlanValue, as_formula
+from fusebuild.artifact.plan import Plan, PlanOutput, PlanValue, as_formula
 from fusebuild.errors import ArtifactError, RecipeError
 from fusebuild.ir.formula import Formula, show
 from fusebuild.ir.fusion import Fusion
-from fusebuild.ir.values import Value
+from fusebuild.ir.values import Output, Value
 from fusebuild.recipe.recipe import Recipe, decode_recipe
 
 
@@ -27,18 +27,20 @@ def recipe_in(artifact: Artifact) -> Recipe:
     return recipe
 
 
-def differences(plan: Plan, fusion: Fusion) -> Iterator[str]:
+def differences(plan: Plan, fusion: Fusion) -> list[str]:
     """What a recipe of ``fusion`` says otherwise than ``plan``."""
-    for what, said, planned in _pairs(plan, fusion):
-        if said != planned:
-            yield f"{what} is {said or 'none'}, and {planned or 'none'} in {PLAN}"
+    pairs = [(what, said or "none", planned or "none") for what, said, planned in _pairs(plan, fusion)]
+    return [f"{what} is {said}, and {planned} in {PLAN}" for what, said, planned in pairs if said != planned]
 
 
 def _pairs(plan: Plan, fusion: Fusion) -> Iterator[tuple[str, str, str]]:
-    """What is compared, as the recipe and as the plan have it; empty where one has nothing there."""
+    """What is compared, as the recipe and as the plan have it; empty where one has nothing there. Sizes of outputs are
+    left out: passes may say the same size in another way."""
     yield "the fusion", fusion.name, plan.fusion
-    yield from _numbered("input", _inputs_of(fusion), _planned_inputs(plan))
-    yield from _numbered("output", _outputs_of(fusion), _planned_outputs(plan))
+    inputs = [_input_of(fusion.value(fid)) for fid in fusion.inputs]
+    yield from _numbered("input", inputs, [_planned_input(plan.value(fid)) for fid in plan.inputs])
+    outputs = [_output_of(fusion, output) for output in fusion.outputs]
+    yield from _numbered("output", outputs, [_planned_output(plan, output) for output in plan.outputs])
 
 
 def _numbered(what: str, said: Iterable[str], planned: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -46,19 +48,11 @@ def _numbered(what: str, said: Iterable[str], planned: Iterable[str]) -> Iterato
         yield f"{what} {place}", own, other
 
 
-def _inputs_of(fusion: Fusion) -> list[str]:
-    return [_input_of(fusion.value(fid)) for fid in fusion.inputs]
-
-
 def _input_of(value: Value) -> str:
     if not value.is_tensor:
         return f"{value.name}: {value.dtype.value}"
     tensor = value.tensor
     return _tensor_text(value.name, value.dtype.value, tensor.shape, tensor.strides, tensor.cpu)
-
-
-def _planned_inputs(plan: Plan) -> list[str]:
-    return [_planned_input(plan.value(fid)) for fid in plan.inputs]
 
 
 def _planned_input(value: PlanValue) -> str:
@@ -75,29 +69,16 @@ def _tensor_text(name: str, dtype: str, shape: Sequence[Formula], strides: Seque
     return f"{name}: {dtype}[{sizes}] with strides [{steps}]{' on cpu' if cpu else ''}"
 
 
-def _outputs_of(fusion: Fusion) -> list[str]:
-    """Sizes of outputs are left out: passes may say the same size in another way."""
-    return [
-        _output_text(
-            output.name,
-            fusion.value(output.fid).dtype.value,
-            fusion.value(output.fid).tensor.rank,
-            "" if output.alias is None else fusion.value(output.alias).name,
-        )
-        for output in fusion.outputs
-    ]
+def _output_of(fusion: Fusion, output: Output) -> str:
+    overwritten = "" if output.alias is None else fusion.value(output.alias).name
+    value = fusion.value(output.fid)
+    return _output_text(output.name, value.dtype.value, value.tensor.rank, overwritten)
 
 
-def _planned_outputs(plan: Plan) -> list[str]:
-    return [
-        _output_text(
-            output.name,
-            plan.value(output.fid).dtype,
-            len(plan.value(output.fid).shape),
-            "" if output.alias is None else plan.value(output.alias).name,
-        )
-        for output in plan.outputs
-    ]
+def _planned_output(plan: Plan, output: PlanOutput) -> str:
+    overwritten = "" if output.alias is None else plan.value(output.alias).name
+    value = plan.value(output.fid)
+    return _output_text(output.name, value.dtype, len(value.shape), overwritten)
 
 
 def _output_text(name: str, dtype: str, rank: int, overwritten: str) -> str:

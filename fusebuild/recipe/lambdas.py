@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusebuild.errors import SourceLocation, counted, nearest
+from fusebuild.errors import SourceLocation, counted
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
 from fusebuild.ir.values import Value
 from fusebuild.ops.lambdas import MAX_STATE_BYTES, LambdaBuilder, state_bytes
 from fusebuild.recipe.body import BodyReader, Scope, read_statements
 from fusebuild.recipe.calls import KnownLambda
 from fusebuild.recipe.fields import Fields
-from fusebuild.recipe.text import Mapping, Node, Problems, Scalar, Source
+from fusebuild.recipe.text import Node, Problems, Scalar, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StatePart:
     """One part of a state as written."""
 
     name: str
@@ -34,25 +34,17 @@ class LambdaSection:
 
     name: str
     place: SourceLocation
-    left: tuple[Part, ...]
-    right: tuple[Part, ...]
+    left: tuple[StatePart, ...]
+    right: tuple[StatePart, ...]
     body: Scalar
     results: tuple[Scalar, ...]
     ordered: bool = False
 
 
-_KEYS = ("left", "right", "body", "results", "ordered")
-
-
 def read_lambda(fields: Fields, name: str, place: SourceLocation, node: Node) -> LambdaSection | None:
     """The lambda under ``node``, or None after reporting what is wrong with it."""
-    entries = {key: value for key, (_, value) in fields.mapping(node, "a lambda", _KEYS).items()}
-    if not isinstance(node, Mapping):
-        return None
     before = len(fields.problems.found)
-    for key in _KEYS[:-1]:
-        if key not in entries:
-            fields.problems.add(place, f"lambda '{name}' has no '{key}'")
+    entries = fields.parts(node, "lambda", name, place, ("left", "right", "body", "results"), "ordered")
     left = _parts(fields, entries["left"]) if "left" in entries else ()
     right = _parts(fields, entries["right"]) if "right" in entries else ()
     body = fields.text(entries["body"], "statements") if "body" in entries else None
@@ -66,15 +58,15 @@ def read_lambda(fields: Fields, name: str, place: SourceLocation, node: Node) ->
     return section if _fits(fields.problems, section) else None
 
 
-def _parts(fields: Fields, node: Node) -> tuple[Part, ...]:
+def _parts(fields: Fields, node: Node) -> tuple[StatePart, ...]:
     parts = []
-    for key, value in fields.mapping(node, "a mapping of names to dtypes").values():
+    for key, value in fields.mapping(node, "a mapping of names to dtypes"):
         name, dtype = fields.name(key, "a name"), fields.dtype(value)
         if name and dtype and dtype not in SCALAR_DTYPES:
             hint = f"states are {', '.join(known.value for known in SCALAR_DTYPES)}"
             fields.problems.add(value.location, f"a state cannot be {dtype.value}", hint)
         elif name and dtype:
-            parts.append(Part(name=name, place=key.location, dtype=dtype))
+            parts.append(StatePart(name=name, place=key.location, dtype=dtype))
     return tuple(parts)
 
 
@@ -131,10 +123,8 @@ def record_lambda(source: Source, section: LambdaSection, problems: Problems) ->
     return KnownLambda(body=body, ordered=section.ordered, place=section.place)
 
 
-def _result(problems: Problems, scope: Scope, result: Scalar, part: Part) -> Value | None:
-    if result.text not in scope.values:
-        message = f"result '{result.text}' is not assigned in the body"
-        problems.add(result.location, message, nearest(result.text, scope.values))
+def _result(problems: Problems, scope: Scope, result: Scalar, part: StatePart) -> Value | None:
+    if scope.lacks(result.text, "result", result.location, problems):
         return None
     value = scope.values[result.text]
     if value is not None and value.dtype is not part.dtype:

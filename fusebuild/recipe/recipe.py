@@ -216,27 +216,23 @@ class _Recorder:
 
     def _check_assigned(self) -> None:
         outputs = {output.name for output in self._sections.outputs}
-        known = [name for name in self._scope.values if name not in outputs]
         for output in self._sections.outputs:
-            if output.name not in self._scope.values:
-                hint = nearest(output.name, known)
-                self._scope.suggested |= {name for name in known if hint and f"'{name}'" in hint}
-                self._problems.add(output.place, f"output '{output.name}' is not assigned in the body", hint)
+            self._scope.lacks(output.name, "output", output.place, self._problems, but=outputs)
 
     def _check_read(self, reader: BodyReader) -> None:
         outputs = {output.name for output in self._sections.outputs}
         for name, place in reader.unused(outputs):
             self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
         read = self._scope.used | self._scope.suggested | outputs
-        for tensor in self._sections.inputs:
-            if tensor.name not in read:
-                self._problems.add(tensor.place, f"input '{tensor.name}' is never used", "remove it")
-        for scalar in self._sections.scalars:
-            if scalar.name not in read:
-                self._problems.add(scalar.place, f"scalar '{scalar.name}' is never used", "remove it")
-        for section in self._sections.lambdas if self._sees_all else ():
-            if section.name not in read and self._scope.lambdas[section.name] is not None:
-                self._problems.add(section.place, f"lambda '{section.name}' is never used", "remove it")
+        lambdas = [section for section in self._sections.lambdas if self._scope.lambdas[section.name] is not None]
+        for what, sections in (
+            ("input", self._sections.inputs),
+            ("scalar", self._sections.scalars),
+            ("lambda", lambdas if self._sees_all else []),
+        ):
+            for section in sections:
+                if section.name not in read:
+                    self._problems.add(section.place, f"{what} '{section.name}' is never used", "remove it")
 
     def _record_outputs(self) -> None:
         """Casts on store, and outputs with the inputs that they overwrite."""

@@ -21,7 +21,7 @@ from fusebuild.ir.types import Literal
 from fusebuild.ir.values import ExtentFact
 from fusebuild.ops.table import OPS
 from fusebuild.recipe.composites import CompositeSection, read_composite
-from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorText
+from fusebuild.recipe.fields import MAX_EXTENT, Fields, TensorSpelling
 from fusebuild.recipe.lambdas import LambdaSection, read_lambda
 from fusebuild.recipe.text import Mapping, Node, Problems, Scalar
 
@@ -48,7 +48,7 @@ class InputSection:
 
     name: str
     place: SourceLocation
-    type: TensorText
+    type: TensorSpelling
     type_place: SourceLocation
     contiguity: tuple[bool | None, ...] | None = None
     stride_order: tuple[int, ...] | None = None
@@ -124,7 +124,7 @@ class _SectionReader:
         self._knows_symbols = True
 
     def read(self, root: Node) -> Sections:
-        entries = self._fields.mapping(root, "a mapping of sections", SECTIONS)
+        entries = self._fields.entries(root, "a mapping of sections", SECTIONS)
         if not isinstance(root, Mapping):
             return self._sections
         for section in ("fusion", "body", "outputs"):
@@ -146,7 +146,7 @@ class _SectionReader:
         }
         for section, reader in readers.items():
             if section in entries:
-                self._read_section(section, reader, entries[section][1])
+                self._read_section(section, reader, entries[section])
         self._check_ranges()
         before = len(self._problems.found)
         self._check_names()
@@ -175,7 +175,7 @@ class _SectionReader:
 
     def _read_inputs(self, node: Node) -> None:
         self._sections.knows_values &= isinstance(node, Mapping)
-        for key, value in self._fields.mapping(node, "a mapping of names to tensor types").values():
+        for key, value in self._fields.mapping(node, "a mapping of names to tensor types"):
             name = self._fields.name(key, "a name")
             tensor = self._read_input(name or "", key.location, value)
             self._sections.knows_values &= name is not None and tensor is not None
@@ -192,7 +192,7 @@ class _SectionReader:
                 return None
             return InputSection(name=name, place=place, type=type_, type_place=node.location)
         known = ("type", "dtype", "contiguity", "stride_order", "cpu", "range")
-        entries = {key: value for key, (_, value) in self._fields.mapping(node, "an input", known).items()}
+        entries = self._fields.entries(node, "an input", known)
         types = [entries[key] for key in ("type", "dtype") if key in entries]
         if len(types) != 1:
             message = f"input '{name}' needs one tensor type, not {'two' if types else 'none'}"
@@ -257,7 +257,7 @@ class _SectionReader:
         return known if items is not None and len(known) == len(items) else None
 
     def _read_scalars(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to dtypes").values():
+        for key, value in self._fields.mapping(node, "a mapping of names to dtypes"):
             name = self._fields.name(key, "a name")
             scalar = self._read_scalar(name or "", key.location, value)
             if name and scalar:
@@ -266,12 +266,11 @@ class _SectionReader:
     def _read_scalar(self, name: str, place: SourceLocation, node: Node) -> ScalarSection | None:
         dtype_node, value_node = node, None
         if isinstance(node, Mapping):
-            entries = self._fields.mapping(node, "a scalar", ("dtype", "value"))
+            entries = self._fields.entries(node, "a scalar", ("dtype", "value"))
             if "dtype" not in entries:
                 self._problems.add(node.location, f"scalar '{name}' has no dtype", "for example {dtype: double}")
                 return None
-            dtype_node = entries["dtype"][1]
-            value_node = entries["value"][1] if "value" in entries else None
+            dtype_node, value_node = entries["dtype"], entries.get("value")
         dtype = self._fields.dtype(dtype_node)
         if dtype is None:
             return None
@@ -283,7 +282,7 @@ class _SectionReader:
         return ScalarSection(name=name, place=place, dtype=dtype, value=value)
 
     def _read_extents(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of symbols to facts").values():
+        for key, value in self._fields.mapping(node, "a mapping of symbols to facts"):
             symbol = self._fields.name(key, "a symbol")
             fact = self._read_fact(symbol or "", value)
             if symbol is None:
@@ -297,7 +296,7 @@ class _SectionReader:
         numbers: dict[str, int] = {}
         values: tuple[int, ...] = ()
         known = ("multiple_of", "min", "max", "values")
-        for name, (_, value) in self._fields.mapping(node, "a mapping of facts", known).items():
+        for name, value in self._fields.entries(node, "a mapping of facts", known).items():
             if name == "values":
                 items = self._fields.items(value, "a list of sizes") or ()
                 sizes = [self._fields.integer(item, "the size", low=0, high=MAX_EXTENT) for item in items]
@@ -321,14 +320,14 @@ class _SectionReader:
         return fact
 
     def _read_lambdas(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to lambdas").values():
+        for key, value in self._fields.mapping(node, "a mapping of names to lambdas"):
             name = self._fields.name(key, "a name")
             section = read_lambda(self._fields, name or "", key.location, value)
             if name and section:
                 self._sections.lambdas.append(section)
 
     def _read_composites(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to composites").values():
+        for key, value in self._fields.mapping(node, "a mapping of names to composites"):
             name = self._fields.name(key, "a name")
             if name in OPS:
                 self._problems.add(key.location, f"'{name}' is an op already", "call the composite something else")
@@ -343,7 +342,7 @@ class _SectionReader:
         entries = self._fields.mapping(node, "a mapping of names to dtypes")
         if isinstance(node, Mapping) and not entries:
             self._problems.add(node.location, "a fusion needs an output")
-        for key, value in entries.values():
+        for key, value in entries:
             name = self._fields.name(key, "a name")
             output = self._read_output(name or "", key.location, value)
             self._sections.knows_outputs &= name is not None
@@ -352,9 +351,9 @@ class _SectionReader:
 
     def _read_output(self, name: str, place: SourceLocation, node: Node) -> OutputSection:
         if isinstance(node, Mapping):
-            entries = self._fields.mapping(node, "an output", ("dtype", "alias"))
-            dtype = self._fields.dtype(entries["dtype"][1]) if "dtype" in entries else None
-            alias = self._fields.text(entries["alias"][1], "the name of an input") if "alias" in entries else None
+            entries = self._fields.entries(node, "an output", ("dtype", "alias"))
+            dtype = self._fields.dtype(entries["dtype"]) if "dtype" in entries else None
+            alias = self._fields.text(entries["alias"], "the name of an input") if "alias" in entries else None
             return OutputSection(name=name, place=place, dtype=dtype, alias=alias)
         as_it_is = isinstance(node, Scalar) and node.is_null
         return OutputSection(name=name, place=place, dtype=None if as_it_is else self._fields.dtype(node))
@@ -388,11 +387,11 @@ class _SectionReader:
         return Case(place=node.location, sizes=sizes)
 
     def _read_bench(self, node: Node) -> None:
-        entries = self._fields.mapping(node, "a mapping with reference and cases", ("reference", "cases"))
+        entries = self._fields.entries(node, "a mapping with reference and cases", ("reference", "cases"))
         if "reference" in entries:
-            self._sections.bench_reference = self._fields.text(entries["reference"][1], "an expression, as text")
+            self._sections.bench_reference = self._fields.text(entries["reference"], "an expression, as text")
         if "cases" in entries:
-            self._sections.bench_cases = self._cases(entries["cases"][1])
+            self._sections.bench_cases = self._cases(entries["cases"])
 
     def _read_allow_spills(self, node: Node) -> None:
         self._sections.allow_spills = bool(self._fields.flag(node, "allow_spills"))
@@ -427,15 +426,18 @@ class _SectionReader:
     def _check_names(self) -> None:
         """One name means one thing: an input, a scalar, a symbol, a lambda or a composite. The inputs of a composite
         are its own affair, unless they hide what its body may name too."""
-        owners = dict.fromkeys(self._sections.symbols, "a dim")
-        inputs = [(tensor.name, tensor.place, "an input") for tensor in self._sections.inputs]
-        scalars = [(scalar.name, scalar.place, "a scalar") for scalar in self._sections.scalars]
-        lambdas = [(section.name, section.place, "a lambda") for section in self._sections.lambdas]
-        composites = [(section.name, section.place, "a composite") for section in self._sections.composites]
-        for name, place, owner in inputs + scalars + lambdas + composites:
-            if name in owners:
-                self._problems.add(place, f"'{name}' is already {owners[name]}", "one name means one thing")
-            owners[name] = owner
+        owners, sections = dict.fromkeys(self._sections.symbols, "a dim"), self._sections
+        for owner, named in (
+            ("an input", sections.inputs),
+            ("a scalar", sections.scalars),
+            ("a lambda", sections.lambdas),
+            ("a composite", sections.composites),
+        ):
+            for each in named:
+                if each.name in owners:
+                    message = f"'{each.name}' is already {owners[each.name]}"
+                    self._problems.add(each.place, message, "one name means one thing")
+                owners[each.name] = owner
         for section in self._sections.composites:
             for given in section.inputs:
                 if (owner := owners.get(given.text, "an input")) not in ("an input", "a scalar"):

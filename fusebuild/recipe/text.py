@@ -63,11 +63,6 @@ class Problems:
         if len(self.found) == MAX_PROBLEMS:
             self.raise_if_any()
 
-    def take(self, error: LocatedError) -> None:
-        """Note what ended the reading of one part, so that the others are read all the same."""
-        for each in error.diagnostics:
-            self.add(each.location, each.message, each.hint)
-
     def raise_if_any(self) -> None:
         """Raise a :class:`RecipeError` with everything found so far, each once; with the first hundred when there are
         more."""
@@ -97,6 +92,13 @@ class Scalar:
     def is_null(self) -> bool:
         """Whether the YAML says nothing here: an empty value, ``~`` or ``null``."""
         return self.is_plain and self.text in ("", "~", "null", "Null", "NULL")
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the lines of the text are those of the file."""
+        if self.style in ("'", '"') and not self.location.text[self.location.column :].startswith(self.text):
+            return False
+        return self.style == "|" or (self.last_line == self.location.line and self.style != ">")
 
     def part(self, offset: int, width: int) -> SourceLocation:
         """The place of ``width`` characters at ``offset`` of the text; of the whole where the two do not line up."""

@@ -26,7 +26,7 @@ from fusebuild.cli.main import cli
 from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
 from fusebuild.ir.dtype import DType
 from fusebuild.oracle.bounds import compare
-from fusebuild.oracle.verification import Outcome, Trial, recipe_trial, run_trial
+from fusebuild.oracle.verification import Trial, TrialOutcome, recipe_trial, run_trial
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.recipe import Recipe, load_recipe
 from fusebuild.runtime.loader import LoadedPlan
@@ -361,7 +361,7 @@ class TestMeasuring:
     def test_wrong_results_are_not_timed_and_take_nothing_with_them(
         self, artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def run(plan: LoadedPlan, trial: Trial) -> Outcome:
+        def run(plan: LoadedPlan, trial: Trial) -> TrialOutcome:
             outcome = run_trial(plan, trial)
             wrong = replace(outcome, verdict=replace(outcome.verdict, error=0.5))
             return wrong if trial.case["M"] == 3 else outcome
@@ -382,7 +382,7 @@ class TestMeasuring:
     def test_a_case_that_does_not_fit_into_memory_is_named(
         self, artifacts: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def run(plan: LoadedPlan, trial: Trial) -> Outcome:
+        def run(plan: LoadedPlan, trial: Trial) -> TrialOutcome:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB.")
 
         monkeypatch.setattr(measure, "run_trial", run)

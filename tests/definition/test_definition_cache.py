@@ -182,7 +182,7 @@ class TestSharing:
         runs: list[str] = []
 
         def counted(fusion: Fusion) -> Fusion:
-            return run_passes(fusion, lambda each, _: runs.append(each.name))
+            return run_passes(fusion, lambda name, _: runs.append(name))
 
         run_passes = run.run_passes
         monkeypatch.setattr(run, "run_passes", counted)
@@ -193,7 +193,7 @@ class TestSharing:
             assert fd.segment(target="sm_90") > 1
             maps.append([fd.segment_index_space_maps[each] for each in fd.segments])
         assert definitions.compilations - before == 1
-        assert runs == [each.name for each in PASSES]
+        assert runs == [each.__name__ for each in PASSES]
         own = {0: 1, 1: 2, 2: 4, 3: 8, 4: 9}
         assert maps[2] == maps[0]
         assert maps[1] == [{fid: own[shared] for fid, shared in each.items()} for each in maps[0]]

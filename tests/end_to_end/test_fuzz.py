@@ -20,14 +20,14 @@ from fusebuild.artifact.plan import decode, encode
 from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.definition.text import RecipeText
 from fusebuild.ir.fusion import Fusion
-from fusebuild.oracle.argument_manager import run_segments
 from fusebuild.oracle.reference import evaluate
-from fusebuild.oracle.verification import Limits, verify_artifact
+from fusebuild.oracle.verification import verify_artifact
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.assembly import assemble, plan_target
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target.table import TARGETS
+from support.argument_manager import run_segments
 from support.random_fusions import random_fusion
 from support.strategies import exact_inputs, fusions
 
@@ -121,6 +121,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory, compilers: None) -> list[Pa
 
 def test_a_sample_runs_on_the_cpu(sample: list[Path]) -> None:
     for path in sample:
-        verdicts = list(verify_artifact(path, target="host", limits=Limits(max_elements=100_000)))
+        verdicts = list(verify_artifact(path, target="host", max_elements=100_000))
         assert verdicts
         assert not [verdict for verdict in verdicts if not verdict.ok]

@@ -12,7 +12,7 @@ import pytest
 import tvm_ffi
 
 from fusebuild.errors import ArtifactError
-from fusebuild.oracle.verification import Limits, read_recipe, recipe_inputs, verify_artifact
+from fusebuild.oracle.verification import read_recipe, recipe_inputs, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
 from fusebuild.target.table import TARGETS
@@ -138,7 +138,7 @@ def test_finishing_kernels_wait_for_what_they_combine(recipe: str, tmp_path: Pat
         pytest.skip(f"there is no target {current_target()}")
     compile_recipes([ROOT / "recipes" / f"{recipe}.yaml"], [TARGETS[current_target()]], tmp_path)
     artifact = tmp_path / f"{recipe}.fuse"
-    verdicts = list(verify_artifact(artifact, target=current_target(), limits=Limits()))
+    verdicts = list(verify_artifact(artifact, target=current_target()))
     assert verdicts
     assert [verdict for verdict in verdicts if not verdict.ok] == []
     plan, read = load(artifact), read_recipe(artifact)

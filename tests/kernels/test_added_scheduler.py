@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fusebuild.kernels import families, render
-from fusebuild.oracle.verification import Limits, verify_artifact
+from fusebuild.oracle.verification import verify_artifact
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
 from support.host_artifacts import compile_for_host
@@ -74,7 +74,7 @@ def test_a_line_in_the_list_and_its_kernels_give_what_the_oracle_does(
         added.setattr(families, "FAMILIES", (family, *families.FAMILIES))
         assert schedulers() == ["flat"]
         folder = compile_for_host(tmp_path, {"gated": GATED})
-        verdicts = list(verify_artifact(folder / "gated.fuse", target="host", limits=Limits()))
+        verdicts = list(verify_artifact(folder / "gated.fuse", target="host"))
     assert len({tuple(verdict.case.items()) for verdict in verdicts}) == 2
     assert [verdict for verdict in verdicts if not verdict.ok] == []
     assert schedulers() == ["pointwise"]

@@ -22,7 +22,7 @@ from fusebuild.ir.values import Value
 from fusebuild.ir.verify import verify
 from fusebuild.ops.builder import FusionBuilder
 from fusebuild.ops.built_in_lambdas import BUILT_IN
-from fusebuild.ops.lambda_checks import apply, check_lambdas
+from fusebuild.ops.lambda_checks import ScalarLambda, check_lambdas
 from fusebuild.ops.lambdas import MAX_STATE_BYTES, LambdaBuilder, is_scalar_op, state_bytes, state_dtypes
 from fusebuild.ops.table import OPS, Kind, OpDef, Rule, _binary, _unary
 from fusebuild.ops.type_rules import TypeRuleError
@@ -158,7 +158,7 @@ def combined(body: Fusion, *elements: tuple[Any, ...]) -> tuple[Any, ...]:
     """All ``elements``, one after another."""
     state = elements[0]
     for element in elements[1:]:
-        state = apply(body, state, element)
+        state = ScalarLambda(body)(state, element)
     return state
 
 
@@ -172,11 +172,11 @@ class TestApply:
 
     def test_integers_wrap_and_floats_round_as_their_dtypes_do(self) -> None:
         product = body_of("r = a * b", "int32", "1")
-        assert apply(product, (2**30,), (4,)) == (0,)
-        assert apply(product, (2**31 - 1,), (2,)) == (-2,)
+        assert ScalarLambda(product)((2**30,), (4,)) == (0,)
+        assert ScalarLambda(product)((2**31 - 1,), (2,)) == (-2,)
         total = body_of("r = a + b")
-        assert apply(total, (2.0**24,), (1.0,)) == (2.0**24,)
-        assert apply(total, (3e38,), (3e38,)) == (math.inf,)
+        assert ScalarLambda(total)((2.0**24,), (1.0,)) == (2.0**24,)
+        assert ScalarLambda(total)((3e38,), (3e38,)) == (math.inf,)
 
     def test_parts_of_several_dtypes_and_constants(self) -> None:
         write = LambdaBuilder("f")
@@ -184,8 +184,8 @@ class TestApply:
         (doubled,) = write.call("mul", [b, write.constant(2)])
         (chosen,) = write.call("where", [d, a, doubled])
         body = write.finish_lambda([chosen, *write.call("logical_not", [c])])
-        assert apply(body, (1.0, False), (3.0, False)) == (6.0, True)
-        assert apply(body, (1.0, True), (3.0, True)) == (1.0, False)
+        assert ScalarLambda(body)((1.0, False), (3.0, False)) == (6.0, True)
+        assert ScalarLambda(body)((1.0, True), (3.0, True)) == (1.0, False)
 
 
 def welford_text(inputs: str = "x, 0.0, 1.0", init: str = "0.0, 0.0, 0.0") -> str:

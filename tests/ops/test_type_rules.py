@@ -11,6 +11,7 @@ import pytest
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, VectorType, tensor_type
+from fusebuild.ops.table import OPS
 from fusebuild.ops.type_rules import (
     TypeRuleError,
     broadcast_in_dim_type,
@@ -24,7 +25,6 @@ from fusebuild.ops.type_rules import (
     promote,
     promote_pair,
     reduced_type,
-    reduction_dtype,
     require_tensor,
     squeeze_type,
 )
@@ -169,7 +169,7 @@ class TestReductions:
         ],
     )  # fmt: skip
     def test_dtypes(self, op: str, dtype: DType, result: DType) -> None:
-        assert reduction_dtype(op, dtype) is result
+        assert OPS[op].result_dtype(dtype) is result
 
 
 class TestViews:

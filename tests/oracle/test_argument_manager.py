@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, reject, settings
 from fusebuild.definition import DataType, FusionDefinition
 from fusebuild.errors import ScheduleError, UsageError
 from fusebuild.ir.fusion import Fusion
-from fusebuild.oracle.argument_manager import last_reads, run_segments
 from fusebuild.oracle.bounds import compare
 from fusebuild.oracle.reference import evaluate, random_inputs
 from fusebuild.oracle.verification import largest_tensor
@@ -23,6 +22,7 @@ from fusebuild.recipe.recipe import load_recipe
 from fusebuild.runtime.loader import load
 from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.target.table import TARGETS
+from support.argument_manager import last_reads, run_segments
 from support.places import FUSIONS, RECIPES
 from support.sampled import sampled
 from support.small_recipes import primitive, recipe_of, text_of

@@ -19,7 +19,7 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.kernels.common.wrapping import wrapped
 from fusebuild.oracle.bounds import bound_for, compare
 from fusebuild.oracle.reference import random_inputs
-from fusebuild.oracle.verification import Limits, Trial, trial_on, verify_artifact
+from fusebuild.oracle.verification import Trial, trial_on, verify_artifact
 from fusebuild.passes import run_passes
 from support.host_artifacts import compile_for_host
 from support.random_fusions import random_fusion
@@ -115,11 +115,11 @@ def test_mistakes_in_kernels_are_found(name: str, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("fusebuild.kernels.render.wrapped", spoilt)
     compile_for_host(tmp_path, {"sums": SUMS})
     assert sum(edited)
-    verdicts = list(verify_artifact(tmp_path / "sums.fuse", target="host", limits=Limits()))
+    verdicts = list(verify_artifact(tmp_path / "sums.fuse", target="host"))
     assert verdicts
     assert not all(verdict.ok for verdict in verdicts)  # a variant may have no such statement
 
 
 def test_the_kernels_that_are_spoilt_are_right(tmp_path: Path) -> None:
     compile_for_host(tmp_path, {"sums": SUMS})
-    assert all(verdict.ok for verdict in verify_artifact(tmp_path / "sums.fuse", target="host", limits=Limits()))
+    assert all(verdict.ok for verdict in verify_artifact(tmp_path / "sums.fuse", target="host"))

@@ -16,9 +16,8 @@ from fusebuild.cli.demo import _runs
 from fusebuild.cli.schema import schema_of
 from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
 from fusebuild.oracle.verification import (
-    Limits,
-    Skipped,
     Trial,
+    Verdict,
     recipe_trial,
     repeat_trial,
     run_trial,
@@ -79,7 +78,7 @@ def problem_after(artifacts: Path, lie: Lie, *, at: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_run_has_the_bits_of_the_first(name: str, artifacts: Path) -> None:
-    verdicts = list(verify_artifact(artifacts / f"{name}.fuse", target="host", limits=Limits(), runs=5))
+    verdicts = list(verify_artifact(artifacts / f"{name}.fuse", target="host", runs=5))
     assert len(verdicts) > 2
     assert [verdict for verdict in verdicts if not verdict.ok] == []
 
@@ -149,33 +148,33 @@ def odd_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_recipe_without_cases_is_not_verified(odd_artifacts: Path) -> None:
     with pytest.raises(NothingVerifiedError, match=r"no_cases\.fuse: nothing was verified: its recipe names no cases"):
-        list(verify_artifact(odd_artifacts / "no_cases.fuse", target="host", limits=Limits()))
+        list(verify_artifact(odd_artifacts / "no_cases.fuse", target="host"))
 
 
 def test_cases_that_are_all_too_large_verify_nothing(artifacts: Path, odd_artifacts: Path) -> None:
     words = r"nothing was verified: its only case has a tensor of more than 100 elements"
     with pytest.raises(NothingVerifiedError, match=words):
-        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits(max_elements=100)))
+        list(verify_artifact(artifacts / "two.fuse", target="host", max_elements=100))
     with pytest.raises(NothingVerifiedError, match="each of its 2 cases"):
-        list(verify_artifact(odd_artifacts / "some_large.fuse", target="host", limits=Limits(max_elements=100)))
+        list(verify_artifact(odd_artifacts / "some_large.fuse", target="host", max_elements=100))
 
 
 def test_a_recipe_of_known_sizes_needs_no_cases(odd_artifacts: Path) -> None:
-    verdicts = list(verify_artifact(odd_artifacts / "known_sizes.fuse", target="host", limits=Limits()))
+    verdicts = list(verify_artifact(odd_artifacts / "known_sizes.fuse", target="host"))
     assert verdicts
     assert all(verdict.ok and verdict.case == {} for verdict in verdicts)
 
 
 def test_a_case_that_is_too_large_is_said_to_be_skipped(odd_artifacts: Path) -> None:
-    found = list(verify_or_skip(odd_artifacts / "some_large.fuse", target="host", limits=Limits(max_elements=1000)))
-    skipped = [each for each in found if isinstance(each, Skipped)]
-    assert skipped == [Skipped(fusion="some_large", target="host", case={"M": 3, "N": 4000}, elements=12000)]
+    found = list(verify_or_skip(odd_artifacts / "some_large.fuse", target="host", max_elements=1000))
+    skipped = [each for each in found if each.skipped_elements]
+    assert skipped == [Verdict(fusion="some_large", target="host", case={"M": 3, "N": 4000}, skipped_elements=12000)]
     assert len(found) > 2
 
 
 def test_memory_that_does_not_suffice_is_an_error_that_names_the_case(odd_artifacts: Path) -> None:
     with pytest.raises(OutOfMemoryError, match=rf"huge N={2**29}: out of memory on cpu: the largest tensor has "):
-        list(verify_artifact(odd_artifacts / "huge.fuse", target="host", limits=Limits()))
+        list(verify_artifact(odd_artifacts / "huge.fuse", target="host"))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_memory_is_named_however_it_is_said(error: Exception, artifacts: Path, m
 
     monkeypatch.setattr("fusebuild.oracle.verification.evaluate_fp64", fail)
     with pytest.raises(OutOfMemoryError, match="two M=3 N=40: out of memory"):
-        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
+        list(verify_artifact(artifacts / "two.fuse", target="host"))
 
 
 def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +196,7 @@ def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("fusebuild.oracle.verification.evaluate_fp64", fail)
     with pytest.raises(RuntimeError, match="something else"):
-        list(verify_artifact(artifacts / "two.fuse", target="host", limits=Limits()))
+        list(verify_artifact(artifacts / "two.fuse", target="host"))
 
 
 def verified(folder: Path, *arguments: str) -> Done:
@@ -282,6 +281,6 @@ POLE = text_of({"x": "float[M]"}, "y = 1.0 / (x - x * 1e7 * 1e-7)", {"y": "float
 
 def test_a_divisor_that_rounds_to_zero_is_right(tmp_path: Path) -> None:
     path = compile_for_host(tmp_path, {"pole": POLE + "  - {M: 64}\n"}) / "pole.fuse"
-    verdicts = list(verify_artifact(path, target="host", limits=Limits()))
+    verdicts = list(verify_artifact(path, target="host"))
     assert [verdict.problem for verdict in verdicts if not verdict.ok] == []
     assert len(verdicts) > 2

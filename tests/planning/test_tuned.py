@@ -18,7 +18,7 @@ from fusebuild.errors import TunedError
 from fusebuild.freshness.check import check_recipes
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import ExtentFact
-from fusebuild.oracle.verification import Limits, verify_artifact
+from fusebuild.oracle.verification import verify_artifact
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes, plan_recipe, tuned_beside
 from fusebuild.planning.assembly import plan_alone
@@ -470,7 +470,7 @@ class TestCompiling:
         tuned = tuned_variant(artifact.plan)
         assert tuned.tuned == KNOBS
         assert "constexpr int kThreadsPerRow = 8;" in artifact.kernel_text(tuned.launches[0].kernel)
-        verdicts = list(verify_artifact(artifact.path, target="host", limits=Limits()))
+        verdicts = list(verify_artifact(artifact.path, target="host"))
         assert len(verdicts) > 3
         assert all(verdict.ok for verdict in verdicts)
 

@@ -30,7 +30,7 @@ from fusebuild.build import toolchain
 from fusebuild.cli.main import cli
 from fusebuild.kernels.families import FAMILIES
 from fusebuild.ops import table as ops
-from fusebuild.oracle.verification import Limits, verify_artifact
+from fusebuild.oracle.verification import verify_artifact
 from fusebuild.pipeline import compile_recipes, plan_recipe, read_recipes
 from fusebuild.target import table as target
 from support import forkserver
@@ -314,6 +314,6 @@ def test_the_new_op_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.Monkey
         "cases:\n  - {M: 3, N: 65}\n"
     )
     compile_recipes([recipe], [target.find_target("host")], tmp_path / "build")
-    verdicts = list(verify_artifact(tmp_path / "build" / "cubes.fuse", target="host", limits=Limits()))
+    verdicts = list(verify_artifact(tmp_path / "build" / "cubes.fuse", target="host"))
     assert verdicts
     assert all(verdict.ok for verdict in verdicts)

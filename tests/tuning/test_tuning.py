@@ -27,7 +27,7 @@ from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
-from fusebuild.oracle.verification import Limits, verify_artifact
+from fusebuild.oracle.verification import verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.target.table import TARGETS
@@ -378,7 +378,7 @@ class TestARun:
             first = segment.variants[0]
             assert isinstance(first.tuned, dict)
             assert {knob: first.tuned[knob] for knob in row.changed} == dict(row.changed)
-        assert all(verdict.ok for verdict in verify_artifact(artifact.path, target="host", limits=Limits()))
+        assert all(verdict.ok for verdict in verify_artifact(artifact.path, target="host"))
 
     def test_doing_it_again_writes_nothing(self, tuned: Tuned) -> None:
         folder, report, _ = tuned
@@ -546,7 +546,7 @@ class TestCommand:
         assert all(kernel["heuristic_milliseconds"] > 0 for kernel in report["kernels"])
         assert report["written"] == (["summed.tuned.json"] if Path("summed.tuned.json").exists() else [])
         compile_recipes([Path("summed.yaml")], [HOST], Path("build"), jobs=2)
-        assert all(verdict.ok for verdict in verify_artifact(Path("build/summed.fuse"), target="host", limits=Limits()))
+        assert all(verdict.ok for verdict in verify_artifact(Path("build/summed.fuse"), target="host"))
 
     def test_no_compiler(self, tmp_path: Path) -> None:
         (tmp_path / "summed.yaml").write_text(SUMMED)

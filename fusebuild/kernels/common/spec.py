@@ -347,7 +347,7 @@ def scalar_parameters(task: Task) -> list[KernelParameter]:
             )
             for value in values
         ),
-        *(formula_parameter(f"s{expr.outputs[0]}", expr.attribute("extent")) for expr in sizes),  # type: ignore[arg-type]
+        *(formula_parameter(f"s{expr.outputs[0]}", expr.attribute("extent")) for expr in sizes),
     ]
 
 
