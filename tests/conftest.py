@@ -50,7 +50,7 @@ def cache() -> Iterator[Path]:
     from support.places import ROOT
 
     folder = ROOT / "build" / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "probes").mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder))
         yield folder
@@ -59,10 +59,9 @@ def cache() -> Iterator[Path]:
 @pytest.fixture
 def empty_store(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The store of a cache of this test's own, in which nothing is compiled yet. Which compilers work is known."""
-    (cache / "probes").mkdir(exist_ok=True)
-    own = tmp_path / "cache"
-    own.mkdir()
-    (own / "probes").symlink_to(cache / "probes")
+    from support.own_cache import own_cache
+
+    own = own_cache(tmp_path, cache)
     monkeypatch.setenv("FUSEBUILD_CACHE_DIR", str(own))
     return own / "objects"
 

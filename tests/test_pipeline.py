@@ -13,7 +13,8 @@ from fusebuild.errors import CompileError, RecipeError, UsageError
 from fusebuild.passes import PASSES
 from fusebuild.pipeline import CompiledRecipes, compile_recipes, kernel_requests, plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS
-from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of
+from support.own_cache import own_cache
+from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of, write_tiny_and_pair
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 
@@ -32,11 +33,11 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``recipes/``, the ``build/`` made from them for the host and sm_90, and a cache of its own."""
     folder = tmp_path_factory.mktemp("pipeline")
-    write(folder, "recipes/tiny.yaml", TINY)
-    write(folder, "recipes/pair.yaml", PAIR)
+    write_tiny_and_pair(folder)
+    own_cache(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
         report = compile_in(folder)

@@ -22,9 +22,10 @@ from fusebuild.build import work_folder
 from support import faults
 from support.faults import Done, forked, fusebuild
 from support.forkserver import commands
+from support.own_cache import own_cache
 from support.places import ROOT
 from support.sampled import sampled
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import TINY, write_tiny_and_pair
 
 KILLS = 20
 BOTH = ("--arch", "host,sm_90")
@@ -54,9 +55,7 @@ def compile_all(out: str = "out", *more: str) -> Done:
 def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``recipes/`` and the ``build/`` that real compilers make from them."""
     folder = tmp_path_factory.mktemp("made")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     done = fusebuild("compile", folder / "recipes", *BOTH, "-o", folder / "build")
     assert done.code == 0, done.err
     return folder
@@ -95,8 +94,7 @@ def clean(made: Path, quick: dict[str, str], tmp_path_factory: pytest.TempPathFa
     """What a build in ``out`` makes with nothing in its way."""
     folder = tmp_path_factory.mktemp("clean")
     shutil.copytree(made / "recipes", folder / "recipes")
-    (folder / "cache").mkdir()
-    (folder / "cache" / "probes").symlink_to(cache / "probes")
+    own_cache(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for variable, path in (quick | {"FUSEBUILD_CACHE_DIR": str(folder / "cache")}).items():

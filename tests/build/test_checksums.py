@@ -14,7 +14,7 @@ from fusebuild.errors import ArtifactWriteError
 from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.incremental import compile_changed
 from fusebuild.target.table import TARGETS
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import TINY, write_tiny_and_pair
 
 HOST = (TARGETS["host"],)
 
@@ -41,9 +41,7 @@ def reasons(folder: Path) -> dict[str, tuple[str, ...]]:
 @pytest.fixture(scope="module")
 def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checksums")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     compile_in(folder)
     return folder
 

@@ -17,7 +17,7 @@ from fusebuild.errors import UsageError
 from support import faults
 from support.faults import forked, fusebuild
 from support.sampled import sampled
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import write_tiny_and_pair
 
 BOTH = ("--arch", "host,sm_90")
 
@@ -26,9 +26,7 @@ BOTH = ("--arch", "host,sm_90")
 def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with recipes, a cache of its own and what real compilers make from them."""
     folder = tmp_path_factory.mktemp("made")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
         done = fusebuild("compile", folder / "recipes", *BOTH, "-o", folder / "build")

@@ -16,7 +16,7 @@ from fusebuild.build.record import find_record
 from support.faults import Done, fusebuild
 from support.forkserver import commands
 from support.sampled import sampled
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import write_tiny_and_pair
 
 HOST = ("--arch", "host")
 DAMAGED = "build/.fusebuild/record.json: it is damaged"
@@ -27,9 +27,7 @@ UNKNOWN = "machine code of 2 not compared: the record"
 @pytest.fixture(scope="module")
 def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("record")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     done = fusebuild("compile", folder / "recipes", *HOST, "-o", folder / "build")
     assert (done.code, done.err) == (0, "")
     return folder

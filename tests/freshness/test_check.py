@@ -20,7 +20,7 @@ from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.target.table import TARGETS, Target
 from support.forkserver import commands
 from support.places import ROOT
-from support.small_recipes import PAIR, TINY, recipe_of
+from support.small_recipes import TINY, recipe_of, write_tiny_and_pair
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 
@@ -28,9 +28,7 @@ SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 @pytest.fixture(scope="module")
 def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("check")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     compile_recipes([folder / "recipes"], [SM_90, HOST], folder / "build", jobs=2)
     return folder
 

@@ -28,8 +28,9 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import encode_tuned
 from fusebuild.target.table import TARGETS, Target
 from support.forkserver import commands
+from support.own_cache import own_cache
 from support.places import ROOT
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import TINY, write_tiny_and_pair
 
 HOST, ASAN = TARGETS["host"], TARGETS["host-asan"]
 
@@ -37,11 +38,8 @@ HOST, ASAN = TARGETS["host"], TARGETS["host-asan"]
 @pytest.fixture(scope="module")
 def built(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("incremental")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
-    (folder / "cache").mkdir()
-    (folder / "cache" / "probes").symlink_to(cache / "probes")
+    write_tiny_and_pair(folder)
+    own_cache(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
         compile_in(folder)

@@ -22,7 +22,7 @@ from fusebuild.target.table import TARGETS
 from support.faults import quick_compilers
 from support.forkserver import commands
 from support.sampled import sampled
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import PAIR, TINY, write_tiny_and_pair
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 NO_RECORD = "2 fresh, 0 stale; machine code of 2 not compared: no record of a build here\n"
@@ -31,9 +31,7 @@ NO_RECORD = "2 fresh, 0 stale; machine code of 2 not compared: no record of a bu
 @pytest.fixture(scope="module")
 def built(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rebuild")
-    (folder / "recipes").mkdir()
-    (folder / "recipes" / "tiny.yaml").write_text(TINY)
-    (folder / "recipes" / "pair.yaml").write_text(PAIR)
+    write_tiny_and_pair(folder)
     compile_recipes([folder / "recipes"], [SM_90, HOST], folder / "build", jobs=2)
     return folder
 

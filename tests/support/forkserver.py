@@ -15,6 +15,7 @@ import marshal
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -28,8 +29,8 @@ from typing import Any, NoReturn
 IMPORTED = (
     "fusebuild.api", "fusebuild.cli.main", "fusebuild.definition.script",
     "fusebuild.freshness.check", "fusebuild.freshness.incremental", "fusebuild.freshness.rebuild",
-    "fusebuild.oracle.verification", "fusebuild.pipeline", "fusebuild.report.diff", "fusebuild.report.inspection",
-    "fusebuild.tuning", "torch",
+    "fusebuild.oracle.verification", "fusebuild.pipeline", "fusebuild.recipe.schema", "fusebuild.report.diff",
+    "fusebuild.report.inspection", "fusebuild.tuning.tune", "torch",
 )  # fmt: skip
 """What verbs and scripts import when they run."""
 
@@ -49,7 +50,10 @@ wanted = marshal.dumps((os.path.basename(sys.argv[0]), sys.argv[1:], os.getcwd()
 held = b"".join(number.to_bytes(4, sys.byteorder) for number in files)
 server.sendmsg([len(wanted).to_bytes(8, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, held)] if files else [])
 server.sendall(wanted)
-status = int.from_bytes(server.recv(8), "little", signed=True)
+answer = server.recv(8)
+if len(answer) != 8:
+    sys.exit("the server of forks has not answered")
+status = int.from_bytes(answer, "little", signed=True)
 if status < 0:
     os.kill(os.getpid(), -status)
 os._exit(status)
@@ -75,7 +79,7 @@ def commands() -> Path:
 
 def _end(server: subprocess.Popen[bytes], folder: Path) -> None:
     server.communicate()
-    subprocess.run(["rm", "-rf", folder], check=True)
+    shutil.rmtree(folder)
 
 
 def serve(address: str) -> None:

@@ -52,6 +52,15 @@ outputs:
 """Two segments, one kernel each and target."""
 
 
+def write_tiny_and_pair(folder: Path) -> Path:
+    """A new folder ``recipes`` in ``folder`` that holds both of these."""
+    recipes = folder / "recipes"
+    recipes.mkdir()
+    (recipes / "tiny.yaml").write_text(TINY)
+    (recipes / "pair.yaml").write_text(PAIR)
+    return recipes
+
+
 NORM_INPUTS = {"x": "bfloat16[M, N]", "w": "half[N]", "b": "float[N]"}
 NORM = "m = max(x, dims=[1], keepdim=True)\ny = exp(x - m) * w + b"
 """Each row less its largest element, exponentiated, with weights of other dtypes."""
