@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fusebuild.artifact import elf
 from fusebuild.artifact.kernel_resources import KernelResources, resources_of
+from fusebuild.build.digest import digest_of
 from fusebuild.build.object_store import CompiledObject
 from fusebuild.errors import UsageError
 from fusebuild.system.resources import include_dir
@@ -110,8 +110,3 @@ def read_headers() -> Headers:
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     names_and_digests = [(name, hashlib.sha256(data).hexdigest()) for name, data in files.items()]
     return Headers(files=files, digest=digest_of(names_and_digests))
-
-
-def digest_of(items: Sequence[object]) -> str:
-    """The hex digest of ``items``, which are values of JSON."""
-    return hashlib.sha256(json.dumps(items).encode()).hexdigest()

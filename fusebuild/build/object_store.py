@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from fusebuild.build.build_dir import write_if_changed
 from fusebuild.errors import UsageError
 from fusebuild.system.regular_file import file_bytes
 from fusebuild.system.resources import cache_dir
@@ -82,16 +82,10 @@ class ObjectStore:
 
     def put(self, compiled: CompiledObject) -> None:
         """Keep an object. A store that cannot be written to keeps none, and nothing is raised."""
-        path = self.root / compiled.name
-        half = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            half.write_bytes(_sealed(compiled))
-            half.replace(path)
+            write_if_changed(self.root / compiled.name, _sealed(compiled))
         except OSError as error:
             logger.debug("an object is not kept: %s", error)
-            with suppress(OSError):
-                half.unlink()
 
     def prune(self, limit: int) -> Usage:
         """Remove objects, those first that were not used for longest, until at most ``limit`` bytes are left. Gives how

@@ -22,7 +22,9 @@ from pathlib import Path
 
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.build.build_dir import BuildDir, write_if_changed
-from fusebuild.build.job import Failure, Headers, Job, KernelSource, Key, digest_of, read_headers
+from fusebuild.build.compiler import compiler_environment
+from fusebuild.build.digest import digest_of
+from fusebuild.build.job import Failure, Headers, Job, KernelSource, Key, read_headers
 from fusebuild.build.ninja import (
     STATUS,
     STATUS_LINE,
@@ -32,7 +34,7 @@ from fusebuild.build.ninja import (
     ninja_text,
 )
 from fusebuild.build.object_store import CompiledObject, ObjectStore, user_store
-from fusebuild.build.toolchain import Toolchain, compiler_environment
+from fusebuild.build.toolchain import Toolchain
 from fusebuild.build.work_folder import WorkFolder, work_folder
 from fusebuild.errors import CompileError, UsageError, counted, one_line
 from fusebuild.system.disk_space import lack_of_room

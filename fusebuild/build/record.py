@@ -10,7 +10,6 @@ so that any damage is known before anything in it is believed.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import platform
@@ -25,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from fusebuild.build.build_dir import BuildDir, write_if_changed
+from fusebuild.build.digest import digest_of
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import UsageError
 from fusebuild.recipe.files import MAX_BYTES, tuned_path
@@ -192,13 +192,13 @@ def artifact_digest(data: bytes) -> str:
 
 def source_digest(name: str, recipe: bytes, tuned: bytes | None) -> str:
     """The digest of a recipe in a file called ``name``, which its kernels tell, and of what was tuned for it."""
-    return _digest([name, *(hashlib.sha256(text).hexdigest() for text in (recipe, tuned) if text is not None)])
+    return digest_of([name, *(hashlib.sha256(text).hexdigest() for text in (recipe, tuned) if text is not None)])
 
 
 def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild: str) -> dict[str, str]:
     """A digest, by name, for each thing besides the recipe that decides what it becomes for ``targets``: ``fusebuild``
     itself (:func:`fusebuild_digest`), the flags of each target and, where there is one, its toolchain."""
-    flags = {f"flags of {target.name}": _digest(target.compiler_flags) for target in targets}
+    flags = {f"flags of {target.name}": digest_of(target.compiler_flags) for target in targets}
     compilers = {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets} if toolchain else {}
     return {"fusebuild": fusebuild, **flags, **compilers}
 
@@ -206,7 +206,7 @@ def made_from(targets: Sequence[Target], toolchain: Toolchain | None, fusebuild:
 def fusebuild_digest() -> str:
     """The digest of fusebuild's own code and templates, and of the libraries that they are used with."""
     versions = [platform.python_version(), *(version(name) for name in _LIBRARIES)]
-    return _digest([*versions, *_own_files()])
+    return digest_of([*versions, *_own_files()])
 
 
 def _own_files() -> Iterator[tuple[str, str]]:
@@ -217,7 +217,3 @@ def _own_files() -> Iterator[tuple[str, str]]:
             if path.is_file():
                 yield path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()
     yield "build.ninja.in", ninja_template()
-
-
-def _digest(items: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(items).encode()).hexdigest()

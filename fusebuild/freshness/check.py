@@ -20,8 +20,9 @@ from fusebuild.artifact.file import open_artifact
 from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import NAME as CHECKSUMS
 from fusebuild.build.checksums import FoundChecksums, find_checksums
+from fusebuild.build.cuda_toolkit import Candidate, choose_nvcc, nvcc_candidates
 from fusebuild.build.record import BuiltRecipe, FoundRecord, find_record, recorded, untouched
-from fusebuild.build.toolchain import Candidate, Toolchain, choose_nvcc, nvcc_candidates, unproven_toolchain
+from fusebuild.build.toolchain import Toolchain, unproven_toolchain
 from fusebuild.errors import ToolchainError
 from fusebuild.freshness.origins import Origins
 from fusebuild.freshness.verdict import CheckedRecipe, MachineCode, Stale, verdict

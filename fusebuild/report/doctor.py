@@ -18,7 +18,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from fusebuild.build import toolchain as tools
+from fusebuild.build.compiler import find_cxx, telling_of_room
+from fusebuild.build.cuda_toolkit import FIX, choose_nvcc, header_parts, inspect_nvcc, nvcc_candidates, problems
+from fusebuild.build.toolchain import find_ninja, find_toolchain
 from fusebuild.errors import FusebuildError, ToolchainError, one_line
 from fusebuild.system.resources import cache_dir, data_root
 from fusebuild.target.table import TARGETS
@@ -47,7 +49,7 @@ def diagnose(
     environ = os.environ if environ is None else environ
 
     def compiles(target: str) -> str:
-        found = tools.find_toolchain([TARGETS[target]], nvcc=nvcc, environ=environ, site_packages=site_packages)
+        found = find_toolchain([TARGETS[target]], nvcc=nvcc, environ=environ, site_packages=site_packages)
         can = ", ".join(name for name, each in TARGETS.items() if found.compiles_for(each))
         return f"{target} compiles" if target == "host" else f"{target} compiles; can also: {can}"
 
@@ -90,8 +92,8 @@ def _nvcc_findings(
 ) -> Iterator[DoctorFinding]:
     """Every place where an nvcc may be, and the parts of the toolkit of the one that is chosen."""
     try:
-        candidates = tools.nvcc_candidates(nvcc, environ, site_packages)
-        chosen = tools.choose_nvcc(candidates)
+        candidates = nvcc_candidates(nvcc, environ, site_packages)
+        chosen = choose_nvcc(candidates)
         assert chosen is not None
         for candidate in candidates:
             why = "exists, but an earlier one was chosen" if candidate.exists else "does not exist"
@@ -100,28 +102,29 @@ def _nvcc_findings(
             advice = f"unset {candidate.source}, or point it at a toolkit" if named_in_vain else ""
             status: Status = "warn" if named_in_vain else "ok"
             yield _finding(f"nvcc from {candidate.source}", status, f"{one_line(candidate.path)}: {why}", advice)
-        cuda = tools.inspect_nvcc(chosen.path, tools.find_cxx(environ).path, environ)
+        with telling_of_room(environ):
+            cuda = inspect_nvcc(chosen.path, find_cxx(environ).path, environ)
     except ToolchainError as error:
         yield _error("nvcc", error)
         return
-    for part in (cuda.nvcc, cuda.ptxas, cuda.cicc, *tools.header_parts(cuda.include)):
+    for part in (cuda.nvcc, cuda.ptxas, cuda.cicc, *header_parts(cuda.include)):
         if missing := part.problem or ("" if part.version else f"{one_line(part.path)} is missing or unreadable"):
-            yield _finding(part.name, "error", missing, tools.FIX)
+            yield _finding(part.name, "error", missing, FIX)
         else:
             yield _finding(part.name, "ok", f"{part.version} at {one_line(part.path)}")
-    for problem in tools.problems(cuda):
+    for problem in problems(cuda):
         yield _error("toolkit", ToolchainError(problem))
 
 
 def _cxx(environ: Mapping[str, str]) -> str:
-    cxx = tools.find_cxx(environ)
+    cxx = find_cxx(environ)
     if cxx.problem:
         raise ToolchainError(cxx.problem)
     return f"{cxx.version} at {one_line(cxx.path)}"
 
 
 def _ninja(environ: Mapping[str, str]) -> str:
-    path = tools.find_ninja(environ)
+    path = find_ninja(environ)
     try:
         version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:

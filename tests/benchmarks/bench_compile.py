@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fusebuild.build.build_dir import BuildDir
-from fusebuild.build.toolchain import compiler_environment
+from fusebuild.build.compiler import compiler_environment
 from fusebuild.target.table import TARGETS
 from support.places import ROOT
 

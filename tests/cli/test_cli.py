@@ -266,7 +266,7 @@ class TestVerbose:
     @pytest.mark.parametrize("way", [("-vv",), ("-v", "-v")])
     def test_twice_for_commands(self, folder: Path, empty_store: Path, way: tuple[str, ...]) -> None:
         lines = self.steps(folder, "--arch", "host", *way)
-        asked = [line for line in lines if line.startswith("fusebuild.build.toolchain: /")]
+        asked = [line for line in lines if line.startswith("fusebuild.build.compiler: /")]
         assert any(line.endswith(" --version") for line in asked)
         compiled = [
             line for line in lines if re.match(r"fusebuild\.build\.objects: \S*g\+\+ .* -o host/\S+ kernels/\S+", line)

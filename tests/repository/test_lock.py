@@ -14,7 +14,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from fusebuild.build.toolchain import FIX
+from fusebuild.build.cuda_toolkit import FIX
 from support.places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

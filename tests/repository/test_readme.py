@@ -26,7 +26,7 @@ import yaml
 from click.testing import CliRunner
 
 from fusebuild import errors
-from fusebuild.build import toolchain
+from fusebuild.build import compiler, cuda_toolkit, toolchain
 from fusebuild.cli.main import cli
 from fusebuild.kernels.families import FAMILIES
 from fusebuild.ops import table as ops
@@ -290,14 +290,14 @@ def test_every_scheduler_is_listed() -> None:
 
 def test_messages_of_missing_and_incoherent_toolchains(tmp_path: Path) -> None:
     with pytest.raises(errors.ToolchainError) as missing:
-        toolchain.choose_nvcc([], needed=True)
-    nvcc = toolchain.Part(name="nvcc", path=Path("NVCC"), version="13.0.88")
-    ptxas = toolchain.Part(name="ptxas", path=Path("PTXAS"), version="13.5.12")
-    cicc = toolchain.Part(name="cicc", path=Path("CICC"), version="13.0.88")
-    toolkit = toolchain.CudaToolkit(
+        cuda_toolkit.choose_nvcc([], needed=True)
+    nvcc = compiler.Part(name="nvcc", path=Path("NVCC"), version="13.0.88")
+    ptxas = compiler.Part(name="ptxas", path=Path("PTXAS"), version="13.5.12")
+    cicc = compiler.Part(name="cicc", path=Path("CICC"), version="13.0.88")
+    toolkit = cuda_toolkit.CudaToolkit(
         nvcc=nvcc, ptxas=ptxas, cicc=cicc, include=tmp_path, libdevice=tmp_path, architectures=()
     )
-    unfit = next(problem for problem in toolchain.problems(toolkit) if "do not fit" in problem)
+    unfit = next(problem for problem in cuda_toolkit.problems(toolkit) if "do not fit" in problem)
     for message in (str(missing.value), unfit):
         assert f"error: {message}\n" in PAGES["docs/troubleshooting.md"].read_text(encoding="utf-8")
 

@@ -18,7 +18,8 @@ import pytest
 
 from fusebuild.artifact.file import Artifact, open_artifact
 from fusebuild.artifact.kernel_resources import KernelResources
-from fusebuild.build.toolchain import find_cxx, nvcc_candidates
+from fusebuild.build.compiler import find_cxx
+from fusebuild.build.cuda_toolkit import nvcc_candidates
 from fusebuild.cli import main as cli
 from fusebuild.kernels import render
 
