@@ -11,13 +11,15 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from fusebuild import __version__
-from fusebuild.artifact.file import encode_artifact, object_member, store_artifact
+from fusebuild.artifact.file import encode_artifact, object_member
+from fusebuild.artifact.plan_check import kernels_of
 from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.checksums import write_checksums
 from fusebuild.build.job import KernelSource, read_headers
@@ -35,27 +37,23 @@ from fusebuild.build.record import (
 )
 from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import (
-    ArtifactWriteError,
     Diagnostic,
     LocatedError,
     RecipeError,
     UsageError,
     counted,
-    file_name,
     one_line,
 )
-from fusebuild.ir.fusion import Fusion
-from fusebuild.kernels.render import template_digests, with_launches
+from fusebuild.kernels.render import template_digests
 from fusebuild.passes import run_passes
-from fusebuild.planning.assembly import assemble, plan_target
 from fusebuild.planning.dump import Dump
 from fusebuild.planning.eased import NOT_EASED, Eased
-from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.planning.planned import PlannedRecipe, plan_segmented
 from fusebuild.planning.spills import tell_unknown, without_spills
-from fusebuild.planning.tuned import TunedKernels, choices_for, read_tuned
+from fusebuild.planning.tuned import TunedKernels, read_tuned
 from fusebuild.recipe.files import recipe_files, tuned_path
 from fusebuild.recipe.recipe import Recipe, load_recipe
-from fusebuild.segmentation import Search, SegmentedFusion, segment
+from fusebuild.segmentation import Search, segment
 from fusebuild.system.processes import mapped, processors
 from fusebuild.target.table import Target
 
@@ -112,23 +110,21 @@ def compile_recipes(
         tuned = [tuned_beside(recipe) for recipe in recipes]
         toolchain = find_toolchain(targets, nvcc=nvcc)
         origins = made_from(targets, toolchain, fusebuild_digest())  # before anything is made: files may change
-        plan = partial(_plan_one, targets=targets, dump=dump, search=search, toolchain=toolchain)
+        plan = partial(_plan_tuned, targets=targets, dump=dump, search=search, toolchain=toolchain)
         planned = mapped(plan, list(zip(recipes, tuned, strict=True)), processes=jobs or processors())
-        objects = build(kernel_requests(planned, targets), build_dir, toolchain,
-                        jobs=jobs, on_progress=on_progress, dry_run=dry_run, store=store)  # fmt: skip
+        compile_all = partial(compile_planned, build_dir=build_dir, toolchain=toolchain, jobs=jobs, store=store)
+        objects = compile_all(planned, on_progress=on_progress, dry_run=dry_run)
         if dry_run:
             artifacts = [
                 BuiltArtifact(planned=each, path=build_dir.artifact(each.plan.fusion), written=False)
                 for each in planned
             ]
         else:
-            replan = partial(_replan, targets=targets, toolchain=toolchain, dump=dump)
-            compile_all = partial(compile_planned, targets=targets, build_dir=build_dir, toolchain=toolchain,
-                                  jobs=jobs, store=store)  # fmt: skip
-            planned, objects = without_spills(planned, objects, targets, toolchain,
-                                              replan=replan, compile_all=compile_all)  # fmt: skip
+            planned, objects = without_spills(planned, objects, toolchain, compile_all)
+            for each in planned:
+                Dump.of(each.recipe, dump).plan(each.plan, each.kernels)  # other choices may have been taken
             tell_unknown(planned, objects)
-            artifacts = [pack(each, targets, build_dir, toolchain, objects) for each in planned]
+            artifacts = [pack(each, build_dir, toolchain, objects) for each in planned]
             extend_record(build_dir, dict(_recorded(each, origins, objects) for each in artifacts))
             write_checksums(build_dir, {each.path.name: each.sha256 for each in artifacts})
     return CompiledRecipes(artifacts=tuple(artifacts), build=objects)
@@ -172,12 +168,12 @@ def plan_recipe(
     """Passes, segmentation, schedules and rendered kernels of one recipe for each of ``targets``. ``tuned`` choices are
     taken where ``toolchain``, if it is known, is the one that they were measured with, and ``eased`` ones before them.
     Raises :class:`KnobError` for an eased one that no kernel can be made with."""
-    record = Dump(folder=dump / recipe.fusion.name if dump else None)
+    record = Dump.of(recipe, dump)
     record.fusion("00-recipe", recipe.fusion)
     fusion = run_passes(recipe.fusion, record.after_pass)
     segmented = {target.name: segment(fusion, target, search) for target in targets}
-    planned = plan_segmented(recipe, fusion, segmented, targets, tuned=tuned, toolchain=toolchain, eased=eased)
-    planned = replace(planned, search=search)
+    planned = plan_segmented(recipe, fusion, segmented, targets,
+                             search=search, tuned=tuned, toolchain=toolchain, eased=eased)  # fmt: skip
     record.plan(planned.plan, planned.kernels)
     for target in planned.plan.targets:
         parts = counted(len(target.segments), "segment"), counted(len(planned.kernels[target.target]), "kernel")
@@ -185,107 +181,51 @@ def plan_recipe(
     return planned
 
 
-def _plan_one(
-    given: tuple[Recipe, TunedKernels | None],
-    *,
-    targets: Sequence[Target],
-    dump: Path | None,
-    search: Search,
-    toolchain: Toolchain,
-) -> PlannedRecipe:
+def _plan_tuned(given: tuple[Recipe, TunedKernels | None], **options: Any) -> PlannedRecipe:
     recipe, tuned = given
-    return plan_recipe(recipe, targets, dump, search, tuned=tuned, toolchain=toolchain)
-
-
-def plan_segmented(
-    recipe: Recipe,
-    fusion: Fusion,
-    segmented: Mapping[str, SegmentedFusion],
-    targets: Sequence[Target],
-    *,
-    tuned: TunedKernels | None = None,
-    toolchain: Toolchain | None = None,
-    eased: Eased = NOT_EASED,
-) -> PlannedRecipe:
-    """The rest of :func:`plan_recipe`, for a ``fusion`` that went through the passes and was cut for each target."""
-    origin = file_name(recipe.path)
-    planned = []
-    for target in targets:
-        own = segmented[target.name]
-        choices = choices_for(tuned, own, target, toolchain)
-        planned.append(plan_target(own, target, origin, choices, eased.get(target.name, ())))
-    plan = assemble(segmented, [each.target for each in planned], recipe.fusion)
-    kernels = {each.target.target: with_launches(each.kernels, plan) for each in planned}
-    return PlannedRecipe(recipe=recipe, fusion=fusion, segmented=segmented, plan=plan, kernels=kernels, tuned=tuned)
-
-
-def replanned(
-    planned: PlannedRecipe, eased: Eased, *, targets: Sequence[Target], toolchain: Toolchain | None
-) -> PlannedRecipe:
-    """``planned`` with choices that are ``eased``. Raises :class:`KnobError` for one that no kernel can be made of."""
-    again = plan_segmented(
-        planned.recipe, planned.fusion, planned.segmented, targets,
-        tuned=planned.tuned, toolchain=toolchain, eased=eased,
-    )  # fmt: skip
-    return replace(again, search=planned.search)
-
-
-def _replan(
-    planned: PlannedRecipe, eased: Eased, *, targets: Sequence[Target], toolchain: Toolchain, dump: Path | None
-) -> PlannedRecipe:
-    """The same, dumped in the place of what was."""
-    again = replanned(planned, eased, targets=targets, toolchain=toolchain)
-    Dump(folder=dump / planned.recipe.fusion.name if dump else None).plan(again.plan, again.kernels)
-    return again
+    return plan_recipe(recipe, tuned=tuned, **options)
 
 
 def compile_planned(
     planned: Sequence[PlannedRecipe],
     *,
-    targets: Sequence[Target],
     build_dir: BuildDir,
     toolchain: Toolchain,
     jobs: int | None = None,
+    on_progress: Progress | None = None,
+    dry_run: bool = False,
     store: ObjectStore | None = None,
 ) -> BuildResult:
     """The objects of ``planned``, compiled where they have to be."""
-    return build(kernel_requests(planned, targets), build_dir, toolchain, jobs=jobs, store=store)
+    return build(kernel_requests(planned), build_dir, toolchain,
+                 jobs=jobs, on_progress=on_progress, dry_run=dry_run, store=store)  # fmt: skip
 
 
-def kernel_requests(
-    planned: Sequence[PlannedRecipe], targets: Sequence[Target]
-) -> tuple[tuple[Target, KernelSource], ...]:
+def kernel_requests(planned: Sequence[PlannedRecipe]) -> tuple[tuple[Target, KernelSource], ...]:
     """Every object that the planned recipes need, once each, in a fixed order."""
     requests = {
         (target.name, name): (target, KernelSource(name=name, text=kernel.source))
         for each in planned
-        for target in targets
+        for target in each.targets
         for name, kernel in each.kernels[target.name].items()
     }
     return tuple(requests[key] for key in sorted(requests))
 
 
-def pack(
-    planned: PlannedRecipe,
-    targets: Sequence[Target],
-    build_dir: BuildDir,
-    toolchain: Toolchain,
-    objects: BuildResult,
-) -> BuiltArtifact:
-    """Write the artifact of one planned recipe."""
+def pack(planned: PlannedRecipe, build_dir: BuildDir, toolchain: Toolchain, objects: BuildResult) -> BuiltArtifact:
+    """Write the artifact of one planned recipe; the caller holds the lock of ``build_dir``."""
     path = build_dir.artifact(planned.plan.fusion)
-    own = {(target.name, name) for target in targets for name in planned.kernels[target.name]}
     data = encode_artifact(
         path,
         plan=planned.plan,
         recipe=planned.recipe.text.encode(),
         kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
-        objects={key: objects.objects[key] for key in sorted(own)},
-        toolchain=toolchain.versions_for(targets),
-        sources=source_digests(planned, targets, toolchain),
-        resources={key: objects.resources[key] for key in sorted(own) if key in objects.resources},
+        objects={key: objects.objects[key] for key in planned.objects},
+        toolchain=toolchain.versions_for(planned.targets),
+        sources=source_digests(planned, toolchain),
+        resources={key: objects.resources[key] for key in planned.objects if key in objects.resources},
     )
-    written = _store(path, data, build_dir)
+    written = build_dir.store(path, data)
     logger.info("%s: %s", path, "written" if written else "it holds this already")
     return BuiltArtifact(
         planned=planned,
@@ -296,69 +236,47 @@ def pack(
     )
 
 
-def _store(path: Path, data: bytes, build_dir: BuildDir) -> bool:
-    try:
-        with build_dir.locked():
-            for half in path.parent.glob(f".{path.name}.*.tmp"):
-                half.unlink()  # of a build that was killed: nobody else writes here
-            return store_artifact(path, data)
-    except OSError as error:
-        raise ArtifactWriteError(str(path), f"it cannot be written: {error.strerror}") from error
-
-
 def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildResult) -> tuple[str, BuiltRecipe]:
     """What the record of the directory says of one artifact, and of which sources."""
     planned = built.planned
     recipe, tuned = planned.recipe, planned.tuned
     key = source_digest(Path(recipe.path).name, recipe.text.encode(), tuned.text.encode() if tuned else None)
-    kernels = {target: sorted(by_name) for target, by_name in planned.kernels.items()}
-    spills = {
-        target: {name: objects.spills[target, name] for name in names if (target, name) in objects.spills}
-        for target, names in kernels.items()
-    }
+    spills: dict[str, dict[str, int]] = {}
+    for target, name in planned.objects:
+        if spilled := objects.spills.get((target, name)):
+            spills.setdefault(target, {})[name] = spilled
     return key, BuiltRecipe(
         fusion=planned.plan.fusion,
         recipe=way_to(Path(recipe.path), BuildDir(root=built.path.parent)),
-        targets=tuple(kernels),
+        targets=tuple(planned.kernels),
         search=planned.search,
         made_from=dict(origins),
         artifact=built.digest,
         sha256=built.sha256,
-        kernels=kernels,
-        objects={
-            object_member(target, name): hashlib.sha256(objects.objects[target, name]).hexdigest()
-            for target, names in kernels.items()
-            for name in names
-        },
-        spills={target: by_name for target, by_name in spills.items() if by_name},
+        kernels={target: sorted(by_name) for target, by_name in planned.kernels.items()},
+        objects={object_member(*key): hashlib.sha256(objects.objects[key]).hexdigest() for key in planned.objects},
+        spills=spills,
     )
 
 
-def source_digests(planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None) -> dict[str, str]:
+def source_digests(planned: PlannedRecipe, toolchain: Toolchain | None) -> dict[str, str]:
     """What an artifact was made from, by name: what ``fusebuild check`` compares.
 
     Without a toolchain its entry is left out.
     """
-    templates = {
-        launch.kernel.rsplit("_", 1)[0]
-        for target in planned.plan.targets
-        for segment_plan in target.segments
-        for variant in segment_plan.variants
-        for launch in variant.launches
-    }
+    templates = {kernel.rsplit("_", 1)[0] for target in planned.plan.targets for kernel in kernels_of(target)}
     sources = {
         "fusebuild": __version__,
         "recipe": hashlib.sha256(planned.recipe.text.encode()).hexdigest(),
         "device header": read_headers().digest,
     }
     sources |= {f"template {name}": digest for name, digest in template_digests(templates).items()}
-    sources |= {
-        f"flags of {target.name}": hashlib.sha256(compiler_flags(target).encode()).hexdigest() for target in targets
-    }
+    for target in planned.targets:
+        sources[f"flags of {target.name}"] = hashlib.sha256(compiler_flags(target).encode()).hexdigest()
+        if toolchain is not None:
+            sources[f"toolchain of {target.name}"] = toolchain.digest_for(target)
     if planned.search != "heuristic":
         sources["segmentation"] = planned.search
     if planned.tuned is not None:
         sources["tuned kernels"] = planned.tuned.digest
-    if toolchain is not None:
-        sources |= {f"toolchain of {target.name}": toolchain.digest_for(target) for target in targets}
     return dict(sorted(sources.items()))

@@ -152,7 +152,7 @@ class TestReading:
 def test_equal_kernels_of_many_recipes_are_requested_once() -> None:
     twin = TINY.replace("fusion: tiny", "fusion: twin")
     planned = [plan_recipe(recipe_of(text), [SM_90, HOST]) for text in (TINY, twin, PAIR)]
-    requests = kernel_requests(planned, [SM_90, HOST])
+    requests = kernel_requests(planned)
     keys = [(target.name, kernel.name) for target, kernel in requests]
     assert keys == sorted({*keys})
     assert len(keys) == 6

@@ -73,9 +73,8 @@ def loaded_sections(data: bytes) -> tuple[bytes, ...]:
 
     Two kernels that have the same, and as many registers, do the same in the same time. ``data`` must be whole.
     """
-    header = _HEADER.unpack_from(data)
-    table = _entries(data, _SECTION, header[10], header[16])
-    return tuple(data[each[4] : each[4] + each[5]] for each in table if each[1] == _PROGRAM and each[2] & _LOADED)
+    sections = [section for _, section in _sections(data)]
+    return tuple(_contents(data, each) for each in sections if each[1] == _PROGRAM and each[2] & _LOADED)
 
 
 class CubinResources(NamedTuple):
@@ -93,13 +92,9 @@ def cubin_resources(data: bytes) -> CubinResources | None:
     capability = compute_capability(data)
     if capability is None:
         return None
-    header = _HEADER.unpack_from(data)
-    table = list(_entries(data, _SECTION, header[10], header[16]))
-    names = table[header[17]]
     found: dict[int, list[int]] = {_REGISTER_COUNT: [], _FRAME_SIZE: []}
     shared = 0
-    for section in table:
-        name = _section_name(data, names, section)
+    for name, section in _sections(data):
         if name == ".nv.info":
             for attribute, value in _attributes(_contents(data, section)):
                 if len(value) == _FUNCTION_AND_NUMBER.size:
@@ -117,13 +112,8 @@ def parameter_sizes(data: bytes, kernel: str) -> tuple[int, ...] | None:
     is known. ``data`` must be whole."""
     if compute_capability(data) is None:
         return None
-    header = _HEADER.unpack_from(data)
-    table = list(_entries(data, _SECTION, header[10], header[16]))
-    wanted = f".nv.info.{kernel}"
-    for section in table:
-        if _section_name(data, table[header[17]], section) == wanted:
-            return _parameter_sizes(_contents(data, section))
-    return None
+    infos = (section for name, section in _sections(data) if name == f".nv.info.{kernel}")
+    return next((_parameter_sizes(_contents(data, section)) for section in infos), None)
 
 
 def _parameter_sizes(info: bytes) -> tuple[int, ...]:
@@ -136,9 +126,13 @@ def _contents(data: bytes, section: tuple[int, ...]) -> bytes:
     return data[section[4] : section[4] + section[5]]
 
 
-def _section_name(data: bytes, names: tuple[int, ...], section: tuple[int, ...]) -> str:
-    start = names[4] + section[0]
-    return data[start : max(start, data.find(b"\0", start))].decode("utf-8", "replace")
+def _sections(data: bytes) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The sections of ``data``, which must be whole, by name."""
+    header = _HEADER.unpack_from(data)
+    table = list(_entries(data, _SECTION, header[10], header[16]))
+    for section in table:
+        start = table[header[17]][4] + section[0]
+        yield data[start : max(start, data.find(b"\0", start))].decode("utf-8", "replace"), section
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:

@@ -21,10 +21,12 @@ import re
 import shlex
 import stat
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -32,7 +34,10 @@ from fusebuild.artifact import elf, kernel_text, plan_check, stored_zip
 from fusebuild.artifact.architecture import architecture_of
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
+from fusebuild.artifact.stored_zip import ArchiveError
 from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError, one_line
+
+Content = TypeVar("Content")
 
 MANIFEST, PLAN, RECIPE = "manifest.json", "plan.json", "recipe.yaml"
 
@@ -180,11 +185,9 @@ def encode_artifact(
         members={name: _record(data, used.get(name)) for name, data in members.items()},
     )
     members[MANIFEST] = _encode_manifest(manifest)
-    _validate(path, members)
-    try:
+    with _named(path):
+        _validate(members)
         return stored_zip.encode(members)
-    except stored_zip.ZipError as problem:
-        raise ArtifactError(str(path), problem.reason, problem.member) from None
 
 
 def store_artifact(path: Path, data: bytes) -> bool:
@@ -242,12 +245,19 @@ def decode_artifact(data: bytes, path: Path) -> Artifact:
 
     Raises :class:`ArtifactError`, and nothing else, naming the file, the member at fault and the reason.
     """
-    try:
+    with _named(path):
         members = stored_zip.decode(data)
-    except stored_zip.ZipError as problem:
-        raise ArtifactError(str(path), problem.reason, problem.member) from None
-    manifest, plan = _validate(path, members)
+        manifest, plan = _validate(members)
     return Artifact(path=path, manifest=manifest, plan=plan, members=members)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A :class:`ArchiveError` inside is an :class:`ArtifactError` of ``path``."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise ArtifactError(str(path), error.reason, error.member) from None
 
 
 def _record(data: bytes, resources: KernelResources | None = None) -> MemberRecord:
@@ -276,72 +286,63 @@ def _replace(path: Path, data: bytes) -> bool:
     return True
 
 
-def _validate(path: Path, members: Mapping[str, bytes]) -> tuple[Manifest, Plan]:
+def _validate(members: Mapping[str, bytes]) -> tuple[Manifest, Plan]:
     """Check ``members`` against the manifest and the plan among them."""
     for name in members:
         parts = name.split("/")
         if len(parts) > 2 or not all(plan_check.PLAIN_NAME.fullmatch(part) and part.strip(".") for part in parts):
-            raise ArtifactError(str(path), "it is no name for a member", name)
+            raise ArchiveError("it is no name for a member", name)
     for name in (MANIFEST, PLAN):
         if name not in members:
-            raise ArtifactError(str(path), "it is missing", name)
-    _check_format(path, members[MANIFEST])
-    manifest = _decode_manifest(path, members[MANIFEST])
-    _check_digests(path, members, manifest)
-    plan = _decode_plan(path, members[PLAN])
+            raise ArchiveError("it is missing", name)
+    _check_format(members[MANIFEST])
+    manifest = _decoded(members, MANIFEST, partial(msgspec.json.decode, type=Manifest), _encode_manifest)
+    _check_digests(members, manifest)
+    plan = _decoded(members, PLAN, decode, encode)
+    if problem := plan_check.validate_plan(plan):
+        raise ArchiveError(one_line(problem), PLAN)
     if (plan.fusion, plan.digest) != (manifest.fusion, manifest.digest):
-        raise ArtifactError(str(path), "it describes another fusion than the manifest", PLAN)
-    _check_contents(path, members, plan)
+        raise ArchiveError("it describes another fusion than the manifest", PLAN)
+    _check_contents(members, plan)
     return manifest, plan
 
 
-def _check_format(path: Path, data: bytes) -> None:
+def _check_format(data: bytes) -> None:
     """A newer format may have other fields, so this looks at nothing else."""
     try:
         found = msgspec.json.decode(data, type=_Versioned).format
     except _UNREADABLE as error:
-        raise ArtifactError(str(path), f"it cannot be decoded: {error}", MANIFEST) from None
+        raise ArchiveError(f"it cannot be decoded: {error}", MANIFEST) from None
     if found > FORMAT_VERSION:
-        reason = f"made by a newer fusebuild: format {found}, this runtime reads {FORMAT_VERSION}"
-        raise ArtifactError(str(path), reason)
+        raise ArchiveError(f"made by a newer fusebuild: format {found}, this runtime reads {FORMAT_VERSION}")
     if found != FORMAT_VERSION:
-        raise ArtifactError(str(path), f"it has format {found}, this runtime reads {FORMAT_VERSION}")
+        raise ArchiveError(f"it has format {found}, this runtime reads {FORMAT_VERSION}")
 
 
-def _decode_manifest(path: Path, data: bytes) -> Manifest:
+def _decoded(
+    members: Mapping[str, bytes], name: str, decode: Callable[[bytes], Content], encode: Callable[[Content], bytes]
+) -> Content:
+    """What the member ``name`` says, in its one spelling: no reader must be able to read something else in it."""
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
-        canonical = _encode_manifest(manifest)
+        found = decode(members[name])
+        canonical = encode(found)
     except _UNREADABLE as error:
-        raise ArtifactError(str(path), f"it cannot be decoded: {error}", MANIFEST) from None
-    if canonical != data:
-        raise ArtifactError(str(path), "it is not in canonical form", MANIFEST)
-    return manifest
+        raise ArchiveError(f"it cannot be decoded: {error}", name) from None
+    if canonical != members[name]:
+        raise ArchiveError("it is not in canonical form", name)
+    return found
 
 
-def _decode_plan(path: Path, data: bytes) -> Plan:
-    try:
-        plan = decode(data)
-        canonical = encode(plan)
-    except _UNREADABLE as error:
-        raise ArtifactError(str(path), f"it cannot be decoded: {error}", PLAN) from None
-    if canonical != data:  # the native reader must not be able to read something else than was checked here
-        raise ArtifactError(str(path), "it is not in canonical form", PLAN)
-    if problem := plan_check.validate_plan(plan):
-        raise ArtifactError(str(path), one_line(problem), PLAN)
-    return plan
-
-
-def _check_digests(path: Path, members: Mapping[str, bytes], manifest: Manifest) -> None:
+def _check_digests(members: Mapping[str, bytes], manifest: Manifest) -> None:
     for name in sorted(manifest.members.keys() - members.keys()):
-        raise ArtifactError(str(path), "it is missing", name)
+        raise ArchiveError("it is missing", name)
     for name in sorted(members.keys() - manifest.members.keys() - {MANIFEST}):
-        raise ArtifactError(str(path), "the manifest does not know it", name)
+        raise ArchiveError("the manifest does not know it", name)
     for name, record in manifest.members.items():
         if name == MANIFEST or _record(members[name], record.resources) != record:
-            raise ArtifactError(str(path), "its sha256 or size is not what the manifest says", name)
+            raise ArchiveError("its sha256 or size is not what the manifest says", name)
         if record.resources is not None and not name.endswith(".cubin"):
-            raise ArtifactError(str(path), "it is no cubin, and has resources of one", name)
+            raise ArchiveError("it is no cubin, and has resources of one", name)
 
 
 def _object_problem(data: bytes, target: str, kernel: str) -> str:
@@ -370,7 +371,7 @@ def _show_sizes(sizes: Sequence[int]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
-def _check_parameters(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
+def _check_parameters(members: Mapping[str, bytes], plan: Plan) -> None:
     """Cubins that take what the plan gives them: the driver reads as many arguments as a kernel has parameters. A host
     object is asked when it is loaded."""
     for target in plan.targets:
@@ -379,34 +380,33 @@ def _check_parameters(path: Path, members: Mapping[str, bytes], plan: Plan) -> N
         for kernel, given in plan_check.argument_sizes(plan, target).items():
             member = object_member(target.target, kernel)
             if problem := _parameter_problem(members[member], kernel, given):
-                raise ArtifactError(str(path), problem, member)
+                raise ArchiveError(problem, member)
 
 
-def _check_contents(path: Path, members: Mapping[str, bytes], plan: Plan) -> None:
+def _check_contents(members: Mapping[str, bytes], plan: Plan) -> None:
     """Exactly the members that the plan needs, and objects that are whole."""
     kernels = {target.target: plan_check.kernels_of(target) for target in plan.targets}
     needed = {MANIFEST, PLAN, RECIPE}
     needed |= {kernel_member(kernel) for names in kernels.values() for kernel in names}
     needed |= {object_member(target, kernel) for target, names in kernels.items() for kernel in names}
     for name in sorted(needed - members.keys()):
-        raise ArtifactError(str(path), "it is missing", name)
+        raise ArchiveError("it is missing", name)
     for name in sorted(members.keys() - needed):
-        raise ArtifactError(str(path), "the plan does not use it", name)
+        raise ArchiveError("the plan does not use it", name)
     for target, names in kernels.items():
         for kernel in names:
             member = object_member(target, kernel)
-            reason = _object_problem(members[member], target, kernel)
-            if reason:
-                raise ArtifactError(str(path), reason, member)
-    _check_parameters(path, members, plan)
-    _text(path, RECIPE, members)
-    texts = {kernel: _text(path, kernel_member(kernel), members) for names in kernels.values() for kernel in names}
+            if reason := _object_problem(members[member], target, kernel):
+                raise ArchiveError(reason, member)
+    _check_parameters(members, plan)
+    _text(RECIPE, members)
+    texts = {kernel: _text(kernel_member(kernel), members) for names in kernels.values() for kernel in names}
     if (wrong := kernel_text.misused(plan, texts)) is not None:
-        raise ArtifactError(str(path), wrong.problem, kernel_member(wrong.name))
+        raise ArchiveError(wrong.problem, kernel_member(wrong.name))
 
 
-def _text(path: Path, name: str, members: Mapping[str, bytes]) -> str:
+def _text(name: str, members: Mapping[str, bytes]) -> str:
     try:
         return members[name].decode("utf-8")
     except UnicodeDecodeError:
-        raise ArtifactError(str(path), "it is not UTF-8 text", name) from None
+        raise ArchiveError("it is not UTF-8 text", name) from None

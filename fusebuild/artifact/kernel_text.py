@@ -139,22 +139,10 @@ def misused(plan: p.Plan, texts: Mapping[str, str]) -> Misused | None:
     for target in plan.targets:
         scratch = frozenset(slot.id for slot in target.workspace if slot.fid is None)
         for segment in target.segments:
-            check = _SegmentCheck(
-                values=values,
-                aliased=aliased,
-                extents=extents,
-                types=types,
-                shown=shown,
-                scratch=scratch,
-                segment=segment,
-            )
+            check = _SegmentCheck(values=values, aliased=aliased, extents=extents, types=types, shown=shown,
+                                  scratch=scratch, segment=segment)  # fmt: skip
             if (wrong := check.misused(heads)) is not None:
                 return Misused(wrong.name, f"{target.target}: segment {segment.id}: {wrong.problem}")
-    return _launched_otherwise(plan, texts, shown)
-
-
-def _launched_otherwise(plan: p.Plan, texts: Mapping[str, str], shown: dict[Formula, str]) -> Misused | None:
-    """The first kernel whose text tells of other launches than ``plan`` has."""
     told = launch_text.launches(plan, shown)
     problems = (Misused(kernel, launch_text.problem(texts[kernel], own)) for kernel, own in told.items())
     return next((found for found in problems if found.problem), None)

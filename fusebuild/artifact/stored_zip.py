@@ -25,8 +25,9 @@ MAX_BYTES = 2**31 - 1
 """The largest archive; an artifact is some hundred KiB, so this only bounds memory and keeps clear of zip64."""
 
 
-class ZipError(Exception):
-    """Why some bytes are not one of our archives; ``member`` is empty when the archive itself is at fault."""
+class ArchiveError(Exception):
+    """Why some bytes are not one of our archives, or its members no artifact; ``member`` is empty when the archive
+    itself is at fault."""
 
     def __init__(self, reason: str, member: str = "") -> None:
         self.reason, self.member = reason, member
@@ -34,9 +35,9 @@ class ZipError(Exception):
 
 
 def encode(members: Mapping[str, bytes]) -> bytes:
-    """The archive of ``members``, names in ASCII. Raises :class:`ZipError` when it would be too large."""
+    """The archive of ``members``, names in ASCII. Raises :class:`ArchiveError` when it would be too large."""
     if len(members) > 0xFFFF or sum(map(len, members.values())) + 256 * len(members) > MAX_BYTES:
-        raise ZipError("too many or too large members for one artifact")
+        raise ArchiveError("too many or too large members for one artifact")
     bodies, directory, offset = [], [], 0
     for name in sorted(members):
         data, stored_name = members[name], name.encode("ascii")
@@ -59,45 +60,45 @@ def encode(members: Mapping[str, bytes]) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, bytes]:
-    """The members of the archive ``data``. Raises :class:`ZipError` unless ``data`` is what :func:`encode` writes."""
+    """The members of the archive ``data``. Raises :class:`ArchiveError` unless it is what :func:`encode` writes."""
     if data[:4] != MAGIC:
-        raise ZipError("it is not a zip file" if data else "it is empty")
+        raise ArchiveError("it is not a zip file" if data else "it is empty")
     if len(data) < _END.size or data[-_END.size :][:4] != b"PK\5\6":
-        raise ZipError("it is truncated, or something follows the end of the zip")
+        raise ArchiveError("it is truncated, or something follows the end of the zip")
     _, _, _, _, count, size, start, _ = _END.unpack_from(data, len(data) - _END.size)
     if start + size + _END.size != len(data):
-        raise ZipError("the zip directory does not fit the file: it is truncated or has something before it")
+        raise ArchiveError("the zip directory does not fit the file: it is truncated or has something before it")
     members: dict[str, bytes] = {}
     position = start
     for _ in range(count):
         name, body, position = _read_entry(data, position, start)
         if name in members:
-            raise ZipError("it occurs twice", name)
+            raise ArchiveError("it occurs twice", name)
         members[name] = body
     if encode(members) != data:
-        raise ZipError("its zip headers are damaged, or another tool rewrote it")
+        raise ArchiveError("its zip headers are damaged, or another tool rewrote it")
     return members
 
 
 def _read_entry(data: bytes, position: int, directory: int) -> tuple[str, bytes, int]:
     """One directory entry: name, data and the position of the next entry."""
     if position + _CENTRAL.size > len(data) - _END.size or data[position : position + 4] != b"PK\1\2":
-        raise ZipError("the zip directory is damaged")
+        raise ArchiveError("the zip directory is damaged")
     fields = _CENTRAL.unpack_from(data, position)
     flags, method, crc, packed, size, name_size = fields[4], fields[5], fields[8], fields[9], fields[10], fields[11]
     extra_size, comment_size, offset = fields[12], fields[13], fields[17]
     stored_name = data[position + _CENTRAL.size : position + _CENTRAL.size + name_size]
     if not stored_name.isascii():
-        raise ZipError("a member's name is not ASCII")
+        raise ArchiveError("a member's name is not ASCII")
     name = stored_name.decode("ascii")
     if flags & 1:
-        raise ZipError("it is encrypted", name)
+        raise ArchiveError("it is encrypted", name)
     if method or packed != size:
-        raise ZipError("it is compressed; members are stored", name)
+        raise ArchiveError("it is compressed; members are stored", name)
     body_start = offset + _LOCAL.size + name_size
     if body_start + size > directory:
-        raise ZipError("it does not fit the file", name)
+        raise ArchiveError("it does not fit the file", name)
     body = data[body_start : body_start + size]
     if zlib.crc32(body) != crc:
-        raise ZipError("its CRC does not fit its data", name)
+        raise ArchiveError("its CRC does not fit its data", name)
     return name, body, position + _CENTRAL.size + name_size + extra_size + comment_size

@@ -6,10 +6,11 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fusebuild.artifact.file import store_artifact
 from fusebuild.errors import CompileError, UsageError, one_line
 from fusebuild.system.folder_lock import locked
 
@@ -68,6 +69,14 @@ class BuildDir:
         except OSError as error:
             place = one_line(self.root)
             raise CompileError(f"cannot build in {place}: {error.strerror} ({one_line(error.filename)})") from error
+
+    def store(self, path: Path, data: bytes) -> bool:
+        """:func:`store_artifact` in here, once what a build left of ``path`` that was killed is removed. The caller
+        holds :attr:`lock`, so that nobody else writes here. Raises :class:`ArtifactWriteError`."""
+        for half in path.parent.glob(f".{path.name}.*.tmp"):
+            with suppress(OSError):  # then nothing can be written either
+                half.unlink()
+        return store_artifact(path, data)
 
 
 def write_if_changed(path: Path, data: str | bytes) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from fusebuild.artifact.file import store_artifact
 from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.record import read_record
 from fusebuild.system.regular_file import file_bytes
@@ -51,9 +50,7 @@ def write_checksums(build_dir: BuildDir, made: Mapping[str, str] = MappingProxyT
     digests = {**found.digests, **recorded, **made}
     there = {path.name for path in build_dir.root.glob("*.fuse")}
     text = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests.keys() & there))
-    for half in build_dir.root.glob(f".{NAME}.*.tmp"):
-        half.unlink(missing_ok=True)  # of a build that was killed: nobody else writes here
-    store_artifact(_path(build_dir), text.encode())
+    build_dir.store(_path(build_dir), text.encode())
 
 
 def _path(build_dir: BuildDir) -> Path:

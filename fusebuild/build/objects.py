@@ -38,6 +38,7 @@ from fusebuild.build.toolchain import Toolchain
 from fusebuild.build.work_folder import WorkFolder, work_folder
 from fusebuild.errors import CompileError, UsageError, counted, one_line
 from fusebuild.system.disk_space import lack_of_room
+from fusebuild.system.processes import processors
 from fusebuild.target.table import Target
 
 logger = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ def build(
             for job in missing:
                 logger.debug("%s", shlex.join(compile_arguments(job, toolchain)))
             if missing:
-                found |= _make(missing, toolchain, headers, store, jobs or _available_cpus(), on_progress)
+                found |= _make(missing, toolchain, headers, store, jobs or processors(), on_progress)
                 store.prune(store.limit)
     whole = [job for job in planned if job.key in found]
     return BuildResult(
@@ -324,7 +325,3 @@ class _Run:
         self._take(job)
         if self.on_progress:
             self.on_progress(int(match[1]) - self.headers, int(match[2]) - self.headers)
-
-
-def _available_cpus() -> int:
-    return len(os.sched_getaffinity(0))

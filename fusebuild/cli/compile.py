@@ -74,9 +74,7 @@ def compile_command(
         compile_files = partial(compile_changed, targets=targets, out=out, nvcc=nvcc, jobs=jobs, dump=dump,
                                 on_progress=on_progress, dry_run=dry_run, search=search or "heuristic")  # fmt: skip
         found = (
-            compile_what_can_be(paths, compile_files)
-            if keep_going
-            else PartialCompilation(done=compile_files(paths), errors=())
+            compile_what_can_be(paths, compile_files) if keep_going else PartialCompilation(done=compile_files(paths))
         )
     done = found.done
     for error in found.errors:

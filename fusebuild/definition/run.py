@@ -23,8 +23,7 @@ from fusebuild.errors import ScheduleError
 from fusebuild.freshness.cached import cache_folder, cached_artifact
 from fusebuild.ir.fusion import Fusion
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import plan_segmented
-from fusebuild.planning.planned import PlannedRecipe
+from fusebuild.planning.planned import PlannedRecipe, plan_segmented
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 from fusebuild.segmentation import SegmentedFusion, segment

@@ -45,10 +45,16 @@ def differences_of_all(
     return mapped(compare, recipes, processes=processors())
 
 
+def made_for(artifact: Artifact) -> tuple[tuple[Target, ...], Search]:
+    """The targets of ``artifact``, and how its cuts were found."""
+    targets = tuple(find_target(name) for name in artifact.targets)
+    return targets, "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+
+
 def _held_targets(path: Path) -> tuple[Target, ...]:
     """The targets that the artifact at ``path`` was compiled for; none where it cannot be read."""
     try:
-        return tuple(find_target(name) for name in open_artifact(path).targets)
+        return made_for(open_artifact(path))[0]
     except ArtifactError:
         return ()
 
@@ -65,8 +71,7 @@ def _differences(
         return (Stale.DAMAGED(error),)
     if targets and (names := {target.name for target in targets} ^ {*artifact.targets}):
         return (Stale.TARGETS(", ".join(sorted(names))),)
-    held = tuple(find_target(name) for name in artifact.targets)
-    own: Search = "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
+    held, own = made_for(artifact)
     toolchain = toolchains.get(held)
     eased = eased_in(artifact.plan)  # what only a compiler finds out
     try:
@@ -76,17 +81,15 @@ def _differences(
     except KnobError as error:
         return (Stale.EASED(error),)
     return (
-        *source_differences(artifact, planned, held, toolchain),
+        *source_differences(artifact, planned, toolchain),
         *_plan_differences(artifact, planned),
     )
 
 
-def source_differences(
-    artifact: Artifact, planned: PlannedRecipe, targets: Sequence[Target], toolchain: Toolchain | None
-) -> tuple[str, ...]:
+def source_differences(artifact: Artifact, planned: PlannedRecipe, toolchain: Toolchain | None) -> tuple[str, ...]:
     """Why ``artifact`` is stale by the digests of what it was made from. Without a toolchain, the digest of the one
     that compiled it is not compared."""
-    now = source_digests(planned, targets, toolchain)
+    now = source_digests(planned, toolchain)
     then = dict(artifact.manifest.sources)
     if toolchain is None:
         then = {name: digest for name, digest in then.items() if not name.startswith("toolchain of ")}

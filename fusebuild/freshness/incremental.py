@@ -191,12 +191,10 @@ def _recorded(file: Path, built: BuiltRecipe, build_dir: BuildDir) -> CompiledRe
 
 def _compiled(built: BuiltArtifact, spills: Mapping[Key, int]) -> CompiledRecipe:
     planned = built.planned
-    kernels = {target: sorted(by_name) for target, by_name in planned.kernels.items()}
-    own = {(target, name) for target, names in kernels.items() for name in names}
     return CompiledRecipe(
         artifact=CompiledArtifact(
             fusion=planned.plan.fusion, recipe=planned.recipe.path, path=built.path, written=built.written
         ),
-        kernels=kernels,
-        spills={key: spilled for key, spilled in spills.items() if key in own},
+        kernels={target: sorted(by_name) for target, by_name in planned.kernels.items()},
+        spills={key: spills[key] for key in planned.objects if key in spills},
     )

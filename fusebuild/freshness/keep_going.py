@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fusebuild.errors import ArtifactWriteError, CompileError, FusebuildError, LocatedError, NoRoomError
@@ -11,6 +11,8 @@ from fusebuild.freshness.incremental import Compilation
 from fusebuild.recipe.files import recipe_files, tuned_path
 
 Compile = Callable[[Sequence[Path]], Compilation]
+
+NOTHING = Compilation(recipes=(), compiled=0, seconds=0.0)
 
 _OF_ONE = (CompileError, ArtifactWriteError, NoRoomError)
 """Errors that one recipe may cause and another need not meet, such as a disk without room for the larger artifact."""
@@ -21,8 +23,8 @@ class PartialCompilation:
     """What was compiled, and the errors of the recipes that were not. ``left_out`` are recipes that were not compiled
     though no error names them."""
 
-    done: Compilation
-    errors: tuple[FusebuildError, ...]
+    done: Compilation = NOTHING
+    errors: tuple[FusebuildError, ...] = ()
     left_out: tuple[Path, ...] = ()
 
     @property
@@ -31,58 +33,43 @@ class PartialCompilation:
         return max((error.exit_code for error in self.errors), default=0)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Attempt:
-    """The recipes ``files`` that ``compile_files`` still has to compile, and the ``errors`` of others. ``left_out`` are
-    recipes that were not compiled though no error names them."""
-
-    compile_files: Compile
-    files: list[Path]
-    errors: list[FusebuildError] = field(default_factory=list)
-    left_out: list[Path] = field(default_factory=list)
-
-    def run(self) -> Compilation:
-        """Compile all of ``files``. After an error that names recipes, try again without these. After an error that
-        does not, such as a full disk, try one recipe after another; kernels that compiled are not compiled again."""
-        while self.files:
-            try:
-                return self.compile_files(self.files)
-            except LocatedError as error:
-                self._pass_over(error)
-            except _OF_ONE as error:
-                if len(self.files) == 1:
-                    self.errors.append(error)
-                    self.left_out += self.files
-                    break
-                return self._one_by_one()
-        return Compilation(recipes=(), compiled=0, seconds=0.0)
-
-    def _pass_over(self, error: LocatedError) -> None:
-        named = {diagnostic.location.path for diagnostic in error.diagnostics}
-        left = [file for file in self.files if named.isdisjoint({file.as_posix(), tuned_path(file).as_posix()})]
-        if len(left) == len(self.files):  # it is about none of them
-            raise error
-        self.errors.append(error)
-        self.files = left
-
-    def _one_by_one(self) -> Compilation:
-        parts = []
-        for file in self.files:
-            own = _Attempt(compile_files=self.compile_files, files=[file])
-            parts.append(own.run())
-            self.errors += own.errors
-            self.left_out += own.left_out
-        return Compilation(
-            recipes=tuple(each for part in parts for each in part.recipes),
-            compiled=sum(part.compiled for part in parts),
-            seconds=sum(part.seconds for part in parts),
-        )
-
-
 def compile_what_can_be(paths: Sequence[Path], compile_files: Compile) -> PartialCompilation:
     """``compile_files`` for those recipes below ``paths`` that it raises neither :class:`LocatedError` for, nor
     :class:`CompileError`, :class:`ArtifactWriteError` or :class:`NoRoomError`. Other errors are about no single recipe
     and are raised."""
-    attempt = _Attempt(compile_files=compile_files, files=list(recipe_files(paths)))
-    done = attempt.run()
-    return PartialCompilation(done=done, errors=tuple(attempt.errors), left_out=tuple(attempt.left_out))
+    return _compiled(recipe_files(paths), compile_files)
+
+
+def _compiled(files: Sequence[Path], compile_files: Compile) -> PartialCompilation:
+    """Compile all of ``files``. After an error that names recipes, try again without these. After an error that does
+    not, such as a full disk, try one recipe after another; kernels that compiled are not compiled again."""
+    errors: list[FusebuildError] = []
+    while files:
+        try:
+            return PartialCompilation(done=compile_files(files), errors=tuple(errors))
+        except LocatedError as error:
+            files = _not_named(files, error)
+            errors.append(error)
+        except _OF_ONE as error:
+            if len(files) == 1:
+                return PartialCompilation(errors=(*errors, error), left_out=tuple(files))
+            parts = [_compiled([file], compile_files) for file in files]
+            return PartialCompilation(
+                done=Compilation(
+                    recipes=tuple(each for part in parts for each in part.done.recipes),
+                    compiled=sum(part.done.compiled for part in parts),
+                    seconds=sum(part.done.seconds for part in parts),
+                ),
+                errors=(*errors, *(each for part in parts for each in part.errors)),
+                left_out=tuple(file for part in parts for file in part.left_out),
+            )
+    return PartialCompilation(errors=tuple(errors))
+
+
+def _not_named(files: Sequence[Path], error: LocatedError) -> list[Path]:
+    """Those of ``files`` that ``error`` is not about; raises it where it is about none of them."""
+    named = {diagnostic.location.path for diagnostic in error.diagnostics}
+    left = [file for file in files if named.isdisjoint({file.as_posix(), tuned_path(file).as_posix()})]
+    if len(left) == len(files):
+        raise error
+    return left

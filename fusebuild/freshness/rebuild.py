@@ -19,11 +19,12 @@ from fusebuild.artifact.file import decode_artifact, open_artifact
 from fusebuild.build.object_store import ObjectStore
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.freshness.check import check_recipes
+from fusebuild.freshness.differences import made_for
 from fusebuild.freshness.verdict import CheckedRecipe, MachineCode, Stale
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.files import recipe_files
 from fusebuild.system.disk_space import temporary_folder
-from fusebuild.target.table import Target, find_target
+from fusebuild.target.table import Target
 
 if TYPE_CHECKING:
     from fusebuild.segmentation import Search
@@ -52,7 +53,7 @@ def rebuild_recipes(
     groups: dict[tuple[tuple[Target, ...], Search], list[Path]] = {}
     for file, verdict in verdicts.items():
         if verdict.fresh:
-            held, own = _made_for(verdict.artifact)
+            held, own = made_for(open_artifact(verdict.artifact))
             groups.setdefault((tuple(targets or held), search or own), []).append(file)
     with tempfile.TemporaryDirectory(prefix="fusebuild-rebuild-", dir=temporary_folder(os.environ)) as folder:
         store = ObjectStore(root=Path(folder, "objects"))
@@ -62,13 +63,6 @@ def rebuild_recipes(
                             search=way, store=store)  # fmt: skip
             verdicts |= {file: _compared(verdicts[file], scratch) for file in files}
     return tuple(verdicts.values())
-
-
-def _made_for(path: Path) -> tuple[tuple[Target, ...], Search]:
-    """The targets of an artifact, and how its cuts were found."""
-    artifact = open_artifact(path)
-    targets = tuple(find_target(name) for name in artifact.targets)
-    return targets, "exact" if artifact.manifest.sources.get("segmentation") == "exact" else "heuristic"
 
 
 def _compared(verdict: CheckedRecipe, scratch: Path) -> CheckedRecipe:

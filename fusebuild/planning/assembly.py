@@ -7,9 +7,8 @@ extent says it all and by formulas where axes were merged.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -40,25 +39,22 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import ExtentFact, Output
-from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.family import Runs
 from fusebuild.kernels.common.overlap import RunsBeside, overlapped, runs_beside
 from fusebuild.kernels.common.spec import VariantSpec
-from fusebuild.kernels.common.specialization import specialized_variants
+from fusebuild.kernels.common.specialization import hinted_sizes, specialized_variants
 from fusebuild.kernels.library.schedule import library_call
 from fusebuild.kernels.render import Kernel, Origin, render
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.ops.type_rules import normalize_dims
-from fusebuild.planning.eased import ChoicesByKey, EasedScheduler, eased_by_key
+from fusebuild.planning.eased import eased_by_key, scheduled
+from fusebuild.planning.tuned import NO_CHOICES, ChoicesByKey, choices_at
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
 from fusebuild.segmentation.directions import backward_segments
 from fusebuild.target.table import Target
 
 _Rendered: TypeAlias = "tuple[VariantSpec, tuple[Kernel, ...]]"
-
-SegmentChoices: TypeAlias = Callable[[Fusion, Mapping[str, int]], Tuned]
-"""The choices that are given for a segment at some sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +65,15 @@ class Planned:
     kernels: Mapping[str, Kernel]
 
 
-def not_tuned(fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
-    """No choices for any segment: the heuristics decide."""
-    return NOT_TUNED
-
-
 def plan_target(
     segmented: SegmentedFusion,
     target: Target,
     recipe: str,
-    choices: SegmentChoices = not_tuned,
+    tuned: ChoicesByKey = NO_CHOICES,
     eased: Sequence[EasedChoice] = (),
 ) -> Planned:
-    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; ``choices``
-    replace what the heuristics would choose, and ``eased`` ones replace either.
+    """Schedule and render every segment for ``target``. ``recipe`` is what kernels name as their origin; choices that
+    are ``tuned`` replace what the heuristics would choose, and ``eased`` ones replace either.
 
     Raises :class:`KnobError` for an eased choice that no kernel can be made with.
 
@@ -102,7 +93,7 @@ def plan_target(
         is_backward = segment.id in backward
         key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), is_backward, beside, changed
         if key not in known:
-            variants = _scheduled(segmented, segment, target, choices, eased_ways)
+            variants = _variants(segment, target, tuned, eased_ways)
             turned = map(VariantSpec.backwards, variants) if is_backward else variants
             placed = [overlapped(variant, beside, changed) for variant in turned]
             known[key] = tuple((variant, _render(segment, variant, recipe)) for variant in placed)
@@ -137,15 +128,14 @@ def plan_alone(
     return plan, {kernel.name: kernel for kernel in rendered}
 
 
-def _scheduled(
-    segmented: SegmentedFusion, segment: Segment, target: Target, choices: SegmentChoices, eased: ChoicesByKey
-) -> tuple[VariantSpec, ...]:
+def _variants(segment: Segment, target: Target, tuned: ChoicesByKey, eased: ChoicesByKey) -> tuple[VariantSpec, ...]:
     """The variants of one segment: those for sizes that the recipe names come first, but for those for few rows."""
-    scheduler = EasedScheduler(scheduler=segment.family, eased=eased)
-    sizes = segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    task, own = segment.fusion.whole(), partial(choices, segment.fusion)
-    general = scheduler.schedule(task, target, sizes, own(sizes))
-    special = specialized_variants(task, scheduler, target, general, own) if general else ()
+
+    def at(sizes: Mapping[str, int]) -> tuple[VariantSpec, ...]:
+        return scheduled(segment, target, sizes, choices_at(tuned, segment.fusion, sizes), eased)
+
+    general = at(hinted_sizes(segment.fusion, {}))
+    special = specialized_variants(segment.fusion, general, at) if general else ()
     few = [variant for variant in general if variant.for_few_rows]
     return (*few, *special, *(variant for variant in general if not variant.for_few_rows))
 

@@ -11,6 +11,7 @@ from fusebuild.errors import UsageError, one_line
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.render import Kernel
+from fusebuild.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,11 @@ class Dump:
 
     folder: Path | None
     _counter: list[int] = field(default_factory=lambda: [0])
+
+    @classmethod
+    def of(cls, recipe: Recipe, dump: Path | None) -> Dump:
+        """The dump of ``recipe``: the folder of its name in the folder ``dump``."""
+        return cls(folder=dump / recipe.fusion.name if dump else None)
 
     def fusion(self, name: str, fusion: Fusion) -> None:
         """``<name>.txt``: the printed Fusion."""

@@ -1,26 +1,19 @@
-"""Choices that took the place of others whose kernels had spilled registers: what a plan says of them, as families of
-kernels see it."""
+"""Choices that took the place of others whose kernels had spilled registers: what a plan says of them, and the variants
+that a family makes with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
 from fusebuild.artifact.plan import EasedChoice, Plan
-from fusebuild.ir.fusion import Fusion, Task
-from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
-from fusebuild.kernels.common.spec import Rejection, Scheduler, VariantSpec
-from fusebuild.planning.tuned import bucket_of, segment_digest
-from fusebuild.segmentation import SegmentedFusion
+from fusebuild.kernels.common.choice import Tuned
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.planning.tuned import ChoiceKey, ChoicesByKey, choices_at, segment_digest
+from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.target.table import Target
-
-ChoiceKey: TypeAlias = "tuple[str, tuple[tuple[str, int], ...]]"
-"""The digest of a segment, and a bucket of sizes."""
-
-ChoicesByKey: TypeAlias = Mapping[ChoiceKey, Tuned]
-"""Knobs by way; a way without any is left out."""
 
 Eased: TypeAlias = Mapping[str, Sequence[EasedChoice]]
 """What plans say, by target."""
@@ -29,13 +22,9 @@ NOT_EASED: Eased = MappingProxyType({})
 """No choices at all."""
 
 
-def choice_key(fusion: Fusion, sizes: Mapping[str, int]) -> ChoiceKey:
-    """The key of the segment ``fusion`` at ``sizes``."""
-    return segment_digest(fusion), tuple(bucket_of(fusion, sizes).items())
-
-
 def eased_by_key(eased: Sequence[EasedChoice], segmented: SegmentedFusion) -> ChoicesByKey:
-    """``eased`` by what it holds for. What is about a segment that ``segmented`` does not have holds for nothing."""
+    """``eased`` by what it holds for; a way that is left out has no knobs. What is about a segment that ``segmented``
+    does not have holds for nothing."""
     by_key: dict[ChoiceKey, dict[str, Mapping[str, int]]] = {}
     for each in eased:
         if 0 <= each.segment < len(segmented.segments):
@@ -49,29 +38,15 @@ def eased_in(plan: Plan) -> dict[str, tuple[EasedChoice, ...]]:
     return {target.target: target.eased for target in plan.targets if isinstance(target.eased, tuple)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EasedScheduler:
-    """``scheduler`` where some of its choices are ``eased``: these are taken before tuned ones."""
-
-    scheduler: Scheduler
-    eased: ChoicesByKey
-
-    @property
-    def name(self) -> str:
-        return self.scheduler.name
-
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        return self.scheduler.accepts(task, target)
-
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        if not self.eased:
-            return self.scheduler.schedule(task, target, sizes, tuned)
-        eased = self.eased.get(choice_key(task.fusion, sizes), NOT_TUNED)
-        given = {**tuned, **{way: knobs for way, knobs in eased.items() if knobs}}
-        variants = self.scheduler.schedule(task, target, sizes, given)
-        return tuple(_marked(variant, eased) for variant in variants if not _is_left_out(variant, eased))
+def scheduled(
+    segment: Segment, target: Target, sizes: Mapping[str, int], tuned: Tuned, eased: ChoicesByKey
+) -> tuple[VariantSpec, ...]:
+    """What the family of ``segment`` makes of it at ``sizes``: choices that are ``eased`` are taken before those that
+    are ``tuned``. Raises :class:`KnobError` for one that no kernel can be made with."""
+    own = choices_at(eased, segment.fusion, sizes)
+    given = {**tuned, **{way: knobs for way, knobs in own.items() if knobs}}
+    variants = segment.family.schedule(segment.fusion.whole(), target, sizes, given)
+    return tuple(_marked(variant, own) for variant in variants if not _is_left_out(variant, own))
 
 
 def _is_left_out(variant: VariantSpec, eased: Tuned) -> bool:

@@ -9,68 +9,56 @@ keeps the choice that spills least. What was taken is written into the plan: it 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import EasedChoice
+from fusebuild.artifact.plan_check import kernels_of
 from fusebuild.build.objects import BuildResult
+from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import KnobError, SpillError
 from fusebuild.kernels.common.choice import Decision, Knobs, Tuned
-from fusebuild.kernels.common.spec import Scheduler, VariantSpec
-from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, specialized_prefix
-from fusebuild.planning.eased import ChoiceKey, Eased, EasedScheduler, choice_key, eased_by_key, eased_in
-from fusebuild.planning.tuned import choices_for
-from fusebuild.segmentation import Segment
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.specialization import specialized_prefix
+from fusebuild.planning.eased import Eased, eased_by_key, eased_in, scheduled
+from fusebuild.planning.planned import PlannedRecipe, replanned
+from fusebuild.planning.tuned import Point, choices_at, choices_for, points_at
 from fusebuild.target.table import Target, find_target
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fusebuild.build.toolchain import Toolchain
-    from fusebuild.planning.planned import PlannedRecipe
-    from fusebuild.segmentation import SegmentedFusion
 
 MOST_TRIED = 12
 """Choices that are compiled for one way, at most."""
 
 logger = logging.getLogger(__name__)
 
-Replan: TypeAlias = "Callable[[PlannedRecipe, Eased], PlannedRecipe]"
-Compile: TypeAlias = "Callable[[Sequence[PlannedRecipe]], BuildResult]"
+Compile: TypeAlias = Callable[[Sequence[PlannedRecipe]], BuildResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """One way to run ``segment`` at ``sizes``: what its ``scheduler`` makes of it now."""
+    """One way to run a segment at the sizes of ``point``: what its family makes of it now, with what was ``tuned``."""
 
     target: Target
-    segment: Segment
-    scheduler: Scheduler
-    sizes: Mapping[str, int]
+    point: Point
     tuned: Tuned
     spec: VariantSpec
     decision: Decision
 
     @property
-    def key(self) -> ChoiceKey:
-        return choice_key(self.segment.fusion, self.sizes)
-
-    @property
     def place(self) -> tuple[object, ...]:
         """What no two of a recipe share."""
-        return self.target.name, self.key, self.decision.way
+        return self.target.name, self.point.key, self.decision.way
 
     def candidates(self) -> Iterator[Knobs]:
         """What :meth:`Choice.eased` says, less what no kernel can be made of and what makes the same kernels as another
         one."""
         way, seen = self.decision.way, [self.spec.launches]
         for choice in self.decision.choice.eased():
-            given = {**self.tuned, way: choice.knobs}
             try:
-                specs = self.scheduler.schedule(self.segment.fusion.whole(), self.target, self.sizes, given)
+                specs = self.point.variants(self.target, {**self.tuned, way: choice.knobs})
             except KnobError:
                 continue
             own = next((spec for spec in specs if spec.decision is not None and spec.decision.way == way), None)
@@ -109,8 +97,8 @@ class _Search:
     def choice(self, knobs: Knobs) -> EasedChoice:
         """``knobs`` as the plan says them."""
         return EasedChoice(
-            segment=self.way.segment.id,
-            bucket=dict(self.way.key[1]),
+            segment=self.way.point.segment.id,
+            bucket=dict(self.way.point.key[1]),
             way=self.way.decision.way,
             knobs=dict(knobs),
             spilled=self.spilled[0],
@@ -122,7 +110,6 @@ class _Easing:
     """One recipe whose kernels spill, as it is ``planned`` at the moment."""
 
     planned: PlannedRecipe
-    targets: Mapping[str, Target]
     toolchain: Toolchain
     searches: dict[tuple[object, ...], _Search] = field(default_factory=dict)
 
@@ -147,68 +134,54 @@ class _Easing:
 
     def _spilling(self, objects: BuildResult) -> list[tuple[_Way, int]]:
         """The ways that spill and could be others, once each, with bytes."""
+        targets = {target.name: target for target in self.planned.targets}
         found: dict[tuple[object, ...], tuple[_Way, int]] = {}
         for target, segment, variant, spilled in _spilling_variants(self.planned, objects):
-            way = next((way for name, way in self._ways(target, segment) if name == variant), None)
+            way = next((way for name, way in self._ways(targets[target], segment) if name == variant), None)
             if way is not None:
                 found.setdefault(way.place, (way, spilled))
         return list(found.values())
 
-    def _ways(self, target_name: str, segment_id: int) -> Iterator[tuple[str, _Way]]:
+    def _ways(self, target: Target, segment_id: int) -> Iterator[tuple[str, _Way]]:
         """The ways to run a segment, by the name of its variant: at the sizes of the first case, then at those that the
         recipe names."""
-        target, segmented = self.targets[target_name], self.planned.segmented[target_name]
+        segmented = self.planned.segmented[target.name]
         segment = segmented.segments[segment_id]
-        own = segment.family
-        eased = eased_by_key(eased_in(self.planned.plan).get(target_name, ()), segmented)
-        scheduler = EasedScheduler(scheduler=own, eased=eased)
+        eased = eased_by_key(eased_in(self.planned.plan).get(target.name, ()), segmented)
         choices = choices_for(self.planned.tuned, segmented, target, self.toolchain)
-        for prefix, sizes in _points(segmented, segment):
-            tuned = choices(segment.fusion, sizes)
-            for spec in scheduler.schedule(segment.fusion.whole(), target, sizes, tuned):
+        for point in points_at(segment):
+            tuned = choices_at(choices, segment.fusion, point.sizes)
+            prefix = f"{specialized_prefix(point.named)}_" if point.named else ""
+            for spec in scheduled(segment, target, point.sizes, tuned, eased):
                 if spec.decision is not None:
-                    way = _Way(target=target, segment=segment, scheduler=own, sizes=sizes, tuned=tuned, spec=spec,
-                               decision=spec.decision)  # fmt: skip
+                    way = _Way(target=target, point=point, tuned=tuned, spec=spec, decision=spec.decision)
                     yield f"{prefix}{spec.name}", way
 
 
-def _points(segmented: SegmentedFusion, segment: Segment) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """What the names of variants begin with, and the sizes that they are planned for."""
-    yield "", segmented.fusion.cases[0] if segmented.fusion.cases else {}
-    for named in named_sizes(segment.fusion):
-        yield f"{specialized_prefix(named)}_", hinted_sizes(segment.fusion, named)
-
-
 def without_spills(
-    planned: Sequence[PlannedRecipe],
-    objects: BuildResult,
-    targets: Sequence[Target],
-    toolchain: Toolchain,
-    *,
-    replan: Replan,
-    compile_all: Compile,
+    planned: Sequence[PlannedRecipe], objects: BuildResult, toolchain: Toolchain, compile_all: Compile
 ) -> tuple[list[PlannedRecipe], BuildResult]:
     """``planned``, compiled to ``objects``, with other choices for what spills, and the objects of that.
 
-    Recipes that allow spills stay as they are. ``replan`` plans one again with such choices; ``compile_all`` makes the
-    objects of some. Equal recipes give equal plans: nothing but the compiler decides.
+    Recipes that allow spills stay as they are. ``compile_all`` makes the objects of some. Equal recipes give equal
+    plans: nothing but the compiler decides.
     """
     result = list(planned)
-    spilling = [
-        (index, _Easing(planned=each, targets={target.name: target for target in targets}, toolchain=toolchain))
+    spilling = {
+        index: _Easing(planned=each, toolchain=toolchain)
         for index, each in enumerate(planned)
         if not each.recipe.allow_spills and _spilling_variants(each, objects)
-    ]
+    }
     if not spilling:
         return result, objects
     compiled, seconds, latest = objects.compiled, objects.seconds, objects
-    at_work = [each for _, each in spilling]
+    at_work = list(spilling.values())
     while at_work := [each for each in at_work if each.step(latest)]:
         for each in at_work:
-            each.planned = replan(each.planned, each.eased)
+            each.planned = replanned(each.planned, each.eased, toolchain)
         latest = compile_all([each.planned for each in at_work])
         compiled, seconds = compiled + latest.compiled, seconds + latest.seconds
-    for index, easing in spilling:
+    for index, easing in spilling.items():
         result[index] = easing.planned
         _tell(easing.planned)
     whole = compile_all(result)
@@ -218,24 +191,20 @@ def without_spills(
 def tell_unknown(planned: Sequence[PlannedRecipe], objects: BuildResult) -> None:
     """Warn of kernels of which neither the compiler nor the object says whether they spill."""
     for each in planned:
-        for target, by_name in each.kernels.items():
-            for name in sorted(by_name):
-                if not find_target(target).is_host and (target, name) not in objects.resources:
-                    logger.warning("%s", _unknown_text(each.plan.fusion, target, name))
+        for target, kernel in each.objects:
+            if not find_target(target).is_host and (target, kernel) not in objects.resources:
+                logger.warning("%s", _unknown_text(each.plan.fusion, target, kernel))
 
 
 def require_known_spills(artifacts: Sequence[Path]) -> None:
     """Raise :class:`SpillError` for kernels of ``artifacts`` of which it is not known whether they spill."""
-    unknown = []
-    for path in artifacts:
-        artifact = open_artifact(path)
-        for target in artifact.plan.targets:
-            kernels = {launch.kernel for each in target.segments for own in each.variants for launch in own.launches}
-            unknown += [
-                _unknown_text(artifact.plan.fusion, target.target, kernel)
-                for kernel in sorted(kernels)
-                if not find_target(target.target).is_host and artifact.resources(target.target, kernel) is None
-            ]
+    unknown = [
+        _unknown_text(artifact.plan.fusion, target.target, kernel)
+        for artifact in map(open_artifact, artifacts)
+        for target in artifact.plan.targets
+        for kernel in kernels_of(target)
+        if not find_target(target.target).is_host and artifact.resources(target.target, kernel) is None
+    ]
     if unknown:
         raise SpillError("\n".join(unknown))
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -28,7 +29,7 @@ from fusebuild.errors import Diagnostic, KnobError, SourceLocation, TunedError, 
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.common.choice import NOT_TUNED, Knobs, Tuned
-from fusebuild.kernels.common.spec import DEFAULT_EXTENT, Scheduler
+from fusebuild.kernels.common.spec import DEFAULT_EXTENT, VariantSpec
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, used_symbols
 from fusebuild.segmentation import Segment, SegmentedFusion
 from fusebuild.segmentation.acceptance import overwritten_inputs, signature
@@ -103,32 +104,34 @@ class TunedKernels:
         return _place(self.path, self.text, steps)
 
 
+ChoiceKey: TypeAlias = "tuple[str, tuple[tuple[str, int], ...]]"
+"""The digest of a segment, and a bucket of sizes."""
+
+ChoicesByKey: TypeAlias = Mapping[ChoiceKey, Tuned]
+"""The choices for the segments of one plan."""
+
+NO_CHOICES: ChoicesByKey = MappingProxyType({})
+"""The heuristics decide."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Sizes for which a segment is scheduled."""
+    """Sizes for which a segment is scheduled: those of the first case, but for the ones that the recipe ``named``."""
 
     segment: Segment
-    scheduler: Scheduler
-    sizes: Mapping[str, int]
+    named: Mapping[str, int]
 
     @property
-    def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
-        """The digest of the segment and the bucket of the sizes."""
-        return segment_digest(self.segment.fusion), tuple(bucket_of(self.segment.fusion, self.sizes).items())
+    def sizes(self) -> dict[str, int]:
+        return hinted_sizes(self.segment.fusion, self.named)
 
+    @property
+    def key(self) -> ChoiceKey:
+        return choice_key(self.segment.fusion, self.sizes)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentChoices:
-    """The choices for the segments of one plan."""
-
-    by_key: Mapping[tuple[str, tuple[tuple[str, int], ...]], Tuned]
-
-    def __call__(self, fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
-        """Those for the segment ``fusion`` at ``sizes``."""
-        if not self.by_key:
-            return NOT_TUNED
-        key = segment_digest(fusion), tuple(bucket_of(fusion, sizes).items())
-        return self.by_key.get(key, NOT_TUNED)
+    def variants(self, target: Target, tuned: Tuned = NOT_TUNED) -> tuple[VariantSpec, ...]:
+        """What the segment's family makes of it here. Raises :class:`KnobError`."""
+        return self.segment.family.schedule(self.segment.fusion.whole(), target, self.sizes, tuned)
 
 
 def encode_tuned(fusion: str, entries: Sequence[Entry]) -> str:
@@ -285,33 +288,41 @@ def bucket_of(fusion: Fusion, sizes: Mapping[str, int]) -> dict[str, int]:
     }
 
 
+def choice_key(fusion: Fusion, sizes: Mapping[str, int]) -> ChoiceKey:
+    """The key of the segment ``fusion`` at ``sizes``."""
+    return segment_digest(fusion), tuple(bucket_of(fusion, sizes).items())
+
+
+def choices_at(choices: ChoicesByKey, fusion: Fusion, sizes: Mapping[str, int]) -> Tuned:
+    """The ``choices`` for the segment ``fusion`` at ``sizes``."""
+    return choices.get(choice_key(fusion, sizes), NOT_TUNED) if choices else NOT_TUNED
+
+
 def points_of(segmented: SegmentedFusion) -> tuple[Point, ...]:
-    """All that the segments' schedulers are asked: each segment at the first case, then at the sizes that the recipe
-    names. Of segments that are equal up to fids and names, the first."""
-    found, known = [], set()
-    first = segmented.fusion.cases[0] if segmented.fusion.cases else {}
+    """All :func:`points_at` which the segments are planned; of segments that are equal up to fids and names, those of
+    the first."""
+    first: dict[object, Segment] = {}
     for segment in segmented.segments:
-        key = signature(segment.fusion.whole(), overwritten_inputs(segment.fusion))
-        if key in known:
-            continue
-        known.add(key)
-        scheduler = segment.family
-        named = [hinted_sizes(segment.fusion, sizes) for sizes in named_sizes(segment.fusion)]
-        found += [Point(segment=segment, scheduler=scheduler, sizes=sizes) for sizes in (first, *named)]
-    return tuple(found)
+        first.setdefault(signature(segment.fusion.whole(), overwritten_inputs(segment.fusion)), segment)
+    return tuple(point for segment in first.values() for point in points_at(segment))
+
+
+def points_at(segment: Segment) -> list[Point]:
+    """The first case, then the sizes that the recipe names."""
+    return [Point(segment=segment, named=named) for named in ({}, *named_sizes(segment.fusion))]
 
 
 def choices_for(
     tuned: TunedKernels | None, segmented: SegmentedFusion, target: Target, toolchain: Toolchain | None
-) -> SegmentChoices:
+) -> ChoicesByKey:
     """The choices of ``tuned`` that hold for ``segmented`` on ``target``; compilers are not compared where there is no
     ``toolchain``. Every other entry for the target is told of in a warning.
 
     Raises :class:`TunedError` for knobs that no kernel can be made with.
     """
-    by_key: dict[tuple[str, tuple[tuple[str, int], ...]], dict[str, Knobs]] = {}
     if tuned is None:
-        return SegmentChoices(by_key=by_key)
+        return NO_CHOICES
+    by_key: dict[ChoiceKey, dict[str, Knobs]] = {}
     own = [(index, entry) for index, entry in enumerate(tuned.entries) if entry.arch == target.name]
     if not own and tuned.entries:
         others = ", ".join(sorted({entry.arch for entry in tuned.entries}))
@@ -338,7 +349,7 @@ def choices_for(
             by_key.setdefault(key, {})[entry.variant] = entry.knobs
     if problems:
         raise TunedError(problems)
-    return SegmentChoices(by_key=by_key)
+    return by_key
 
 
 def _stale(
@@ -369,7 +380,7 @@ def _unknown_variant(entry: Entry, target: Target, asked: Sequence[Point]) -> st
     ways = [
         variant.decision.way
         for point in asked
-        for variant in point.scheduler.schedule(point.segment.fusion.whole(), target, point.sizes, given)
+        for variant in point.variants(target, given)
         if variant.decision is not None
     ]
     if entry.variant in ways:

@@ -6,10 +6,12 @@ asking the schedulers again. That, and not a faster scheduler, is what keeps lar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from fusebuild.errors import Diagnostic
 from fusebuild.ir.fusion import Fusion, Task
-from fusebuild.kernels.common.spec import Rejection, Scheduler, TooManyParameters
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.common.spec import Rejection, TooManyParameters
 from fusebuild.kernels.families import first_accepting
 from fusebuild.segmentation.segmented import scalar_closure
 from fusebuild.target.table import Target
@@ -20,7 +22,7 @@ class Acceptance:
 
     def __init__(self, fusion: Fusion, target: Target) -> None:
         self.fusion, self.target = fusion, target
-        self._answers: dict[object, Scheduler | tuple[Rejection, ...]] = {}
+        self._answers: dict[object, Family | tuple[Rejection, ...]] = {}
         self._overwritten = overwritten_inputs(fusion)
         self.asked = 0
         """How often the schedulers were really asked."""
@@ -35,7 +37,7 @@ class Acceptance:
         answer = self._answer(self.task(exprs, results))
         return "" if isinstance(answer, tuple) else answer.name
 
-    def _answer(self, task: Task) -> Scheduler | tuple[Rejection, ...]:
+    def _answer(self, task: Task) -> Family | tuple[Rejection, ...]:
         """That of a task equal to ``task``: the reasons speak of names and locations of that one."""
         key = self.signature(task)
         if key not in self._answers:
@@ -56,6 +58,12 @@ class Acceptance:
         """Every scheduler's reason not to take the task; empty when one takes it."""
         answer = first_accepting(self.task(exprs, results), self.target)
         return answer if isinstance(answer, tuple) else ()
+
+    def refusal(self, exprs: Collection[int], results: frozenset[int]) -> Diagnostic:
+        """That no scheduler takes the task, told of its first expr, with every one's reason."""
+        expr = self.fusion.exprs[min(exprs)]
+        reasons = "; ".join(f"{each.scheduler}: {each.reason}" for each in self.rejections(exprs, results))
+        return Diagnostic(location=expr.location, message=f"no scheduler takes {expr.op} ({reasons})")
 
 
 def overwritten_inputs(fusion: Fusion) -> dict[int, int]:

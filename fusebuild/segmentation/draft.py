@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from fusebuild.ir.fusion import Fusion
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
-from fusebuild.segmentation.dependencies import Dependencies
+from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.groups import SEARCH_LIMIT, run_order
+from fusebuild.target.table import Target
 
 REJECTED = 1e9
 """The price, in seconds, of each expr of a task that no scheduler takes: finite, so that a draft may start from such
@@ -36,6 +38,16 @@ DraftState: TypeAlias = tuple[frozenset[tuple[int, frozenset[int]]], frozenset[t
 """What each task holds, where each expr is at home, and the order of the tasks."""
 
 
+@dataclass(frozen=True, slots=True)
+class DraftTask:
+    """One task of a draft: all its exprs, and the values it moves."""
+
+    exprs: frozenset[int]
+    reads: frozenset[int]
+    writes: frozenset[int]
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """What every draft of one Fusion on one target shares."""
@@ -45,14 +57,24 @@ class Problem:
     costs: CostModel
     futile: set[tuple[int, DraftState]] = field(default_factory=set)
     """Tasks of drafts that no move improves."""
-    _prices: dict[tuple[frozenset[int], frozenset[int]], float] = field(default_factory=dict)
+    _tasks: dict[tuple[frozenset[int], frozenset[int]], DraftTask] = field(default_factory=dict)
     _reads: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
     _closures: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fusion: Fusion, target: Target) -> Problem:
+        """That of ``fusion``, whose exprs must be primitive."""
+        dependencies, acceptance = dependencies_of(fusion), Acceptance(fusion, target)
+        return cls(dependencies=dependencies, acceptance=acceptance, costs=CostModel(fusion, target))
+
+    @property
+    def fusion(self) -> Fusion:
+        return self.dependencies.fusion
 
     def reads_of(self, exprs: frozenset[int]) -> frozenset[int]:
         """The tensors that a task of ``exprs`` reads."""
         if exprs not in self._reads:
-            fusion = self.dependencies.fusion
+            fusion = self.fusion
             made = {fid for index in exprs for fid in fusion.exprs[index].outputs}
             read = {fid for index in exprs for fid in fusion.exprs[index].inputs}
             self._reads[exprs] = frozenset(fid for fid in read - made if fusion.value(fid).is_tensor)
@@ -62,7 +84,7 @@ class Problem:
         """The exprs of ``held`` that ``fids`` are computed from."""
         key = fids, held
         if key not in self._closures:
-            fusion = self.dependencies.fusion
+            fusion = self.fusion
             needed: set[int] = set()
             waiting = list(fids)
             while waiting:
@@ -73,17 +95,17 @@ class Problem:
             self._closures[key] = frozenset(needed)
         return self._closures[key]
 
-    def price(self, exprs: frozenset[int], reads: frozenset[int], writes: frozenset[int]) -> float:
-        """Predicted seconds of one task; :data:`REJECTED` where no scheduler takes it."""
+    def task(self, exprs: frozenset[int], writes: frozenset[int]) -> DraftTask:
+        """The task of ``exprs`` that ``writes`` these values, with its price."""
         key = exprs, writes
-        if key not in self._prices:
-            self._prices[key] = self._price(exprs, reads, writes)
-        return self._prices[key]
+        if key not in self._tasks:
+            reads = self.reads_of(exprs)
+            self._tasks[key] = DraftTask(exprs, reads, writes, self._price(exprs, reads, writes))
+        return self._tasks[key]
 
     def _price(self, exprs: frozenset[int], reads: frozenset[int], writes: frozenset[int]) -> float:
-        if len(exprs) > 1 and not self.may_share(exprs):
-            return REJECTED * len(exprs)
-        scheduler = self.acceptance.scheduler(exprs, writes)
+        """Predicted seconds of one task; :data:`REJECTED` for each of its exprs where no scheduler takes it."""
+        scheduler = self.acceptance.scheduler(exprs, writes) if self.may_share(exprs) else ""
         if not scheduler:
             return REJECTED * len(exprs)
         if runs_nothing(scheduler):
@@ -92,24 +114,15 @@ class Problem:
 
     def may_share(self, exprs: frozenset[int]) -> bool:
         """False when two of ``exprs`` must not be in one task."""
-        return exprs.isdisjoint(self.dependencies.alone) and not self.dependencies.holds_both_ends(exprs)
-
-
-@dataclass(slots=True)
-class Part:
-    """One task of a draft: all its exprs, and the values it moves."""
-
-    exprs: frozenset[int]
-    reads: frozenset[int]
-    writes: frozenset[int]
-    seconds: float
+        dependencies = self.dependencies
+        return len(exprs) < 2 or (exprs.isdisjoint(dependencies.alone) and not dependencies.holds_both_ends(exprs))
 
 
 @dataclass(slots=True, kw_only=True)
 class Proposal:
     """Parts to replace (None: to remove), new homes, and the seconds that the whole draft loses (negative: saves)."""
 
-    parts: dict[int, Part | None] = field(default_factory=dict)
+    parts: dict[int, DraftTask | None] = field(default_factory=dict)
     homes: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
     window: tuple[int, int] | None = None
@@ -120,9 +133,9 @@ class Draft:
     """The tasks ``held`` by name, where ``home`` gives the name of the task that writes each expr's value."""
 
     def __init__(self, problem: Problem, held: Mapping[int, frozenset[int]], home: Mapping[int, int]) -> None:
-        self.problem, self.home = problem, dict(home)
+        self.problem, self.fusion, self.home = problem, problem.fusion, dict(home)
         self._wanted = self._find_wanted()
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, DraftTask] = {}
         self._readers: dict[int, set[int]] = {}
         self.holders: dict[int, set[int]] = {}
         """For each expr the tasks that hold it."""
@@ -131,18 +144,16 @@ class Draft:
                 self.holders.setdefault(index, set()).add(name)
             for fid in problem.reads_of(exprs):
                 self._readers.setdefault(fid, set()).add(name)
-        fusion = problem.dependencies.fusion
         self.writers: dict[int, int] = {}
         """For each input that an output overwrites, the expr that does."""
-        for output in fusion.outputs:
-            writer = fusion.definition(output.fid)
-            if output.alias is not None and writer in self.home:
+        for output in self.fusion.outputs:
+            writer = self.maker(output.fid)
+            if output.alias is not None and writer is not None:
                 self.writers[output.alias] = writer
         for name, exprs in held.items():
-            made = (fid for index in exprs if home[index] == name for fid in fusion.exprs[index].outputs)
+            made = (fid for index in exprs if home[index] == name for fid in self.fusion.exprs[index].outputs)
             writes = frozenset(fid for fid in made if self.is_wanted(fid) or self.readers(fid) - {name})
-            reads = problem.reads_of(exprs)
-            self.parts[name] = Part(exprs, reads, writes, problem.price(exprs, reads, writes))
+            self.parts[name] = problem.task(exprs, writes)
         order = self._order()
         self.has_cycle = len(order) < len(self.parts)
         """True for tasks that wait for each other: nothing can be done with such a draft."""
@@ -177,8 +188,13 @@ class Draft:
 
     def owner(self, fid: int) -> int | None:
         """The task that writes ``fid`` when anyone needs it; None for what comes from outside the scope."""
-        definition = self.problem.dependencies.fusion.definition(fid)
-        return None if definition is None else self.home.get(definition)
+        index = self.maker(fid)
+        return None if index is None else self.home[index]
+
+    def maker(self, fid: int) -> int | None:
+        """The expr that defines ``fid``; None for what comes from outside the scope."""
+        index = self.fusion.definition(fid)
+        return index if index in self.home else None
 
     def in_order(self) -> list[int]:
         """The tasks in run order, the earliest exprs first among the ready ones."""
@@ -265,7 +281,7 @@ class Draft:
         return fid in self._wanted
 
     def _find_wanted(self) -> frozenset[int]:
-        fusion, tensors = self.problem.dependencies.fusion, self.problem.dependencies.readers
+        fusion, tensors = self.fusion, self.problem.dependencies.readers
         return frozenset(
             fid
             for index in self.home
@@ -294,8 +310,7 @@ class Change:
     """A draft with some tasks changed, on paper: what each of them then holds, reads and writes."""
 
     def __init__(self, draft: Draft, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int]) -> None:
-        self._draft, self._homes = draft, dict(homes)
-        self._fusion = draft.problem.dependencies.fusion
+        self._draft, self._fusion, self._homes = draft, draft.fusion, dict(homes)
         self._exprs: dict[int, frozenset[int]] = {}
         self._reads: dict[int, frozenset[int]] = {}
         self._writes: dict[int, frozenset[int]] = {}
@@ -322,7 +337,8 @@ class Change:
         for place, name in enumerate(names):
             if proposal.seconds - sum(self._draft.parts[other].seconds for other in names[place:]) > most_seconds:
                 return None
-            old, new = self._draft.parts[name], self._part(name)
+            exprs, old = self._exprs[name], self._draft.parts[name]
+            new = self._draft.problem.task(exprs, self._writes[name]) if exprs else None
             if new is None or (new.exprs, new.writes) != (old.exprs, old.writes):
                 proposal.parts[name] = new
                 proposal.seconds += (new.seconds if new else 0.0) - old.seconds
@@ -371,8 +387,7 @@ class Change:
         around: set[int] = set()
         for name, part in proposal.parts.items():
             if part is not None:
-                definitions = (self._fusion.definition(fid) for fid in part.reads)
-                around |= {self._home(index) for index in definitions if index in self._draft.home}
+                around |= {owner for fid in part.reads if (owner := self._owner(fid)) is not None}
                 around |= self._after(name) | self._readers_of_overwritten(name)
         return around
 
@@ -381,7 +396,7 @@ class Change:
         place = self._draft.place
         return all(
             all(place(name) < place(other) for other in self._after(name))
-            and all(self._is_placed_before(fid, name) for fid in part.reads)
+            and all(place(owner) < place(name) for fid in part.reads if (owner := self._owner(fid)) is not None)
             and all(place(other) < place(name) for other in self._readers_of_overwritten(name))
             for name, part in proposal.parts.items()
             if part is not None
@@ -391,12 +406,6 @@ class Change:
         """The other tasks that read an input which ``name`` overwrites."""
         overwritten = [fid for fid, writer in self._draft.writers.items() if self._home(writer) == name]
         return set().union(*(self._readers_of(fid) for fid in overwritten)) - {name}
-
-    def _is_placed_before(self, fid: int, name: int) -> bool:
-        definition = self._fusion.definition(fid)
-        if definition is None or definition not in self._draft.home:
-            return True
-        return self._draft.place(self._home(definition)) < self._draft.place(name)
 
     def _open(self, name: int, path: dict[int, list[int]], done: set[int], low: int, high: int) -> None:
         if name not in done:
@@ -411,13 +420,15 @@ class Change:
     def _home(self, index: int) -> int:
         return self._homes.get(index, self._draft.home[index])
 
+    def _owner(self, fid: int) -> int | None:
+        """As :meth:`Draft.owner`."""
+        index = self._draft.maker(fid)
+        return None if index is None else self._home(index)
+
     def _is_made(self, fid: int) -> bool:
         """True when the task that writes ``fid`` holds its definition (it may have dropped it as unneeded)."""
-        definition = self._fusion.definition(fid)
-        if definition is None or definition not in self._draft.home:
-            return True
-        owner = self._home(definition)
-        return definition in self._exprs.get(owner, self._draft.parts[owner].exprs)
+        owner = self._owner(fid)
+        return owner is None or self._draft.maker(fid) in self._exprs.get(owner, self._draft.parts[owner].exprs)
 
     def _readers_of(self, fid: int) -> Set[int]:
         return self._readers[fid] if fid in self._readers else self._draft.readers(fid)
@@ -430,16 +441,9 @@ class Change:
         for fid in sorted(old ^ self._reads[name]):
             readers = self._readers.setdefault(fid, set(self._draft.readers(fid)))
             readers ^= {name}
-            definition = self._fusion.definition(fid)
-            if definition is not None and definition in self._draft.home:
-                self._pending.add(self._home(definition))
+            if (owner := self._owner(fid)) is not None:
+                self._pending.add(owner)
 
     def _written(self, name: int, held: frozenset[int]) -> frozenset[int]:
         made = (fid for index in held if self._home(index) == name for fid in self._fusion.exprs[index].outputs)
         return frozenset(fid for fid in made if self._draft.is_wanted(fid) or self._readers_of(fid) - {name})
-
-    def _part(self, name: int) -> Part | None:
-        exprs, reads, writes = self._exprs[name], self._reads[name], self._writes[name]
-        if not exprs:
-            return None
-        return Part(exprs, reads, writes, self._draft.problem.price(exprs, reads, writes))

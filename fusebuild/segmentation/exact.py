@@ -34,9 +34,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
+from typing import TypeAlias
 
-from fusebuild.errors import Diagnostic, ScheduleError, UsageError
-from fusebuild.ir.fusion import Fusion
+from fusebuild.errors import ScheduleError, UsageError
+from fusebuild.ir.fusion import Fusion, Task
 from fusebuild.ir.types import TensorType
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.families import runs_nothing
@@ -44,43 +45,48 @@ from fusebuild.ops.table import Kind, op_of
 from fusebuild.segmentation.acceptance import Acceptance, overwritten_inputs
 from fusebuild.segmentation.canonical import canonical_order, reordered
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
-from fusebuild.segmentation.cover import Cover
 from fusebuild.segmentation.dependencies import Dependencies, dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.presegment import presegment
+
+Cover: TypeAlias = tuple[Task, ...]
+"""Tasks in run order that together hold every tensor expr of a Fusion and name in ``results`` what they write.
+
+Two tasks may hold the same expr; then one of them writes its value, if anyone reads it, and the other computes it again
+for itself."""
 
 ATOM_LIMIT = 12
 """Atoms that take well under a second; each one more doubles the sets of atoms that are tabulated."""
 
 
-def exact_cover(fusion: Fusion, acceptance: Acceptance, costs: CostModel, limit: int = ATOM_LIMIT) -> Cover:
-    """A cover of ``fusion`` with the least :func:`~fusebuild.segmentation.cover.seconds` there is.
+def exact_cover(problem: Problem, limit: int = ATOM_LIMIT) -> Cover:
+    """A cover of the Fusion of ``problem`` with the least predicted time there is.
 
-    ``fusion`` is the Fusion of ``acceptance`` and ``costs``, its exprs primitive and all of them live. Raises
+    The Fusion's exprs are primitive and all of them live; the dependencies are those of :func:`rules_of`. Raises
     :class:`UsageError` for one of more than ``limit`` atoms or with an expr of several results, and
     :class:`ScheduleError` with every scheduler's reason for each expr that none takes even alone.
     """
-    dependencies = rules_of(fusion)
+    fusion, dependencies = problem.fusion, problem.dependencies
     for expr in (fusion.exprs[index] for index in dependencies.exprs):
         if len(expr.outputs) > 1:
             place = f"{fusion.name} has a {expr.op} with {len(expr.outputs)}"
             raise UsageError(f"the exact search takes exprs with one result, and {place}")
-    atoms = atoms_of(dependencies, costs)
+    atoms = atoms_of(dependencies, problem.costs)
     if len(atoms) > limit:
         raise UsageError(f"the exact search takes fusions of at most {limit} atoms, and {fusion.name} has {len(atoms)}")
-    return best_cover(dependencies, atoms, acceptance, costs)
+    return best_cover(problem, atoms)
 
 
 def exact_draft(problem: Problem) -> Draft:
     """:func:`exact_cover` as a draft of ``problem``."""
-    dependencies = rules_of(problem.dependencies.fusion)
-    cover = exact_cover(dependencies.fusion, problem.acceptance, problem.costs)
-    held = {name: frozenset(index for index in task.exprs if index in dependencies.readers)
+    problem = replace(problem, dependencies=rules_of(problem.fusion))
+    cover = exact_cover(problem)
+    held = {name: frozenset(index for index in task.exprs if index in problem.dependencies.readers)
             for name, task in enumerate(cover)}  # fmt: skip
     home = {index: name for name, exprs in held.items() for index in exprs}
     home |= {index: name for name, task in enumerate(cover) for fid in task.outputs
-             if (index := dependencies.fusion.definition(fid)) is not None}  # fmt: skip
-    return Draft(replace(problem, dependencies=dependencies), held, home)
+             if (index := problem.fusion.definition(fid)) is not None}  # fmt: skip
+    return Draft(problem, held, home)
 
 
 def rules_of(fusion: Fusion) -> Dependencies:
@@ -91,10 +97,10 @@ def rules_of(fusion: Fusion) -> Dependencies:
     return replace(dependencies_of(fusion), marked=marked)
 
 
-def best_cover(dependencies: Dependencies, atoms: Sequence[Atom], acceptance: Acceptance, costs: CostModel) -> Cover:
+def best_cover(problem: Problem, atoms: Sequence[Atom]) -> Cover:
     """The cover with the least predicted time among those that never separate one of ``atoms``, given in topological
     order. Raises :class:`ScheduleError` when there is none."""
-    return _Search(AtomGraph(dependencies, atoms, costs), acceptance).cover()
+    return _Search(AtomGraph(problem.dependencies, atoms, problem.costs), problem.acceptance).cover()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,12 +427,6 @@ class _Search:
         return tuple(tasks)
 
     def _nothing_fits(self) -> ScheduleError:
-        fusion, diagnostics = self._graph.fusion, []
-        for index in sorted(frozenset[int]().union(*(atom.exprs for atom in self._graph.atoms))):
-            expr = fusion.exprs[index]
-            rejections = self._acceptance.rejections([index], frozenset(expr.outputs))
-            if rejections:
-                reasons = "; ".join(f"{rejected.scheduler}: {rejected.reason}" for rejected in rejections)
-                message = f"no scheduler takes {expr.op} ({reasons})"
-                diagnostics.append(Diagnostic(location=expr.location, message=message))
-        return ScheduleError(diagnostics)
+        exprs = sorted(frozenset[int]().union(*(atom.exprs for atom in self._graph.atoms)))
+        alone = [([index], frozenset(self._graph.fusion.exprs[index].outputs)) for index in exprs]
+        return ScheduleError([self._acceptance.refusal(*each) for each in alone if self._acceptance.rejections(*each)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fusebuild.errors import Diagnostic, ScheduleError
+from fusebuild.errors import ScheduleError
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.draft import REJECTED, Draft
@@ -16,8 +16,10 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
 
     Raises :class:`ScheduleError` with every scheduler's reason for each task that none takes.
     """
-    _require_accepted(draft)
-    fusion, acceptance = draft.problem.dependencies.fusion, draft.problem.acceptance
+    fusion, acceptance = draft.fusion, draft.problem.acceptance
+    rejected = [part for _, part in sorted(draft.parts.items()) if part.seconds >= REJECTED]
+    if rejected:
+        raise ScheduleError([acceptance.refusal(part.exprs, part.writes) for part in rejected])
     given, shared = bound_symbols(fusion), _shared(draft)
     place = {name: position for position, name in enumerate(draft.in_order())}
     segments = []
@@ -50,25 +52,11 @@ def _shared(draft: Draft) -> dict[int, list[int]]:
 
 def _rematerialized(draft: Draft, name: int, shared: Mapping[int, list[int]]) -> tuple[OriginalFid, ...]:
     """Values that the task ``name`` recomputes, though another task makes them too, for exprs that are its own."""
-    fusion, part = draft.problem.dependencies.fusion, draft.parts[name]
+    fusion, part = draft.fusion, draft.parts[name]
     own = [index for index in part.exprs if draft.home[index] == name]
     read = {fid for index in own for fid in fusion.exprs[index].inputs}
     copied = [index for index in part.exprs if draft.home[index] != name and index in shared]
     return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
-
-
-def _require_accepted(draft: Draft) -> None:
-    fusion, diagnostics = draft.problem.dependencies.fusion, []
-    for name in sorted(draft.parts):
-        part = draft.parts[name]
-        if part.seconds < REJECTED:
-            continue
-        expr = fusion.exprs[min(part.exprs)]
-        rejections = draft.problem.acceptance.rejections(part.exprs, part.writes)
-        reasons = "; ".join(f"{rejected.scheduler}: {rejected.reason}" for rejected in rejections)
-        diagnostics.append(Diagnostic(location=expr.location, message=f"no scheduler takes {expr.op} ({reasons})"))
-    if diagnostics:
-        raise ScheduleError(diagnostics)
 
 
 def _reasons(draft: Draft, place: Mapping[int, int], name: int, shared: Mapping[int, list[int]]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _moves(draft: Draft, name: int) -> Iterator[Proposal | None]:
 
 def _rim(draft: Draft, name: int, other: int) -> list[int]:
     """Home exprs of ``name`` that ``other`` reads from, that read from ``other``, or that make an output."""
-    exprs = draft.problem.dependencies.fusion.exprs
+    exprs = draft.fusion.exprs
     reads, writes = draft.parts[other].reads, draft.parts[other].writes
     return [
         index
@@ -109,7 +109,7 @@ def _hand_over(draft: Draft, name: int, other: int, index: int) -> Proposal | No
 def _hand_over_output(draft: Draft, name: int, other: int, index: int) -> Proposal | None:
     """``other`` writes the output that ``index`` makes, and computes for itself what it read from ``name``: so it may
     read an input that ``index`` overwrites."""
-    own, exprs = draft.parts[name].exprs, draft.problem.dependencies.fusion.exprs
+    own, exprs = draft.parts[name].exprs, draft.fusion.exprs
     chain = {each for each in own if is_recomputable(draft, each)}
     if index not in chain or not any(draft.is_wanted(fid) for fid in exprs[index].outputs):
         return None
@@ -139,7 +139,7 @@ def _merge_around(draft: Draft, name: int, other: int) -> Proposal | None:
     union = draft.parts[name].exprs | draft.parts[other].exprs
     waiting = [fid for fid in draft.problem.reads_of(union) if draft.owner(fid) in between]
     while waiting:
-        index = draft.problem.dependencies.fusion.definition(waiting.pop())
+        index = draft.fusion.definition(waiting.pop())
         if index is None or not is_recomputable(draft, index):
             return None
         union |= {index}
@@ -158,7 +158,7 @@ def _reductions(draft: Draft, name: int) -> list[int]:
 
 def _tear(draft: Draft, name: int, index: int, first: int, second: int) -> Proposal | None:
     """``first`` takes ``index`` and what it needs, ``second`` the rest of ``name``."""
-    part, fusion = draft.parts[name], draft.problem.dependencies.fusion
+    part, fusion = draft.parts[name], draft.fusion
     needed: set[int] = set()
     waiting = [index]
     while waiting:

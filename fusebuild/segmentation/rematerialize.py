@@ -45,7 +45,7 @@ def rematerialize(draft: Draft) -> dict[int, frozenset[int]]:
             proposal = _weigh(draft, name, frozenset(overwritten))
         if proposal is not None:
             draft.commit(proposal)
-    made = draft.problem.dependencies.fusion.definition
+    made = draft.fusion.definition
     return {
         name: gone
         for name, part in draft.parts.items()
@@ -64,7 +64,7 @@ def _weigh(draft: Draft, name: int, unreadable: frozenset[int]) -> Proposal | No
 
 def _weigh_for_all_readers(draft: Draft, name: int, recomputed: frozenset[int]) -> Proposal | None:
     """The same for every task that reads one of those values: only together do they save the write."""
-    fusion = draft.problem.dependencies.fusion
+    fusion = draft.fusion
     made = {fid for index in recomputed for fid in fusion.exprs[index].outputs} & draft.parts[name].reads
     names = set().union(*(draft.readers(fid) for fid in made))
     if len(names) < 2:
@@ -83,7 +83,7 @@ def _recomputed(draft: Draft, name: int, unreadable: frozenset[int]) -> frozense
     if SOURCE not in graph:
         return frozenset(cone)
     _, (_, below) = nx.minimum_cut(graph, SOURCE, SINK, flow_func=nx.algorithms.flow.boykov_kolmogorov)
-    exprs = draft.problem.dependencies.fusion.exprs
+    exprs = draft.fusion.exprs
     return frozenset(index for index in cone if any((fid, "made") in below for fid in exprs[index].outputs))
 
 
@@ -94,7 +94,7 @@ def _cone(draft: Draft, name: int) -> dict[int, None]:
     beside it cannot do without add up; where they reach twice what reading the value below costs, nothing further up is
     of use (unless one operand stood for three or more values).
     """
-    fusion, reads = draft.problem.dependencies.fusion, draft.parts[name].reads
+    fusion, reads = draft.fusion, draft.parts[name].reads
     queue = deque(
         (source, -2 * _cost(draft, name, fid, draft.problem.costs.bytes_read(fid, draft.parts[name].exprs)))
         for fid in sorted(reads)
@@ -119,7 +119,7 @@ def _cone(draft: Draft, name: int) -> dict[int, None]:
 
 def _least_read(draft: Draft, name: int, fid: int) -> float:
     """What having ``fid`` costs at least, as far as a chain of exprs with one operand each shows."""
-    fusion, reads = draft.problem.dependencies.fusion, draft.parts[name].reads
+    fusion, reads = draft.fusion, draft.parts[name].reads
     least = math.inf
     while fid not in reads:
         least = min(least, _cost(draft, name, fid, draft.problem.costs.least_bytes_read(fid)))
@@ -135,18 +135,18 @@ def _least_read(draft: Draft, name: int, fid: int) -> float:
 
 def _recomputable_source(draft: Draft, fid: int) -> int | None:
     """The expr that defines ``fid``, when a second task may hold it."""
-    index = draft.problem.dependencies.fusion.definition(fid)
+    index = draft.fusion.definition(fid)
     return index if index is not None and is_recomputable(draft, index) else None
 
 
 def is_recomputable(draft: Draft, index: int) -> bool:
     """True for an expr of the scope that a second task may hold."""
-    return index in draft.home and op_of(draft.problem.dependencies.fusion.exprs[index]).is_recomputable
+    return index in draft.home and op_of(draft.fusion.exprs[index]).is_recomputable
 
 
 def _graph(draft: Draft, name: int, cone: dict[int, None], unreadable: frozenset[int]) -> nx.DiGraph:
     """Each value two nodes, made and read, with what reading it costs between them."""
-    fusion = draft.problem.dependencies.fusion
+    fusion = draft.fusion
     import networkx as nx
 
     graph = nx.DiGraph()

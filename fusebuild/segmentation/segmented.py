@@ -93,11 +93,6 @@ def dense_outputs(fusion: Fusion) -> Fusion:
     return replace(fusion, values=values)
 
 
-def with_scalars(task: Task) -> Task:
-    """``task`` with the scalar arithmetic it needs: scalars are computed again wherever they are used."""
-    return replace(task, exprs=scalar_closure(task.fusion, task.exprs))
-
-
 def scalar_closure(fusion: Fusion, exprs: Iterable[int]) -> tuple[int, ...]:
     """``exprs`` and the scalar exprs that they need, ascending."""
     closed = set(exprs)

@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from fusebuild.ir.fusion import Fusion
-from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.canonical import canonical_order, reordered
-from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.dependencies import dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.exact import exact_draft
 from fusebuild.segmentation.merge import RANKS, merge
@@ -40,7 +37,7 @@ Search: TypeAlias = Literal["heuristic", "exact"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class GroupCut:
     """A group of exprs in tasks: ``held`` names each task's exprs, ``home`` the task that writes each expr's value.
 
     Both speak in positions within the group, so that equal groups share one cut.
@@ -58,21 +55,13 @@ def segment(fusion: Fusion, target: Target, search: Search = "heuristic") -> Seg
     """
     fusion = dense_outputs(fusion)
     order = canonical_order(fusion)
-    found = SEARCHES[search](_problem(reordered(fusion, order), target))
+    found = SEARCHES[search](Problem.of(reordered(fusion, order), target))
     return segmented_fusion(_translated(found, fusion, order, target))
-
-
-def _problem(fusion: Fusion, target: Target) -> Problem:
-    return Problem(
-        dependencies=dependencies_of(fusion),
-        acceptance=Acceptance(fusion, target),
-        costs=CostModel(fusion, target),
-    )
 
 
 def _translated(found: Draft, fusion: Fusion, order: Sequence[int], target: Target) -> Draft:
     """``found``, whose expr ``i`` is expr ``order[i]`` of ``fusion``, on ``fusion`` itself."""
-    problem = _problem(fusion, target)
+    problem = Problem.of(fusion, target)
     marked = frozenset((order[mark], order[reader]) for mark, reader in found.problem.dependencies.marked)
     problem = replace(problem, dependencies=replace(problem.dependencies, marked=marked))
     held = {order[name]: frozenset(order[index] for index in part.exprs) for name, part in found.parts.items()}
@@ -112,7 +101,7 @@ def _parts(problem: Problem, group: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def _draft(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Draft:
     """Every group cut on its own, then improved where groups meet."""
-    cuts: dict[object, Cut] = {}
+    cuts: dict[object, GroupCut] = {}
     held: dict[int, frozenset[int]] = {}
     home: dict[int, int] = {}
     for group in groups:
@@ -136,10 +125,10 @@ def _improved(draft: Draft) -> Draft:
     return draft
 
 
-def _cut(problem: Problem, group: tuple[int, ...]) -> Cut:
+def _cut(problem: Problem, group: tuple[int, ...]) -> GroupCut:
     """One group, whole where a scheduler takes it, else in the best of the cuts that the ranks lead to."""
     if problem.acceptance.scheduler(group):
-        return Cut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
+        return GroupCut(held={0: frozenset(range(len(group)))}, home=dict.fromkeys(range(len(group)), 0))
     drafts = []
     for rank in RANKS if len(group) <= MOST_RANKED else RANKS[:1]:
         draft = Draft.apart(problem, group)
@@ -147,7 +136,7 @@ def _cut(problem: Problem, group: tuple[int, ...]) -> Cut:
         drafts.append(_improved(draft))
     best = min(drafts, key=lambda draft: draft.seconds)
     place = {index: position for position, index in enumerate(group)}
-    return Cut(
+    return GroupCut(
         held={place[name]: frozenset(place[index] for index in part.exprs) for name, part in best.parts.items()},
         home={place[index]: place[name] for index, name in best.home.items()},
     )

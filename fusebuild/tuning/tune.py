@@ -70,14 +70,6 @@ class _Task:
         return (self.recipe.path, *self.point.key, self.decision.way)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """The ``tasks`` of one recipe, and the keys ``asked`` of everything that it is planned for."""
-
-    tasks: tuple[_Task, ...]
-    asked: frozenset[tuple[str, tuple[tuple[str, int], ...]]]
-
-
 def tune_recipes(
     paths: Sequence[Path],
     target: Target | None = None,
@@ -99,17 +91,18 @@ def tune_recipes(
     before = [tuned_beside(recipe) for recipe in recipes]
     place = place or find_place(target)
     toolchain = find_toolchain([place.target], nvcc=options.nvcc)
-    work = [_work_on(recipe, place.target, options.cases) for recipe in recipes]
-    done, total = 0, sum(len(own.tasks) for own in work)
+    points = [points_of(segment(run_passes(recipe.fusion), place.target)) for recipe in recipes]
+    work = [_tasks(*each, place.target, options.cases) for each in zip(recipes, points, strict=True)]
+    done, total = 0, sum(map(len, work))
     kernels, written, skipped = list[MeasuredKernel](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Workbench(
             device=place.device, target=place.target, toolchain=toolchain, out=options.out, scratch=Path(scratch),
             jobs=options.jobs, seed=options.seed,
         )  # fmt: skip
-        for recipe, old, own in zip(recipes, before, work, strict=True):
+        for recipe, old, own, asked in zip(recipes, before, work, points, strict=True):
             entries, measured = list[Entry](), list[_Task]()
-            for task in own.tasks:
+            for task in own:
                 outcome = _tuned(task, bench, options.budget)
                 if outcome is None:
                     skipped.append(f"{_place(task)}: not measured: its tensors do not fit the memory of the device")
@@ -120,7 +113,7 @@ def tune_recipes(
                 done += 1
                 if on_progress:
                     on_progress(done, total)
-            kept = _still_held(old, own, measured, bench)
+            kept = _still_held(old, asked, measured, bench)
             if path := _write(recipe, [*kept, *entries], old):
                 written.append(path)
     name, driver = place.device.description
@@ -130,15 +123,15 @@ def tune_recipes(
     )  # fmt: skip
 
 
-def _work_on(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]]) -> _Work:
-    """The kernels of ``recipe`` that there is something to choose about, once each."""
+def _tasks(recipe: Recipe, points: Sequence[Point], target: Target, cases: Sequence[Mapping[str, int]]) -> list[_Task]:
+    """The kernels of ``recipe``, which is planned for ``points``, that there is something to choose about, once
+    each."""
     for case in cases:
         require_fitting(recipe.fusion, case)
-    points = points_of(segment(run_passes(recipe.fusion), target))
     found: dict[tuple[object, ...], _Task] = {}
     fitting: list[Mapping[str, int]] = []
     for point in points:
-        variants = point.scheduler.schedule(point.segment.fusion.whole(), target, point.sizes)
+        variants = point.variants(target)
         if not any(variant.launches for variant in variants):
             continue
         if unbound := _unbound(point.segment.fusion):
@@ -160,7 +153,7 @@ def _work_on(recipe: Recipe, target: Target, cases: Sequence[Mapping[str, int]])
                 f"case {shown}: {recipe.fusion.name} is planned for no sizes like these; "
                 "make them its first case, or name them in its extents"
             )
-    return _Work(tasks=tuple(found.values()), asked=frozenset(point.key for point in points))
+    return list(found.values())
 
 
 def _assumed_sizes(point: Point) -> dict[str, int]:
@@ -181,7 +174,7 @@ def _tuned(task: _Task, bench: Workbench, budget: int) -> Outcome | None:
     import torch
 
     point = task.point
-    beside = partial(neighbours, point.segment.fusion, point.scheduler, bench.target, point.sizes, at=task.case)
+    beside = partial(neighbours, point.segment.fusion, point.segment.family, bench.target, point.sizes, at=task.case)
     try:
         track = Workshop(bench=bench, recipe=task.recipe, segment=point.segment, case=task.case)
         return climb(task.origin, beside, track, budget=budget)
@@ -247,16 +240,18 @@ def _entries(task: _Task, outcome: Outcome, bench: Workbench) -> list[Entry]:
     return [entry]
 
 
-def _still_held(old: TunedKernels | None, work: _Work, tasks: Sequence[_Task], bench: Workbench) -> list[Entry]:
+def _still_held(
+    old: TunedKernels | None, points: Sequence[Point], tasks: Sequence[_Task], bench: Workbench
+) -> list[Entry]:
     """The entries of ``old`` that were not measured again with ``tasks``: those for other targets, and those for this
     one whose key still fits something."""
-    target = bench.target
+    target, asked = bench.target, {point.key for point in points}
     measured = {(*task.point.key, task.key[-1]) for task in tasks}
     digest = bench.toolchain.digest_for(target)
     kept = []
     for entry in old.entries if old is not None else ():
         key = entry.segment, tuple(sorted(entry.bucket.items()))
-        holds = key in work.asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
+        holds = key in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
         if entry.arch != target.name or (holds and (*key, entry.variant) not in measured):
             kept.append(entry)
     return kept

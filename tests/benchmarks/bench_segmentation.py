@@ -11,16 +11,15 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from fusebuild.segmentation import segment
-from fusebuild.segmentation.acceptance import Acceptance
-from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.cover import seconds
-from fusebuild.segmentation.exact import exact_cover
+from fusebuild.segmentation.draft import Problem
+from fusebuild.segmentation.exact import exact_cover, rules_of
 from fusebuild.target.table import TARGETS
+from support.covers import seconds
 from support.random_fusions import atom_count, random_fusion
 
 MOST_JOBS = 2
@@ -71,9 +70,10 @@ class Report:
 def compare(seed: int, target_name: str = "sm_90") -> Comparison:
     """Both cuts of the random Fusion of ``seed``."""
     fusion, target = random_fusion(seed), TARGETS[target_name]
-    acceptance, costs = Acceptance(fusion, target), CostModel(fusion, target)
+    problem = replace(Problem.of(fusion, target), dependencies=rules_of(fusion))
+    acceptance, costs = problem.acceptance, problem.costs
     heuristic = [each.task for each in segment(fusion, target).segments]
-    exact = exact_cover(fusion, acceptance, costs)
+    exact = exact_cover(problem)
     return Comparison(
         seed=seed,
         atoms=atom_count(fusion),

@@ -148,7 +148,7 @@ class Mutator:
         """Another artifact, much like ``data``."""
         try:
             members = stored_zip.decode(data)
-        except stored_zip.ZipError:
+        except stored_zip.ArchiveError:
             return _flipped(data, chance)
         return chance.choice(self._changes)(chance, members)
 
@@ -157,7 +157,7 @@ class Mutator:
         try:
             members, others = stored_zip.decode(first), stored_zip.decode(second)
             tree, donor = _parsed(members[PLAN]), _parsed(others[PLAN])
-        except (stored_zip.ZipError, KeyError, ValueError, RecursionError):
+        except (stored_zip.ArchiveError, KeyError, ValueError, RecursionError):
             return self.mutate(first, chance)
         holder, key = _place(tree, chance)
         holder[key] = _like_key(donor, key, chance)

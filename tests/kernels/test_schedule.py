@@ -14,7 +14,6 @@ from fusebuild.kernels.common.spec import (
     KernelSpec,
     LaunchSpec,
     Rejection,
-    Scheduler,
     VariantSpec,
     axis_domain,
     hint,
@@ -566,8 +565,7 @@ class TestHelpers:
 def test_a_scheduler_that_accepts_a_segment_can_run_it() -> None:
     for task in (POINTWISE, ROW_SUM, SOFTMAX):
         (only,) = segment(task.fusion, SM_90).segments
-        scheduler: Scheduler = BY_NAME[only.scheduler]
-        assert scheduler.schedule(only.fusion.whole(), SM_90, {})
+        assert BY_NAME[only.scheduler].schedule(only.fusion.whole(), SM_90, {})
 
 
 class TestWholeTensorsReducedAndReadAgain:

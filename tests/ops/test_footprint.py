@@ -10,8 +10,8 @@ from fusebuild.ir.formula import evaluate, symbols
 from fusebuild.kernels.common.spec import DEFAULT_EXTENT
 from fusebuild.ops.footprint import read_bytes
 from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.cover import hbm_bytes
 from fusebuild.target.table import TARGETS
+from support.covers import hbm_bytes
 from support.places import FUSIONS, RECIPES
 from support.sampled import sampled
 from support.small_recipes import planned_file, whole

@@ -24,7 +24,7 @@ from fusebuild.errors import KnobError, SpillError
 from fusebuild.freshness.check import check_recipes
 from fusebuild.kernels.families import FAMILIES
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import compile_recipes, plan_recipe, replanned
+from fusebuild.pipeline import compile_recipes, plan_recipe
 from fusebuild.planning.eased import eased_in
 from fusebuild.planning.planned import PlannedRecipe
 from fusebuild.planning.spills import require_known_spills, without_spills
@@ -93,9 +93,8 @@ def resources(planned: Sequence[PlannedRecipe], spills: Callable[[str], bool]) -
 def eased(planned: PlannedRecipe, toolchain: Toolchain, spills: Callable[[str], bool]) -> PlannedRecipe:
     """``planned`` without what ``spills``."""
     compile_all = partial(resources, spills=spills)
-    replan = partial(replanned, targets=[SM_90], toolchain=toolchain)
     objects = compile_all([planned])
-    (found,), _ = without_spills([planned], objects, [SM_90], toolchain, replan=replan, compile_all=compile_all)
+    (found,), _ = without_spills([planned], objects, toolchain, compile_all)
     return found
 
 

@@ -448,7 +448,7 @@ def test_every_variant_of_every_recipe_is_a_plan_by_itself() -> None:
     for path in sorted((ROOT / "recipes").glob("*.yaml")):
         recipe = load_recipe(path)
         for point in points_of(segment(run_passes(recipe.fusion), SM_90)):
-            for variant in point.scheduler.schedule(point.segment.fusion.whole(), SM_90, point.sizes):
+            for variant in point.variants(SM_90):
                 if variant.launches:
                     plan, kernels = plan_alone(point.segment, variant, SM_90, path.name)
                     assert validate_plan(plan) is None
@@ -492,4 +492,4 @@ class TestCompiling:
 
 def test_pairs_have_points_for_both_segments() -> None:
     points = points_of(segment(run_passes(recipe_of(PAIR).fusion), HOST))
-    assert [point.scheduler.name for point in points] == ["reduction", "pointwise"]
+    assert [point.segment.scheduler for point in points] == ["reduction", "pointwise"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fusebuild.ir.fusion import Fusion
-from fusebuild.segmentation.acceptance import Acceptance
-from fusebuild.segmentation.cost import CostModel
 from fusebuild.segmentation.dependencies import dependencies_of
 from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.merge import RANKS, merge
@@ -23,9 +21,7 @@ ANY_COST = 1.0
 
 
 def problem_of(fusion: Fusion) -> Problem:
-    return Problem(
-        dependencies=dependencies_of(fusion), acceptance=Acceptance(fusion, SM_90), costs=CostModel(fusion, SM_90)
-    )
+    return Problem.of(fusion, SM_90)
 
 
 def check_sound(draft: Draft) -> None:

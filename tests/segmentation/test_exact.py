@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -18,13 +19,11 @@ from fusebuild.ops.table import Kind, op_of
 from fusebuild.passes import run_passes
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import exact, segment
-from fusebuild.segmentation.acceptance import Acceptance
-from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.cover import Cover, seconds
-from fusebuild.segmentation.dependencies import Dependencies
-from fusebuild.segmentation.exact import atoms_of, best_cover, exact_cover, rules_of, single_exprs
+from fusebuild.segmentation.draft import Problem
+from fusebuild.segmentation.exact import Cover, atoms_of, best_cover, exact_cover, rules_of, single_exprs
 from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
+from support.covers import seconds
 from support.forkserver import commands
 from support.places import ROOT
 from support.random_fusions import random_fusion, tiny_fusion
@@ -38,11 +37,12 @@ class Case:
 
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
-        self.acceptance, self.costs = Acceptance(fusion, SM_90), CostModel(fusion, SM_90)
-        self.dependencies: Dependencies = rules_of(fusion)
+        self.whole = replace(Problem.of(fusion, SM_90), dependencies=rules_of(fusion))
+        self.acceptance, self.costs = self.whole.acceptance, self.whole.costs
+        self.dependencies = self.whole.dependencies
 
     def exact(self) -> Cover:
-        return exact_cover(self.fusion, self.acceptance, self.costs)
+        return exact_cover(self.whole)
 
     def seconds(self, cover: Sequence[Task]) -> float:
         return seconds(cover, self.acceptance, self.costs)
@@ -186,7 +186,7 @@ class TestAtoms:
         fusions += [each for seed in range(60) if len((each := random_fusion(seed)).exprs) <= most_exprs]
         for fusion in fusions:
             case = Case(fusion)
-            apart = best_cover(case.dependencies, single_exprs(case.dependencies), case.acceptance, case.costs)
+            apart = best_cover(case.whole, single_exprs(case.dependencies))
             assert case.seconds(case.exact()) == pytest.approx(case.seconds(apart), rel=1e-12), fusion.name
 
     def test_are_chains_of_unary_exprs_with_what_they_start_from(self) -> None:
@@ -225,7 +225,7 @@ class TestLimits:
 
     def test_the_limit_is_the_callers(self) -> None:
         case = case_of(self.LONG)
-        assert len(exact_cover(case.fusion, case.acceptance, case.costs, limit=13)) == 1
+        assert len(exact_cover(case.whole, limit=13)) == 1
 
     def test_no_scheduler_takes_an_expr(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(families, "FAMILIES", (alias.FAMILY,))

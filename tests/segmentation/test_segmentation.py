@@ -20,8 +20,9 @@ from fusebuild.planning.assembly import plan_target
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import SegmentedFusion, extract, segment
 from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.segmented import dense_outputs, with_scalars
+from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
+from support.covers import with_scalars
 from support.places import RECIPES, ROOT
 from support.sampled import sampled
 from support.small_recipes import PAIR, SUM_THEN_ADD, primitive, text_of

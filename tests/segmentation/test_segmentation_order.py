@@ -18,8 +18,8 @@ from fusebuild.segmentation import SegmentedFusion, segment
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.canonical import canonical_order, reordered
 from fusebuild.segmentation.cost import CostModel
-from fusebuild.segmentation.cover import seconds
 from fusebuild.target.table import TARGETS
+from support.covers import seconds
 from support.places import RECIPES
 from support.strategies import fusions
 

@@ -28,7 +28,7 @@ class Runs(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The kernels of one folder, and the :class:`Scheduler` of them: all that the rest of fusebuild knows about them.
+    """The kernels of one folder, and the scheduler of them: all that the rest of fusebuild knows about them.
     A family sets what differs from the default."""
 
     name: str
@@ -64,6 +64,7 @@ class Family:
     """Whether its kernels can walk their tensors from the end as well as from the beginning."""
 
     def accepts(self, task: Task, target: Target) -> Rejection | None:
+        """None when :meth:`schedule` can run ``task``; otherwise the reason."""
         try:
             self.check(task)
         except UnfitError as unfit:
@@ -73,4 +74,6 @@ class Family:
     def schedule(
         self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
     ) -> tuple[VariantSpec, ...]:
+        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
+        choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
         return usable(self.variants(Planner(task=task, target=target, sizes=sizes, tuned=tuned)))

@@ -6,22 +6,24 @@ from collections.abc import Mapping
 
 from fusebuild.errors import KnobError
 from fusebuild.ir.fusion import Fusion
-from fusebuild.kernels.common.spec import Scheduler, VariantSpec
+from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.common.specialization import taken_variant
 from fusebuild.target.table import Target
 
 
 def neighbours(
     fusion: Fusion,
-    scheduler: Scheduler,
+    family: Family,
     target: Target,
     sizes: Mapping[str, int],
     variant: VariantSpec,
     *,
     at: Mapping[str, int] | None = None,
 ) -> tuple[VariantSpec, ...]:
-    """The variants of the segment ``fusion``, scheduled for ``sizes``, that one step of one knob makes of ``variant``,
-    which aligned tensors of the sizes ``at`` take (by default the same); in the order of knobs, more before less.
+    """The variants of the segment ``fusion``, by ``family`` for ``sizes``, that one step of one knob makes of
+    ``variant``, which aligned tensors of the sizes ``at`` take (by default the same); in the order of knobs, more
+    before less.
 
     Left out are choices that the family makes no kernel of, those whose variant such tensors do not take, and those
     that make the same kernels as ``variant`` or as an earlier neighbour.
@@ -32,7 +34,7 @@ def neighbours(
     found: list[VariantSpec] = []
     for step in variant.decision.choice.steps():
         try:
-            variants = scheduler.schedule(task, target, sizes, {way: step.knobs})
+            variants = family.schedule(task, target, sizes, {way: step.knobs})
         except KnobError:
             continue
         own = taken_variant(variants, fusion, sizes if at is None else at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol, Self
+from typing import Self
 
 from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, TensorArg, WorkspaceArg, as_formula
 from fusebuild.errors import SourceLocation
@@ -17,7 +17,7 @@ from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, evaluate, show, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
-from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
+from fusebuild.kernels.common.choice import Decision
 from fusebuild.kernels.common.domain import AxisDomain, domain_of, merge_axes
 from fusebuild.kernels.common.storage import own_storages, sources
 from fusebuild.kernels.common.unfit import UnfitError
@@ -217,22 +217,6 @@ class VariantSpec:
         the last one. What a block does to its share stays the same, and so do the results.
         """
         return self.with_kernels(lambda kernel: replace(kernel, order=replace(kernel.order, backwards=True)))
-
-
-class Scheduler(Protocol):
-    """A family of kernels: says which tasks it takes, and how it would run one."""
-
-    @property
-    def name(self) -> str: ...
-
-    def accepts(self, task: Task, target: Target) -> Rejection | None:
-        """None when :meth:`schedule` can run ``task``; otherwise the reason."""
-
-    def schedule(
-        self, task: Task, target: Target, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED
-    ) -> tuple[VariantSpec, ...]:
-        """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
-        choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
 
 
 def axis_domain(task: Task) -> AxisDomain:

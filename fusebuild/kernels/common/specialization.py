@@ -11,29 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypeAlias
 
 from fusebuild.ir.formula import Formula, evaluate, symbols
-from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import TensorType
-from fusebuild.kernels.common.choice import Tuned
-from fusebuild.kernels.common.spec import DEFAULT_EXTENT, KernelSpec, Scheduler, VariantSpec, known_parameters
-from fusebuild.target.table import Target
-
-Choices: TypeAlias = Callable[[Mapping[str, int]], Tuned]
-"""The choices that are given for some sizes."""
+from fusebuild.kernels.common.spec import DEFAULT_EXTENT, KernelSpec, VariantSpec, known_parameters
 
 
 def specialized_variants(
-    task: Task, scheduler: Scheduler, target: Target, general: Sequence[VariantSpec], choices: Choices
+    fusion: Fusion, general: Sequence[VariantSpec], at: Callable[[Mapping[str, int]], Sequence[VariantSpec]]
 ) -> tuple[VariantSpec, ...]:
-    """One variant of a segment, all of which is ``task``, for each combination of sizes that the recipe names for its
-    symbols; none where the variant that those sizes take among the ``general`` ones is the same. Raises what
-    ``choices`` raises, and :class:`KnobError` for one that no kernel can be made with."""
-    found, fusion = [], task.fusion
+    """One variant of the segment ``fusion`` for each combination of sizes that the recipe names for its symbols; none
+    where the variant that those sizes take among the ``general`` ones is the same. ``at`` gives what is made of the
+    segment where heuristics see some sizes."""
+    found = []
     for sizes in named_sizes(fusion):
-        hints = hinted_sizes(fusion, sizes)
-        own = _knowing(taken_variant(scheduler.schedule(task, target, hints, choices(hints)), fusion, sizes), sizes)
+        own = _knowing(taken_variant(at(hinted_sizes(fusion, sizes)), fusion, sizes), sizes)
         if own.launches and own.launches != taken_variant(general, fusion, sizes).launches:
             equal: tuple[Formula, ...] = tuple(("eq", symbol, size) for symbol, size in sizes.items())
             guard = tuple(dict.fromkeys((*equal, *own.guard)))

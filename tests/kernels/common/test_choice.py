@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fusebuild.errors import KnobError
 from fusebuild.ir.fusion import Fusion, Task
 from fusebuild.kernels.common.choice import Choice, fewer_blocks
+from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.rows import RowChoice
-from fusebuild.kernels.common.spec import Scheduler
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, taken_variant
 from fusebuild.kernels.families import FAMILIES
 from fusebuild.kernels.persistent.registers import RegisterChoice
@@ -28,7 +28,7 @@ from support.random_fusions import random_fusion
 from support.small_recipes import whole
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-BY_NAME: dict[str, Scheduler] = {scheduler.name: scheduler for scheduler in FAMILIES}
+BY_NAME: dict[str, Family] = {family.name: family for family in FAMILIES}
 TARGET_NAMES = ("sm_80", "sm_90", "host")
 
 SOFTMAX = whole(
@@ -57,34 +57,34 @@ EXAMPLES = {
 }
 
 
-def scheduled(fusion: Fusion, target: Target) -> Iterator[tuple[Fusion, Scheduler, Mapping[str, int]]]:
+def scheduled(fusion: Fusion, target: Target) -> Iterator[tuple[Fusion, Family, Mapping[str, int]]]:
     """Each segment with its scheduler and the sizes of the first case."""
     for each in segment(fusion, target).segments:
         yield each.fusion, BY_NAME[each.scheduler], hinted_sizes(each.fusion, {})
 
 
-def check_own_choices(fusion: Fusion, scheduler: Scheduler, target: Target, sizes: Mapping[str, int]) -> None:
+def check_own_choices(fusion: Fusion, family: Family, target: Target, sizes: Mapping[str, int]) -> None:
     """What a family proposes for the variant that runs is legal when it is given, and then makes the same kernels."""
-    own = scheduler.schedule(fusion.whole(), target, sizes)
+    own = family.schedule(fusion.whole(), target, sizes)
     if not own or own[0].decision is None:
         assert not any(variant.launches for variant in own)
         return
     decided = taken_variant(own, fusion, sizes).decision
     assert decided is not None
     assert not decided.tuned
-    again = scheduler.schedule(fusion.whole(), target, sizes, {decided.way: decided.choice.knobs})
+    again = family.schedule(fusion.whole(), target, sizes, {decided.way: decided.choice.knobs})
     assert [each.launches for each in again] == [each.launches for each in own]
     tuned = [each.decision.way for each in again if each.decision is not None and each.decision.tuned]
     assert tuned == [decided.way]
 
 
-def check_neighbours(fusion: Fusion, scheduler: Scheduler, target: Target, sizes: Mapping[str, int]) -> None:
+def check_neighbours(fusion: Fusion, family: Family, target: Target, sizes: Mapping[str, int]) -> None:
     """Neighbours are legal, other kernels than their origin and each other, and one step away."""
-    own = scheduler.schedule(fusion.whole(), target, sizes)
+    own = family.schedule(fusion.whole(), target, sizes)
     if not own:
         return
     variant = taken_variant(own, fusion, sizes)
-    found = neighbours(fusion, scheduler, target, sizes, variant)
+    found = neighbours(fusion, family, target, sizes, variant)
     if variant.decision is None:
         assert found == ()
         return
@@ -108,9 +108,9 @@ def check_neighbours(fusion: Fusion, scheduler: Scheduler, target: Target, sizes
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.sampled_from(TARGET_NAMES))
 def test_random_fusions_have_legal_choices_and_legal_unique_neighbours(seed: int, target: str) -> None:
-    for fusion, scheduler, sizes in scheduled(random_fusion(seed), TARGETS[target]):
-        check_own_choices(fusion, scheduler, TARGETS[target], sizes)
-        check_neighbours(fusion, scheduler, TARGETS[target], sizes)
+    for fusion, family, sizes in scheduled(random_fusion(seed), TARGETS[target]):
+        check_own_choices(fusion, family, TARGETS[target], sizes)
+        check_neighbours(fusion, family, TARGETS[target], sizes)
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)

@@ -1,19 +1,20 @@
-"""A cover: tasks in run order that together hold every tensor expr of a Fusion and name in ``results`` what they write.
-
-Two tasks may hold the same expr; then one of them writes its value, if anyone reads it, and the other computes it again
-for itself. Every search of this package ends in a cover, and all of them are compared by :func:`seconds`.
-"""
+"""What the tasks of a cover move, and the time that they take together: by it all searches for covers are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
+from fusebuild.segmentation.segmented import scalar_closure
 
-Cover = tuple[Task, ...]
+
+def with_scalars(task: Task) -> Task:
+    """``task`` with the scalar arithmetic it needs: scalars are computed again wherever they are used."""
+    return replace(task, exprs=scalar_closure(task.fusion, task.exprs))
 
 
 def hbm_bytes(task: Task, costs: CostModel) -> int:
