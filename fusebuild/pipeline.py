@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from fusebuild.build.checksums import write_checksums
 from fusebuild.build.job import KernelSource, read_headers
 from fusebuild.build.ninja import compiler_flags
 from fusebuild.build.object_store import ObjectStore
-from fusebuild.build.objects import BuildResult, build
+from fusebuild.build.objects import BuildResult, Progress, build
 from fusebuild.build.record import (
     BuiltRecipe,
     artifact_digest,
@@ -58,8 +58,6 @@ from fusebuild.system.processes import mapped, processors
 from fusebuild.target.table import Target
 
 logger = logging.getLogger(__name__)
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ import msgspec
 from fusebuild.artifact import elf, kernel_text, plan_check, stored_zip
 from fusebuild.artifact.architecture import architecture_of
 from fusebuild.artifact.kernel_resources import KernelResources
-from fusebuild.artifact.plan import FORMAT_VERSION, Plan, TargetPlan, decode, encode
+from fusebuild.artifact.plan import FORMAT_VERSION, Plan, TargetPlan, Versioned, decode, encode
 from fusebuild.artifact.stored_zip import ArchiveError
 from fusebuild.errors import ArtifactError, ArtifactWriteError, UsageError, one_line
 
@@ -65,12 +65,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     toolchain: dict[str, str]
     sources: dict[str, str]
     members: dict[str, MemberRecord]
-
-
-class _Versioned(msgspec.Struct):
-    """The one field that every format has."""
-
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +99,16 @@ class Artifact:
     def resources(self, target: str, kernel: str) -> KernelResources | None:
         """What the object of ``kernel`` for ``target`` takes of the chip; None for one of the host, and where nobody
         said so. Raises :class:`ArtifactError` when there is no such object."""
-        member = object_member(target, kernel)
-        self.member(member)
-        return self.manifest.members[member].resources
+        return self._object(target, kernel).resources
 
     def object_digest(self, target: str, kernel: str) -> str:
         """The sha256, in hex, of the object of ``kernel`` for ``target``; raises :class:`ArtifactError` when there is
         none."""
-        member = object_member(target, kernel)
-        self.member(member)
-        return self.manifest.members[member].sha256
+        return self._object(target, kernel).sha256
+
+    def _object(self, target: str, kernel: str) -> MemberRecord:
+        self.object_bytes(target, kernel)
+        return self.manifest.members[object_member(target, kernel)]
 
     def kernel_text(self, kernel: str) -> str:
         """The rendered text of ``kernel``; raises :class:`ArtifactError` when there is none."""
@@ -310,7 +304,7 @@ def _validate(members: Mapping[str, bytes]) -> tuple[Manifest, Plan]:
 def _check_format(data: bytes) -> None:
     """A newer format may have other fields, so this looks at nothing else."""
     try:
-        found = msgspec.json.decode(data, type=_Versioned).format
+        found = msgspec.json.decode(data, type=Versioned).format
     except _UNREADABLE as error:
         raise ArchiveError(f"it cannot be decoded: {error}", MANIFEST) from None
     if found > FORMAT_VERSION:
@@ -345,22 +339,17 @@ def _check_digests(members: Mapping[str, bytes], manifest: Manifest) -> None:
             raise ArchiveError("it is no cubin, and has resources of one", name)
 
 
-def _object_problem(data: bytes, target: str, kernel: str) -> str:
-    """Why ``data`` is no whole object of ``kernel`` for ``target``; empty when it is one."""
+def _object_problem(data: bytes, target: str, kernel: str, given: Sequence[tuple[int, ...]]) -> str:
+    """Why ``data`` is no whole object of ``kernel`` for ``target`` that can be launched with arguments of so many bytes
+    each, the lists of ``given``; empty where it is one. A host object is asked for its parameters when it is loaded."""
     if target.startswith("host"):
         return elf.problem(data, cuda=False, symbol=kernel)
     if problem := elf.problem(data, cuda=True, symbol=kernel):
         return problem
     found, expected = elf.compute_capability(data), architecture_of(target)
-    if found is None or (expected is not None and found == expected.capability):
-        return ""
-    return f"it is compiled for sm_{found}, expected {target}"
-
-
-def _parameter_problem(data: bytes, kernel: str, given: Sequence[tuple[int, ...]]) -> str:
-    """Why the cubin ``data`` of ``kernel`` cannot be launched with arguments of so many bytes each, the lists of
-    ``given``; empty where it can, and where it does not say what it takes."""
-    taken = elf.parameter_sizes(data, kernel)
+    if found is not None and (expected is None or found != expected.capability):
+        return f"it is compiled for sm_{found}, expected {target}"
+    taken = elf.parameter_sizes(data, kernel)  # the driver reads as many arguments as a kernel has parameters
     wrong = next((sizes for sizes in given if taken is not None and sizes != taken), None)
     if taken is None or wrong is None:
         return ""
@@ -371,36 +360,23 @@ def _show_sizes(sizes: Sequence[int]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
-def _check_parameters(members: Mapping[str, bytes], plan: Plan) -> None:
-    """Cubins that take what the plan gives them: the driver reads as many arguments as a kernel has parameters. A host
-    object is asked when it is loaded."""
-    for target in plan.targets:
-        if target.target.startswith("host"):
-            continue
-        for kernel, given in plan_check.argument_sizes(plan, target).items():
-            member = object_member(target.target, kernel)
-            if problem := _parameter_problem(members[member], kernel, given):
-                raise ArchiveError(problem, member)
-
-
 def _check_contents(members: Mapping[str, bytes], plan: Plan) -> None:
     """Exactly the members that the plan needs, and objects that are whole."""
-    kernels = {target.target: plan_check.kernels_of(target) for target in plan.targets}
+    sizes = {target.target: plan_check.argument_sizes(plan, target) for target in plan.targets}
     needed = {MANIFEST, PLAN, RECIPE}
-    needed |= {kernel_member(kernel) for names in kernels.values() for kernel in names}
-    needed |= {object_member(target, kernel) for target, names in kernels.items() for kernel in names}
+    needed |= {kernel_member(kernel) for own in sizes.values() for kernel in own}
+    needed |= {object_member(target, kernel) for target, own in sizes.items() for kernel in own}
     for name in sorted(needed - members.keys()):
         raise ArchiveError("it is missing", name)
     for name in sorted(members.keys() - needed):
         raise ArchiveError("the plan does not use it", name)
-    for target, names in kernels.items():
-        for kernel in names:
+    for target, own in sizes.items():
+        for kernel, given in sorted(own.items()):
             member = object_member(target, kernel)
-            if reason := _object_problem(members[member], target, kernel):
+            if reason := _object_problem(members[member], target, kernel, given):
                 raise ArchiveError(reason, member)
-    _check_parameters(members, plan)
     _text(RECIPE, members)
-    texts = {kernel: _text(kernel_member(kernel), members) for names in kernels.values() for kernel in names}
+    texts = {kernel: _text(kernel_member(kernel), members) for own in sizes.values() for kernel in sorted(own)}
     if (wrong := kernel_text.misused(plan, texts)) is not None:
         raise ArchiveError(wrong.problem, kernel_member(wrong.name))
 

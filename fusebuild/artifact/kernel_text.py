@@ -103,11 +103,8 @@ def _parameters(lines: str) -> tuple[TextParameter, ...] | None:
         if match is None:
             return None
         type_, star, alone, name, beside = match.groups()
-        is_pointer, is_alone = bool(star), bool(alone)
-        found.append(
-            TextParameter(type=type_, is_pointer=is_pointer, is_alone=is_alone, name=name, says=beside or before)
-        )
-        before = ""
+        says, before = beside or before, ""
+        found.append(TextParameter(type=type_, is_pointer=bool(star), is_alone=bool(alone), name=name, says=says))
     return tuple(found)
 
 
@@ -215,11 +212,8 @@ class _SegmentCheck:
             if own is None or self._named(own) != arg.fid:
                 return f"is the scalar {arg.fid}, which it is not named after"
             dtype = self.values[arg.fid].dtype
-            return (
-                ""
-                if DType(dtype).row.c_type == parameter.type
-                else f"is a {dtype}, where the kernel takes {parameter.type}"
-            )
+            fits = DType(dtype).row.c_type == parameter.type
+            return "" if fits else f"is a {dtype}, where the kernel takes {parameter.type}"
         if isinstance(arg, p.TensorArg | p.WorkspaceArg) or parameter.type != "int64_t":
             return f"is no {parameter.type}"
         own = _STRIDE.fullmatch(parameter.name)
@@ -229,7 +223,8 @@ class _SegmentCheck:
 
     def _said(self, parameter: TextParameter, arg: p.Arg[OriginalFid]) -> str:
         """What is wrong with ``arg`` beside what the text says of it."""
-        says, dim = parameter.says, _dim_said(parameter.says)
+        says, along = parameter.says, _DIM.fullmatch(parameter.says)
+        dim = int(along[1]) if along else None
         if isinstance(arg, p.TensorArg):
             return self._tensor_problem(parameter, arg.fid)
         if isinstance(arg, p.StrideArg):
@@ -265,11 +260,6 @@ class _SegmentCheck:
         value = self.values[fid]
         known = dim < len(value.strides) and size == p.as_formula(value.strides[dim])
         return "" if known else f"is {show(size)}, which is not the {parameter.says}, of '{value.name}'"
-
-
-def _dim_said(says: str) -> int | None:
-    match = _DIM.fullmatch(says)
-    return None if match is None else int(match[1])
 
 
 def _type_problem(value: p.PlanValue, says: str, shown: dict[Formula, str], *, with_strides: bool) -> str:

@@ -20,6 +20,13 @@ from fusebuild.ir.formula import Formula
 FORMAT_VERSION = 1
 """Raised whenever an older runtime could misread a newer artifact."""
 
+
+class Versioned(msgspec.Struct):
+    """The one field that every format has; one of another number may have other fields."""
+
+    format: int
+
+
 FormulaJson: TypeAlias = Any
 """A formula as msgspec sees it: int, str, or a (nested) list or tuple; :func:`as_formula` restores the tuples."""
 

@@ -172,11 +172,8 @@ def _check_value(value: p.PlanValue, scope: _Scope) -> None:
         raise _WrongError(f"{where}: {len(value.shape)} dims but {len(value.strides)} strides")
     if (value.kind == "scalar" or value.cpu) and value.shape:
         raise _WrongError(f"{where}: a scalar has no dims")
-    for formula in value.shape:
+    for formula in (*value.shape, *(stride for stride in value.strides if stride is not None)):
         scope.check_formula(formula, where)
-    for formula in value.strides:
-        if formula is not None:
-            scope.check_formula(formula, where)
 
 
 def _check_extents(plan: p.Plan, scope: _Scope) -> None:
@@ -201,7 +198,7 @@ class _TargetCheck:
         self.slots: Mapping[int, p.Slot] = {slot.id: slot for slot in target.workspace}
         self.slot_of = {slot.fid: slot for slot in target.workspace if slot.fid is not None}
         self.defined_by: dict[int, int] = {}
-        self.memory_of: dict[OriginalFid, OriginalFid] = {}
+        self.memory_of: dict[OriginalFid, OriginalFid] = {}  # of each view, the value whose memory it uses
         self.freed: set[int] = set()
         self.follows_launch = False
 
@@ -283,20 +280,16 @@ class _TargetCheck:
             raise _WrongError(f"fid {fid} is read before it is defined")
         if fid in self.freed:
             raise _WrongError(f"fid {fid} is read after it was freed")
-        slot = self.slot_of.get(self._memory(fid))
+        slot = self.slot_of.get(self.memory_of.get(fid, fid))
         if slot is not None and slot.last < position:
             raise _WrongError(f"fid {fid} is read after its workspace slot ends with segment {slot.last}")
-
-    def _memory(self, fid: OriginalFid) -> OriginalFid:
-        """The value whose memory ``fid`` uses: itself, unless it is a view."""
-        return self.memory_of.get(fid, fid)
 
     def _check_outputs(self, segment: p.PlanSegment) -> None:
         _check_unique("output", segment.outputs)
         for fid, base in segment.views.items():
             if fid not in segment.outputs or base not in segment.inputs:
                 raise _WrongError(f"the view {fid} of {base} is not from an input to an output")
-            self.memory_of[fid] = self._memory(base)
+            self.memory_of[fid] = self.memory_of.get(base, base)
         for fid in segment.outputs:
             if fid in self.inputs or fid in self.defined_by:
                 raise _WrongError(f"fid {fid} is defined twice")

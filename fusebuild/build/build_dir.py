@@ -89,10 +89,9 @@ def write_if_changed(path: Path, data: str | bytes) -> bool:
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk is said of no file
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk is said of no file
         raise
     return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 from fusebuild.build.build_dir import BuildDir
@@ -33,7 +32,7 @@ class FoundChecksums:
 def find_checksums(build_dir: BuildDir) -> FoundChecksums | None:
     """The digests in SHA256SUMS of ``build_dir``; None where there is no such file."""
     try:
-        text = file_bytes(_path(build_dir)).decode("utf-8", "replace")
+        text = file_bytes(build_dir.root / NAME).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -50,8 +49,4 @@ def write_checksums(build_dir: BuildDir, made: Mapping[str, str] = MappingProxyT
     digests = {**found.digests, **recorded, **made}
     there = {path.name for path in build_dir.root.glob("*.fuse")}
     text = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests.keys() & there))
-    build_dir.store(_path(build_dir), text.encode())
-
-
-def _path(build_dir: BuildDir) -> Path:
-    return build_dir.root / NAME
+    build_dir.store(build_dir.root / NAME, text.encode())

@@ -88,6 +88,9 @@ class Job:
     def input(self) -> str:
         return f"kernels/{self.kernel.name}.cu"
 
+    def failure(self, output: str, command: str = "") -> Failure:
+        return Failure(kernel=self.kernel.name, target=self.target.name, output=output, command=command)
+
     def problem(self, data: bytes) -> str:
         """Why ``data`` cannot be used for it; empty when it can."""
         reason = elf.problem(data, cuda=not self.target.is_host, symbol=self.kernel.name)

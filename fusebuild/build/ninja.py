@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from fusebuild.build.job import Failure, Job
 from fusebuild.build.toolchain import Toolchain
@@ -18,6 +19,7 @@ KERNEL_HEADER = "fusebuild/kernel.cuh"
 
 STATUS = "fusebuild %f/%t "
 STATUS_LINE = re.compile(r"fusebuild (\d+)/(\d+) ")
+_ENDS_OUTPUT = re.compile(rf"{STATUS_LINE.pattern}|ninja: ")
 _FAILED_LINE = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 
 
@@ -88,24 +90,14 @@ def _rule_command(rule: str) -> str:
 def failures_in(lines: Sequence[str], jobs: Mapping[str, Job]) -> list[Failure]:
     """The blocks of ninja's output that begin with ``FAILED:``: a line with the command, then what it printed."""
     failures: list[Failure] = []
-    starts = [index for index, line in enumerate(lines) if _failed_job(line, jobs)]
-    for start in starts:
-        job = _failed_job(lines[start], jobs)
-        assert job is not None
-        output: list[str] = []
-        for line in lines[start + 2 :]:
-            if STATUS_LINE.match(line) or line.startswith("ninja: "):
-                break
-            output.append(line)
-        failures.append(
-            Failure(kernel=job.kernel.name, target=job.target.name, output="\n".join(output), command=lines[start + 1])
-        )
+    for start, line in enumerate(lines):
+        failed = _FAILED_LINE.match(line)
+        job = jobs.get(failed[1]) if failed else None
+        if job is None:
+            continue
+        output = "\n".join(takewhile(lambda line: not _ENDS_OUTPUT.match(line), lines[start + 2 :]))
+        failures.append(job.failure(output, lines[start + 1]))
     return failures
-
-
-def _failed_job(line: str, jobs: Mapping[str, Job]) -> Job | None:
-    match = _FAILED_LINE.match(line)
-    return jobs.get(match[1]) if match else None
 
 
 def _ninja_escape(text: str) -> str:

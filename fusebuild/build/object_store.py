@@ -53,13 +53,6 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    path: Path
-    size: int
-    used: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStore:
     """The objects below ``root``, at most ``limit`` bytes after each build."""
 
@@ -90,17 +83,17 @@ class ObjectStore:
     def prune(self, limit: int) -> Usage:
         """Remove objects, those first that were not used for longest, until at most ``limit`` bytes are left. Gives how
         much was removed."""
-        files = sorted(_files_below(self.root), key=lambda file: file.used)
-        excess = sum(file.size for file in files) - limit
+        files = sorted(_files_below(self.root), key=lambda file: file[1].st_mtime_ns)
+        excess = sum(status.st_size for _, status in files) - limit
         removed = []
-        for file in files:
+        for path, status in files:
             if excess <= 0:
                 break
             with suppress(OSError):  # another process removes the same
-                file.path.unlink()
-                removed.append(file)
-            excess -= file.size
-        return _usage(removed)
+                path.unlink()
+                removed.append(status.st_size)
+            excess -= status.st_size
+        return Usage(files=len(removed), bytes=sum(removed))
 
 
 def user_store(environ: Mapping[str, str]) -> ObjectStore:
@@ -121,21 +114,18 @@ def parse_size(text: str, place: str = "") -> int:
 
 def usage(folder: Path) -> Usage:
     """How many files there are below ``folder``, and their bytes."""
-    return _usage(list(_files_below(folder)))
+    sizes = [status.st_size for _, status in _files_below(folder)]
+    return Usage(files=len(sizes), bytes=sum(sizes))
 
 
-def _usage(files: list[_File]) -> Usage:
-    return Usage(files=len(files), bytes=sum(file.size for file in files))
-
-
-def _files_below(folder: Path) -> Iterator[_File]:
+def _files_below(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent, name)
             with suppress(OSError):  # another process removed it
                 status = path.lstat()
                 if stat.S_ISREG(status.st_mode):
-                    yield _File(path=path, size=status.st_size, used=status.st_mtime_ns)
+                    yield path, status
 
 
 def _sealed(compiled: CompiledObject) -> bytes:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.build.build_dir import BuildDir, write_if_changed
@@ -40,6 +41,9 @@ from fusebuild.errors import CompileError, UsageError, counted, one_line
 from fusebuild.system.disk_space import lack_of_room
 from fusebuild.system.processes import processors
 from fusebuild.target.table import Target
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""What is told of a piece of work: how much is done, and how much there was to do."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +97,7 @@ def build(
     toolchain: Toolchain,
     *,
     jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Progress | None = None,
     dry_run: bool = False,
     store: ObjectStore | None = None,
 ) -> BuildResult:
@@ -160,7 +164,11 @@ def _write_for_people(planned: Sequence[Job], build_dir: BuildDir, toolchain: To
         for path in folder.glob(".*.tmp"):
             path.unlink()  # of a build that was killed: nobody else writes here
     _write_texts(planned, build_dir.state, headers)
-    commands = [_compile_command(job, toolchain, build_dir) for job in planned]
+    place = os.path.abspath(build_dir.state)
+    commands = [
+        {"directory": place, "file": job.input, "output": job.output, "arguments": compile_arguments(job, toolchain)}
+        for job in planned
+    ]
     write_if_changed(build_dir.compile_commands, json.dumps(commands, indent=2) + "\n")
 
 
@@ -184,23 +192,13 @@ def _worth_a_header(planned: Sequence[Job], toolchain: Toolchain, jobs: int) -> 
     return tuple(target for name, target in targets.items() if kernels[name] >= _WORTH_A_HEADER * jobs)
 
 
-def _compile_command(job: Job, toolchain: Toolchain, build_dir: BuildDir) -> dict[str, object]:
-    """One entry of ``compile_commands.json``."""
-    return {
-        "directory": os.path.abspath(build_dir.state),
-        "file": job.input,
-        "output": job.output,
-        "arguments": compile_arguments(job, toolchain),
-    }
-
-
 def _make(
     missing: Sequence[Job],
     toolchain: Toolchain,
     headers: Headers,
     store: ObjectStore,
     jobs: int,
-    on_progress: Callable[[int, int], None] | None,
+    on_progress: Progress | None,
 ) -> dict[Key, CompiledObject]:
     """Compile all of ``missing``, each put into ``store`` once it is found whole."""
     with work_folder(os.environ) as work:
@@ -208,8 +206,7 @@ def _make(
         _write_texts(missing, work.path, headers)
         for folder in {job.target.name for job in missing}:
             (work.path / folder).mkdir()
-        text = ninja_text(toolchain, missing, precompiled)
-        write_if_changed(work.path / "build.ninja", text)
+        write_if_changed(work.path / "build.ninja", ninja_text(toolchain, missing, precompiled))
         run = _Run(work=work, toolchain=toolchain, store=store, jobs=jobs, headers=len(precompiled),
                    missing={job.output: job for job in missing}, on_progress=on_progress)  # fmt: skip
         return run.make()
@@ -225,7 +222,7 @@ class _Run:
     jobs: int
     headers: int
     missing: Mapping[str, Job]
-    on_progress: Callable[[int, int], None] | None
+    on_progress: Progress | None
     made: dict[Key, CompiledObject] = field(default_factory=dict)
 
     def make(self) -> dict[Key, CompiledObject]:
@@ -268,11 +265,7 @@ class _Run:
         failed = {(failure.target, failure.kernel) for failure in failures}
         reasons = [(job, self._take(job)) for job in self.missing.values() if job.key not in failed]
         return [
-            Failure(
-                kernel=job.kernel.name,
-                target=job.target.name,
-                output=f"the object is unusable: {reason or 'it is missing'}",
-            )
+            job.failure(f"the object is unusable: {reason or 'it is missing'}")
             for job, reason in reasons
             if job.key not in self.made
         ]

@@ -44,13 +44,13 @@ def tune(
     Needs a compiler, torch, and the device to tune for in one machine. What is faster by more than 2 % every time it is
     measured goes into NAME.tuned.json beside the recipe, where compile finds it.
     """
-    from fusebuild.tuning.tune import TuneOptions, tune_recipes
+    from fusebuild.tuning.tune import tune_recipes
 
     if targets is not None and len(targets) != 1:
         raise UsageError("tune is for one target at a time")
-    options = TuneOptions(cases=cases, budget=budget, out=out, jobs=jobs, nvcc=nvcc, seed=seed)
     with progress("tuning") as on_progress:
-        report = tune_recipes(paths, targets[0] if targets else None, options, on_progress=on_progress)
+        report = tune_recipes(paths, targets[0] if targets else None, cases=cases, budget=budget, out=out, jobs=jobs,
+                              nvcc=nvcc, seed=seed, on_progress=on_progress)  # fmt: skip
     if as_json:
         print_json(report)
         return

@@ -15,7 +15,6 @@ from fusebuild.ir.formula import symbols
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.text import print_fusion
 from fusebuild.ir.types import VectorType
-from fusebuild.ir.values import Output, Value
 from fusebuild.ir.verify import verify
 from fusebuild.passes.dead_code import dead_code
 
@@ -57,7 +56,9 @@ def canonical(fusion: Fusion) -> Canonical:
         values=values,
         exprs=tuple(expr.renumbered(numbers).substituted(names) for expr in live.exprs),
         inputs=tuple(numbers[fid] for fid in inputs),
-        outputs=tuple(_output(output, numbers, values) for output in live.outputs),
+        outputs=tuple(
+            replace(output.renumbered(numbers), name=values[numbers[output.fid]].name) for output in live.outputs
+        ),
         recorded=len(values),
         given=tuple(names[symbol] for symbol in live.given if symbol in names),
     )
@@ -77,8 +78,3 @@ def _symbol_names(fusion: Fusion) -> dict[str, str]:
     known = {*fusion.given} | {symbol for binding in fusion.extents for symbol in symbols(binding.extent)}
     found = [symbol for formula in formulas if isinstance(formula, str | tuple) for symbol in symbols(formula)]
     return {symbol: f"i{number}" for number, symbol in enumerate(s for s in dict.fromkeys(found) if s in known)}
-
-
-def _output(output: Output, numbers: Mapping[int, int], values: Mapping[int, Value]) -> Output:
-    alias = None if output.alias is None else numbers[output.alias]
-    return replace(output, fid=numbers[output.fid], name=values[numbers[output.fid]].name, alias=alias)

@@ -27,7 +27,8 @@ from fusebuild.system.failure import ReportedDiagnostic
 from fusebuild.target.table import Target
 
 if TYPE_CHECKING:
-    from fusebuild.pipeline import BuiltArtifact, Progress
+    from fusebuild.build.objects import Progress
+    from fusebuild.pipeline import BuiltArtifact
     from fusebuild.segmentation import Search
 
 

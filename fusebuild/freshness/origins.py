@@ -6,7 +6,7 @@ Nothing is parsed or planned for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from fusebuild.build.record import BuiltRecipe, fusebuild_digest, made_from
@@ -23,14 +23,7 @@ class Origins:
     """fusebuild itself, the flags and the compilers. Each is looked for when it is first needed, and once."""
 
     def __init__(self, find_toolchain: FindToolchain) -> None:
-        self._find_toolchain = find_toolchain
-        self._found: dict[tuple[Target, ...], Toolchain | None] = {}
-
-    def toolchain(self, targets: tuple[Target, ...]) -> Toolchain | None:
-        """The toolchain for ``targets``."""
-        if targets not in self._found:
-            self._found[targets] = self._find_toolchain(targets)
-        return self._found[targets]
+        self.toolchain: FindToolchain = cache(find_toolchain)
 
     def why_stale(self, recipe: Path, built: BuiltRecipe, targets: Sequence[Target], search: str) -> tuple[str, ...]:
         """Why what was ``built`` from ``recipe``, which is as it was then, would be made otherwise now for ``targets``

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from fusebuild.artifact.file import decode_artifact, open_artifact
 from fusebuild.build.object_store import ObjectStore
+from fusebuild.build.objects import Progress
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.differences import made_for
@@ -38,7 +39,7 @@ def rebuild_recipes(
     search: Search | None = None,
     nvcc: str | None = None,
     jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[CheckedRecipe, ...]:
     """The verdicts of :func:`~fusebuild.freshness.check.check_recipes`, with every fresh artifact compiled again: it is
     stale where that gives other bytes.

@@ -119,6 +119,10 @@ class Output:
     alias: int | None = None
     location: SourceLocation = NOWHERE
 
+    def renumbered(self, numbers: Mapping[int, int]) -> Output:
+        """This output with other fids: ``numbers`` has the new one of each."""
+        return replace(self, fid=numbers[self.fid], alias=None if self.alias is None else numbers[self.alias])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtentFact:

@@ -273,22 +273,19 @@ def _plan_segment(segment: Segment, variants: tuple[Variant, ...], frees: tuple[
 
 
 def _render(segment: Segment, variant: VariantSpec, recipe: str) -> tuple[Kernel, ...]:
-    notes = [variant.name, *(["tuned"] if is_tuned(variant) else []), *(["eased"] if _is_eased(variant) else [])]
-    name = ", ".join(notes)
+    decision, notes = variant.decision, [variant.name]
+    if decision is not None and decision.tuned:  # what was measured decided, and not the heuristics
+        notes.append("tuned")
+    if decision is not None and decision.eased:  # registers did, since those of what was to be had had not lasted
+        notes.append("eased")
     origin = Origin(
-        recipe=recipe, segment=segment.id, fid_map=segment.fid_map, scheduler=segment.scheduler, variant=name
+        recipe=recipe,
+        segment=segment.id,
+        fid_map=segment.fid_map,
+        scheduler=segment.scheduler,
+        variant=", ".join(notes),
     )
     return tuple(render(launch.kernel, origin) for launch in variant.launches)
-
-
-def is_tuned(variant: VariantSpec) -> bool:
-    """Whether what was measured decided, and not the heuristics."""
-    return variant.decision is not None and variant.decision.tuned
-
-
-def _is_eased(variant: VariantSpec) -> bool:
-    """Whether registers decided, since those of what was to be had not lasted."""
-    return variant.decision is not None and variant.decision.eased
 
 
 def _plan_variant(

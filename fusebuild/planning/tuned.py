@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from json import JSONDecoder
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from fusebuild.artifact.plan import Versioned
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.errors import Diagnostic, KnobError, SourceLocation, TunedError, one_line
 from fusebuild.ir.fusion import Fusion
@@ -69,7 +71,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def key(self) -> tuple[object, ...]:
         """What no two entries of a file share, in the order of the file."""
-        return (self.arch, self.multiprocessors, self.segment, sorted(self.bucket.items()), self.variant)
+        return (self.arch, self.multiprocessors, *self.place, self.variant)
+
+    @property
+    def place(self) -> ChoiceKey:
+        """The segment and the bucket."""
+        return self.segment, tuple(sorted(self.bucket.items()))
 
 
 class TunedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,12 +85,6 @@ class TunedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     format: int
     fusion: str
     entries: tuple[Entry, ...]
-
-
-class _Versioned(msgspec.Struct):
-    """What every format has; one of another number may have other fields."""
-
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ def read_tuned(path: Path, fusion: str) -> TunedKernels | None:
     try:
         data = file_bytes(path)
         text = data.decode("utf-8")
-        if (found := msgspec.json.decode(text, type=_Versioned).format) != FORMAT_VERSION:
+        if (found := msgspec.json.decode(text, type=Versioned).format) != FORMAT_VERSION:
             message = f"format {found} is not {FORMAT_VERSION}, which this fusebuild reads"
             raise TunedError.at(_place(shown, text, ["format"]), message, "tune again")
         file = msgspec.json.decode(text, type=TunedFile)
@@ -190,7 +191,7 @@ def _problems(read: TunedKernels, file: TunedFile, fusion: str) -> Iterator[Diag
         if entry.arch not in TARGETS:
             message = f"unknown target '{entry.arch}' (known: {', '.join(TARGETS)})"
             yield Diagnostic(location=read.place("entries", index, "arch"), message=one_line(message))
-        key = (*entry.key[:3], str(entry.key[3]), entry.variant, entry.toolchain)
+        key = (*entry.key, entry.toolchain)
         if seen.setdefault(key, index) != index:
             first = read.place("entries", seen[key])
             message = f"it has the same key as the entry of line {first.line}"
@@ -211,7 +212,7 @@ def _place(path: str, text: str, steps: Sequence[str | int]) -> SourceLocation:
     """Where the value at ``steps`` begins in the JSON ``text``, or as far as it has them."""
     offset = _skip(text, 0)
     for step in steps:
-        found = _inside(text, offset, step)
+        found = next((value for key, _, value in _members(text, offset) if key == step), None)
         if found is None:
             break
         offset = found
@@ -221,11 +222,6 @@ def _place(path: str, text: str, steps: Sequence[str | int]) -> SourceLocation:
 def _location(path: str, text: str, offset: int) -> SourceLocation:
     line, column = text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
     return SourceLocation(path=path, line=line, column=column, text=text.split("\n")[line - 1])
-
-
-def _inside(text: str, offset: int, step: str | int) -> int | None:
-    """Where the member ``step`` of the array or object at ``offset`` begins; None where there is no such member."""
-    return next((value for key, _, value in _members(text, offset) if key == step), None)
 
 
 def _repeated(text: str, offset: int) -> Iterator[tuple[object, int]]:
@@ -241,22 +237,22 @@ def _repeated(text: str, offset: int) -> Iterator[tuple[object, int]]:
 def _members(text: str, offset: int) -> Iterator[tuple[object, int, int]]:
     """The members of the array or object at ``offset``: the key or index, where the member begins and where its value
     does."""
-    decoder, is_object, count = JSONDecoder(), text[offset : offset + 1] == "{", 0
-    if text[offset : offset + 1] not in ("{", "["):
+    decoder, opening = JSONDecoder(), text[offset : offset + 1]
+    if opening not in ("{", "["):
         return
     offset = _skip(text, offset + 1)
-    while text[offset : offset + 1] not in ("}", "]", ""):
-        key: object = count
+    for index in count():
+        if text[offset : offset + 1] in ("}", "]", ""):
+            return
+        key: object = index
         place = offset
-        if is_object:
+        if opening == "{":
             key, offset = decoder.raw_decode(text, offset)
             offset = _skip(text, _skip(text, offset) + 1)
         yield key, place, offset
         _, offset = decoder.raw_decode(text, offset)
         offset = _skip(text, offset)
         offset = _skip(text, offset + 1) if text[offset : offset + 1] == "," else offset
-        count += 1
-    return None
 
 
 def _skip(text: str, offset: int) -> int:
@@ -330,23 +326,21 @@ def choices_for(
     points = points_of(segmented) if own else ()
     problems: list[Diagnostic] = []
     for index, entry in own:
-        key = entry.segment, tuple(sorted(entry.bucket.items()))
-        asked = [point for point in points if point.key == key]
-        reason = _stale(entry, segmented.fusion.name, target, toolchain, points, asked)
-        if not reason:
-            try:
-                reason = _unknown_variant(entry, target, asked)
-            except KnobError as error:
-                where = f"segment {asked[0].segment.id} ({entry.segment}), {entry.variant}"
-                place = tuned.place("entries", index, "knobs", error.knob)
-                problems.append(Diagnostic(location=place, message=one_line(f"{where}: {error}"), hint="tune again"))
-                continue
+        asked = [point for point in points if point.key == entry.place]
+        stale = _stale(entry, segmented.fusion.name, target, toolchain, points, asked)
+        try:
+            reason = stale or _unknown_variant(entry, target, asked)
+        except KnobError as error:
+            where = f"segment {asked[0].segment.id} ({entry.segment}), {entry.variant}"
+            place = tuned.place("entries", index, "knobs", error.knob)
+            problems.append(Diagnostic(location=place, message=one_line(f"{where}: {error}"), hint="tune again"))
+            continue
         if reason:
             place = tuned.place("entries", index)
             unused = one_line(f"the tuned {entry.variant} is not used, the heuristics decide: {reason}")
             logger.warning("%s: %s", place, unused)
         else:
-            by_key.setdefault(key, {})[entry.variant] = entry.knobs
+            by_key.setdefault(entry.place, {})[entry.variant] = entry.knobs
     if problems:
         raise TunedError(problems)
     return by_key

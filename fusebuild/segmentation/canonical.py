@@ -43,13 +43,6 @@ def reordered(fusion: Fusion, order: tuple[int, ...]) -> Fusion:
         values={new: replace(fusion.value(old), fid=new) for old, new in number.items()},
         exprs=tuple(expr.renumbered(number) for expr in exprs),
         inputs=tuple(number[fid] for fid in fusion.inputs),
-        outputs=tuple(
-            replace(
-                output,
-                fid=number[output.fid],
-                alias=None if output.alias is None else number[output.alias],
-            )
-            for output in fusion.outputs
-        ),
+        outputs=tuple(output.renumbered(number) for output in fusion.outputs),
         recorded=len(number),
     )

@@ -48,9 +48,11 @@ def dependencies_of(fusion: Fusion) -> Dependencies:
         for index in exprs
     }
     after = {index: set(uses) for index, uses in readers.items()}
-    for reader, writer in _orderings(fusion):
-        if reader in after:
-            after[reader].add(writer)
+    for output in fusion.outputs:
+        writer = fusion.definition(output.fid)
+        if output.alias is not None and writer is not None:  # whoever reads what it overwrites runs before
+            for reader in {*fusion.uses(output.alias)} & tensors - {writer}:
+                after[reader].add(writer)
     return Dependencies(
         fusion=fusion,
         exprs=exprs,
@@ -61,14 +63,3 @@ def dependencies_of(fusion: Fusion) -> Dependencies:
         ),
         alone=frozenset(index for index in exprs if op_of(fusion.exprs[index]).kind is Kind.LIBRARY),
     )
-
-
-def _orderings(fusion: Fusion) -> list[tuple[int, int]]:
-    """``(reader, writer)``: whoever reads an input runs before the expr whose result overwrites it."""
-    orderings = []
-    for output in fusion.outputs:
-        writer = fusion.definition(output.fid)
-        if output.alias is None or writer is None:
-            continue
-        orderings += [(reader, writer) for reader in fusion.uses(output.alias) if reader != writer]
-    return orderings

@@ -24,17 +24,13 @@ def backward_segments(segmented: SegmentedFusion) -> frozenset[int]:
     for segment in segmented.segments:
         if segment.family.runs is Runs.NOTHING:
             continue
-        if forward is not None and segment.family.walks_either_way and _finds(segment, forward):
+        read = _walked(segment).intersection(segment.inputs)
+        if forward is not None and segment.family.walks_either_way and not read.isdisjoint(_walked(forward)):
             backward.add(segment.id)
             forward = None
         else:
             forward = segment
     return frozenset(backward)
-
-
-def _finds(segment: Segment, before: Segment) -> bool:
-    """Whether ``segment`` reads what ``before`` walked."""
-    return not _walked(segment).intersection(segment.inputs).isdisjoint(_walked(before))
 
 
 def _walked(segment: Segment) -> frozenset[int]:

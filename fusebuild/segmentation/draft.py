@@ -134,7 +134,14 @@ class Draft:
 
     def __init__(self, problem: Problem, held: Mapping[int, frozenset[int]], home: Mapping[int, int]) -> None:
         self.problem, self.fusion, self.home = problem, problem.fusion, dict(home)
-        self._wanted = self._find_wanted()
+        tensors = problem.dependencies.readers
+        self._wanted = frozenset(
+            fid
+            for index in self.home
+            for fid in self.fusion.exprs[index].outputs
+            if self.fusion.is_output(fid)
+            or any(use in tensors and use not in self.home for use in self.fusion.uses(fid))
+        )
         self.parts: dict[int, DraftTask] = {}
         self._readers: dict[int, set[int]] = {}
         self.holders: dict[int, set[int]] = {}
@@ -234,14 +241,17 @@ class Draft:
         return found - {first, second}
 
     def weigh(self, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int] | None = None) -> Proposal | None:
-        """What giving tasks new ``exprs`` (empty: removing them) and exprs new ``homes`` leads to; None where that
-        would close a cycle, or where it saves less than :data:`LEAST_SAVING`."""
+        """What giving tasks new ``exprs`` (empty: removing them) and exprs new ``homes`` leads to; None where a task
+        would hold two that must not share one, where tasks would wait for each other, or where it saves less than
+        :data:`LEAST_SAVING`."""
         return self.propose(exprs, homes or {}, -LEAST_SAVING)
 
     def propose(
         self, exprs: Mapping[int, frozenset[int]], homes: Mapping[int, int], most_seconds: float
     ) -> Proposal | None:
         """The same for a change that may cost up to ``most_seconds``."""
+        if not all(map(self.problem.may_share, exprs.values())):
+            return None
         change = Change(self, exprs, homes)
         proposal = change.settle(most_seconds)
         return None if proposal is None or change.closes_cycle(proposal) else proposal
@@ -279,15 +289,6 @@ class Draft:
     def is_wanted(self, fid: int) -> bool:
         """True for what an expr of the scope makes and someone outside reads or gets."""
         return fid in self._wanted
-
-    def _find_wanted(self) -> frozenset[int]:
-        fusion, tensors = self.fusion, self.problem.dependencies.readers
-        return frozenset(
-            fid
-            for index in self.home
-            for fid in fusion.exprs[index].outputs
-            if fusion.is_output(fid) or any(use in tensors and use not in self.home for use in fusion.uses(fid))
-        )
 
     def _reorder(self, low: int, high: int) -> None:
         """New places, from ``low`` to ``high``, for the tasks that have them now."""

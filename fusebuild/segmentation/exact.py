@@ -148,16 +148,14 @@ def _collapsed(fusion: Fusion, atoms: Mapping[int, Atom], costs: CostModel) -> t
         is_private = not fusion.is_output(operand) and sum(operand in each.reads for each in atoms.values()) == 1
         if maker is not None and is_private and after <= before and _computes(fusion, maker):
             return operand, {result: Atom(exprs=maker.exprs | atom.exprs, reads=maker.reads, writes=result)}
-        if _changes_rank(fusion, atom) or after < before or fusion.is_output(result):
+        if any(map(_is_resizing, _exprs(fusion, atom))) or after < before or fusion.is_output(result):
             continue
         if all(_computes(fusion, each) for each in readers) and not (maker and _is_marked(fusion, maker)):
-            return result, {each.writes: _absorbing(each, atom) for each in readers}
+            return result, {
+                each.writes: replace(each, exprs=each.exprs | atom.exprs, reads=(each.reads - {result}) | atom.reads)
+                for each in readers
+            }
     return None
-
-
-def _absorbing(reader: Atom, atom: Atom) -> Atom:
-    """``reader`` with ``atom`` run again for it."""
-    return replace(reader, exprs=reader.exprs | atom.exprs, reads=(reader.reads - {atom.writes}) | atom.reads)
 
 
 def _exprs(fusion: Fusion, atom: Atom) -> list[Expr]:
@@ -171,10 +169,6 @@ def _is_transparent(fusion: Fusion, atom: Atom) -> bool:
 
 def _is_resizing(expr: Expr) -> bool:
     return expr.op in ("broadcast", "squeeze")
-
-
-def _changes_rank(fusion: Fusion, atom: Atom) -> bool:
-    return any(_is_resizing(expr) for expr in _exprs(fusion, atom))
 
 
 def _keeps_layout(fusion: Fusion, expr: Expr) -> bool:
@@ -205,7 +199,8 @@ class AtomGraph:
         others = dict.fromkeys(fid for atom in atoms for fid in sorted(atom.reads) if fid not in bits)
         self._input_bits = {fid: 1 << place for place, fid in enumerate(others)}
         self.outputs = sum(bit for fid, bit in bits.items() if fusion.is_output(fid))
-        self.once = sum(bits[atom.writes] for atom in atoms if not _is_recomputable(fusion, atom))
+        run_again = {atom.writes for atom in atoms if all(op_of(expr).is_recomputable for expr in _exprs(fusion, atom))}
+        self.once = sum(bits[atom.writes] for atom in atoms if atom.writes not in run_again)
         self.views = sum(bits[atom.writes] for atom in atoms if not _computes(fusion, atom) and _is_view(fusion, atom))
         self.orders = [
             (self._input_bits[target], bits[result])
@@ -304,10 +299,6 @@ class AtomGraph:
         return frozenset(self.atoms[place].writes for place in _places(values))
 
 
-def _is_recomputable(fusion: Fusion, atom: Atom) -> bool:
-    return all(op_of(expr).is_recomputable for expr in _exprs(fusion, atom))
-
-
 def _is_view(fusion: Fusion, atom: Atom) -> bool:
     return all(op_of(expr).is_alias for expr in _exprs(fusion, atom))
 
@@ -334,15 +325,15 @@ class Step:
     """A segment placed before all that ``later`` holds, or the end of the cover (no ``atoms``), and what is left to do
     and was paid so far."""
 
-    atoms: int
-    results: int
     wanted: int
-    written: int
-    hbm_bytes: int
-    launches: int
-    views: int
-    held: int
-    later: Step | None
+    atoms: int = 0
+    results: int = 0
+    written: int = 0
+    hbm_bytes: int = 0
+    launches: int = 0
+    views: int = 0
+    held: int = 0
+    later: Step | None = None
 
 
 class _Search:
@@ -350,13 +341,11 @@ class _Search:
         self._graph, self._acceptance = graph, acceptance
         self._queue: list[tuple[float, int, int, Step]] = []
         self._serial = count()
-        self._names: dict[tuple[int, int], str] = {}
+        self._scheduler = cache(self._first_accepting)
 
     def cover(self) -> Cover:
         """The best cover; raises :class:`ScheduleError` when there is none."""
-        end = Step(atoms=0, results=0, wanted=self._graph.outputs, written=0,
-                   hbm_bytes=0, launches=0, views=0, held=0, later=None)  # fmt: skip
-        self._push(end)
+        self._push(Step(wanted=self._graph.outputs))
         done: set[tuple[int, int]] = set()
         while self._queue:
             *_, step = heapq.heappop(self._queue)
@@ -411,12 +400,8 @@ class _Search:
             later=step,
         )
 
-    def _scheduler(self, atoms: int, results: int) -> str:
-        key = atoms, results
-        if key not in self._names:
-            graph = self._graph
-            self._names[key] = self._acceptance.scheduler(graph.exprs(atoms), graph.results(results))
-        return self._names[key]
+    def _first_accepting(self, atoms: int, results: int) -> str:
+        return self._acceptance.scheduler(self._graph.exprs(atoms), self._graph.results(results))
 
     def _unrolled(self, step: Step) -> Cover:
         """The tasks in run order, first to last."""

@@ -9,7 +9,7 @@ with it: two groups that far apart have next to nothing to gain from one kernel.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 
 SEARCH_LIMIT = 512
 
@@ -27,16 +27,7 @@ class Groups:
             for other in following:
                 self._before[other].add(index)
         if any(index > other for index, following in self._after.items() for other in following):
-            self._sort()
-
-    def _sort(self) -> None:
-        """Positions from scratch, the earliest exprs first among the ready ones."""
-        order = run_order({group: group for group in self.members}, self._after)
-        self._position = {group: place for place, group in enumerate(order)}
-
-    def after(self, group: int) -> Set[int]:
-        """The groups that read from ``group`` or must wait for it."""
-        return self._after[group]
+            self._position = {group: place for place, group in enumerate(self.in_order())}
 
     def in_order(self) -> list[int]:
         """All groups in topological order, the earliest exprs first among the ready ones."""

@@ -15,19 +15,11 @@ from fusebuild.segmentation.draft import LEAST_SAVING, Draft, Proposal
 Rank = Callable[[Proposal, int, int], tuple[float, ...]]
 
 
-def _by_saving(proposal: Proposal, a: int, b: int) -> tuple[float, ...]:
-    return (round(proposal.seconds / LEAST_SAVING), a, b)
-
-
-def _producers_first(proposal: Proposal, a: int, b: int) -> tuple[float, ...]:
-    return (a, b)
-
-
-def _consumers_first(proposal: Proposal, a: int, b: int) -> tuple[float, ...]:
-    return (-b, -a)
-
-
-RANKS: tuple[Rank, ...] = (_by_saving, _producers_first, _consumers_first)
+RANKS: tuple[Rank, ...] = (
+    lambda proposal, a, b: (round(proposal.seconds / LEAST_SAVING), a, b),
+    lambda proposal, a, b: (a, b),
+    lambda proposal, a, b: (-b, -a),
+)
 """The most saving pair first, the earliest among equals; the earliest; the latest."""
 
 
@@ -67,7 +59,5 @@ def merge(draft: Draft, rank: Rank = RANKS[0]) -> None:
 def weigh_merge(draft: Draft, a: int, b: int) -> Proposal | None:
     """What making ``b`` a part of ``a`` saves; None when it cannot be or saves nothing."""
     union = draft.parts[a].exprs | draft.parts[b].exprs
-    if not draft.problem.may_share(union):
-        return None
     homes = {index: a for index in draft.parts[b].exprs if draft.home[index] == b}
     return draft.weigh({a: union, b: frozenset()}, homes)

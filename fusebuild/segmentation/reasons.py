@@ -20,7 +20,7 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
     rejected = [part for _, part in sorted(draft.parts.items()) if part.seconds >= REJECTED]
     if rejected:
         raise ScheduleError([acceptance.refusal(part.exprs, part.writes) for part in rejected])
-    given, shared = bound_symbols(fusion), _shared(draft)
+    given = bound_symbols(fusion)
     place = {name: position for position, name in enumerate(draft.in_order())}
     segments = []
     for name, position in place.items():
@@ -34,35 +34,26 @@ def segmented_fusion(draft: Draft) -> SegmentedFusion:
                 task=task,
                 fusion=extracted,
                 fid_map=fid_map,
-                rematerialized=_rematerialized(draft, name, shared),
-                why=_reasons(draft, place, name, shared),
+                rematerialized=_rematerialized(draft, name),
+                why=_reasons(draft, place, name),
             )
         )
     return SegmentedFusion(fusion=fusion, segments=tuple(segments))
 
 
-def _shared(draft: Draft) -> dict[int, list[int]]:
-    """The exprs that several tasks hold, each with those tasks."""
-    holders: dict[int, list[int]] = {}
-    for name in sorted(draft.parts):
-        for index in draft.parts[name].exprs:
-            holders.setdefault(index, []).append(name)
-    return {index: names for index, names in holders.items() if len(names) > 1}
-
-
-def _rematerialized(draft: Draft, name: int, shared: Mapping[int, list[int]]) -> tuple[OriginalFid, ...]:
+def _rematerialized(draft: Draft, name: int) -> tuple[OriginalFid, ...]:
     """Values that the task ``name`` recomputes, though another task makes them too, for exprs that are its own."""
     fusion, part = draft.fusion, draft.parts[name]
     own = [index for index in part.exprs if draft.home[index] == name]
     read = {fid for index in own for fid in fusion.exprs[index].inputs}
-    copied = [index for index in part.exprs if draft.home[index] != name and index in shared]
+    copied = [index for index in part.exprs if draft.home[index] != name]
     return tuple(sorted(OriginalFid(fid) for index in copied for fid in fusion.exprs[index].outputs if fid in read))
 
 
-def _reasons(draft: Draft, place: Mapping[int, int], name: int, shared: Mapping[int, list[int]]) -> tuple[str, ...]:
+def _reasons(draft: Draft, place: Mapping[int, int], name: int) -> tuple[str, ...]:
     """Why ``name`` is cut from each task that it reads from, or computes the same values as, and runs after."""
     owners = {owner for fid in draft.parts[name].reads if (owner := draft.owner(fid)) is not None}
-    same = {other for index in draft.parts[name].exprs for other in shared.get(index, ())}
+    same = {other for index in draft.parts[name].exprs for other in draft.holders[index]}
     owners |= {other for other in same if place[other] < place[name]}
     return tuple(
         f"cut from segment {place[owner]}: {_reason(draft, place, owner, name)}"

@@ -74,7 +74,8 @@ def _moves(draft: Draft, name: int) -> Iterator[Proposal | None]:
         yield weigh_merge(draft, name, other)
         yield _merge_around(draft, name, other)
         for index in _rim(draft, name, other):
-            yield _hand_over(draft, name, other, index)
+            ours, theirs = draft.parts[name].exprs - {index}, draft.parts[other].exprs | {index}
+            yield draft.weigh({name: ours, other: theirs}, {index: other})
             yield _hand_over_output(draft, name, other, index)
     if _is_small(draft):
         for index in _reductions(draft, name):
@@ -98,14 +99,6 @@ def _rim(draft: Draft, name: int, other: int) -> list[int]:
     ]
 
 
-def _hand_over(draft: Draft, name: int, other: int, index: int) -> Proposal | None:
-    """``index`` leaves ``name`` for ``other``."""
-    ours, theirs = draft.parts[name].exprs, draft.parts[other].exprs
-    if not draft.problem.may_share(theirs | {index}):
-        return None
-    return draft.weigh({name: ours - {index}, other: theirs | {index}}, {index: other})
-
-
 def _hand_over_output(draft: Draft, name: int, other: int, index: int) -> Proposal | None:
     """``other`` writes the output that ``index`` makes, and computes for itself what it read from ``name``: so it may
     read an input that ``index`` overwrites."""
@@ -113,10 +106,7 @@ def _hand_over_output(draft: Draft, name: int, other: int, index: int) -> Propos
     chain = {each for each in own if is_recomputable(draft, each)}
     if index not in chain or not any(draft.is_wanted(fid) for fid in exprs[index].outputs):
         return None
-    theirs = draft.parts[other].exprs | chain
-    if not draft.problem.may_share(theirs):
-        return None
-    return draft.weigh({name: own, other: theirs}, {index: other})
+    return draft.weigh({name: own, other: draft.parts[other].exprs | chain}, {index: other})
 
 
 def _dissolve(draft: Draft, name: int) -> Iterator[Proposal | None]:
@@ -144,8 +134,6 @@ def _merge_around(draft: Draft, name: int, other: int) -> Proposal | None:
             return None
         union |= {index}
         waiting = [fid for fid in draft.problem.reads_of(union) if draft.owner(fid) in between]
-    if not draft.problem.may_share(union):
-        return None
     homes = {index: name for index in draft.parts[other].exprs if draft.home[index] == other}
     return draft.weigh({name: union, other: frozenset()}, homes)
 
@@ -168,8 +156,6 @@ def _tear(draft: Draft, name: int, index: int, first: int, second: int) -> Propo
         waiting += [source for source in sources if source in part.exprs and source not in needed]
     rest = frozenset(each for each in part.exprs if each not in needed or is_recomputable(draft, each))
     upper, lower = draft.parts[first].exprs | needed, draft.parts[second].exprs | rest
-    if not draft.problem.may_share(upper) or not draft.problem.may_share(lower):
-        return None
     homes = {each: first if each in needed else second for each in part.exprs if draft.home[each] == name}
     return draft.weigh({name: frozenset(), first: upper, second: lower}, homes)
 
@@ -196,11 +182,8 @@ def _handed_over(
 ) -> Iterator[Draft]:
     """A copy in which ``exprs`` belong to ``other`` and ``name`` keeps ``rest``, if that costs at most
     ``most_seconds``."""
-    theirs = draft.parts[other].exprs | exprs
-    if not draft.problem.may_share(theirs):
-        return
     homes = {index: other for index in exprs if draft.home[index] == name}
-    proposal = draft.propose({name: rest, other: theirs}, homes, most_seconds)
+    proposal = draft.propose({name: rest, other: draft.parts[other].exprs | exprs}, homes, most_seconds)
     if proposal is not None:
         trial = draft.copy()
         trial.commit(proposal)

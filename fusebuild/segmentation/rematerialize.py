@@ -32,10 +32,8 @@ SINK = "sink"
 SOURCE = "source"
 
 
-def rematerialize(draft: Draft) -> dict[int, frozenset[int]]:
-    """Let every task of ``draft`` recompute what that saves time on; returns, by task, the values it read from another
-    task before and now makes itself."""
-    before = {name: part.reads for name, part in draft.parts.items()}
+def rematerialize(draft: Draft) -> None:
+    """Let every task of ``draft`` recompute what that saves time on."""
     for name in draft.in_order():
         if name not in draft.parts or draft.parts[name].exprs & draft.problem.dependencies.alone:
             continue
@@ -45,12 +43,6 @@ def rematerialize(draft: Draft) -> dict[int, frozenset[int]]:
             proposal = _weigh(draft, name, frozenset(overwritten))
         if proposal is not None:
             draft.commit(proposal)
-    made = draft.fusion.definition
-    return {
-        name: gone
-        for name, part in draft.parts.items()
-        if (gone := frozenset(fid for fid in before[name] - part.reads if made(fid) in part.exprs))
-    }
 
 
 def _weigh(draft: Draft, name: int, unreadable: frozenset[int]) -> Proposal | None:

@@ -79,10 +79,6 @@ class SegmentedFusion:
         read = {fid for segment in self.segments for fid in segment.inputs}
         return tuple(sorted(written & read))
 
-    @property
-    def hbm_bytes(self) -> Formula:
-        return total([segment.hbm_bytes for segment in self.segments])
-
 
 def dense_outputs(fusion: Fusion) -> Fusion:
     """``fusion`` with every output stored in full: what a user gets has no stride-0 dims."""
@@ -132,14 +128,7 @@ def extract(
         values=values,
         exprs=tuple(expr.renumbered(renumbered) for expr in exprs),
         inputs=tuple(renumbered[fid] for fid in inputs),
-        outputs=tuple(
-            Output(
-                fid=renumbered[fid],
-                name=output.name,
-                alias=None if output.alias is None else renumbered[output.alias],
-            )
-            for fid, output in written.items()
-        ),
+        outputs=tuple(output.renumbered(renumbered) for output in written.values()),
         facts=fusion.facts,
         cases=fusion.cases,
         recorded=len(renumbered),

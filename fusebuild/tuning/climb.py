@@ -10,12 +10,11 @@ the turns; to be faster in three quarters of them, round after round, is then le
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from fusebuild.bench.device import Timed
 from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.tuning.workshop import Turns, Workshop
 
 MOST_NEIGHBOURS = 16
 """Neighbours that are tried for one kernel, at most."""
@@ -25,31 +24,6 @@ ROUNDS = 4
 """How many rounds a challenger has to win. It is out after the first round that it loses."""
 MOST_TURNS = 0.75
 """A winner is faster in at least this share of the turns of a round."""
-
-Turns = Sequence[tuple[float, float]]
-"""Milliseconds of the best choice and of its challenger, turn by turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
-    """A variant that is ready to be ``timed``, or else the reason why it was ``refused``."""
-
-    variant: VariantSpec
-    timed: Timed | None = None
-    refused: str = ""
-
-
-class Track(Protocol):
-    """What compiles and times variants. Tests have one with a clock of their own."""
-
-    def rivals(self, variants: Sequence[VariantSpec]) -> Iterable[Rival]:
-        """``variants`` in their order, each compiled and ready to run, or refused. The memory that one needs to run is
-        allocated when the iteration reaches it."""
-        ...
-
-    def race(self, best: Rival, challenger: Rival) -> Turns:
-        """One round between two rivals that are ready to run."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +47,7 @@ class Outcome:
 def climb(
     origin: VariantSpec,
     neighbours: Callable[[VariantSpec], Sequence[VariantSpec]],
-    track: Track,
+    track: Workshop,
     *,
     budget: int = MOST_NEIGHBOURS,
 ) -> Outcome:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from fusebuild.bench.measure import require_fitting
 from fusebuild.build.build_dir import write_if_changed
+from fusebuild.build.objects import Progress
 from fusebuild.build.toolchain import find_toolchain
 from fusebuild.errors import UsageError
 from fusebuild.ir.formula import symbols
@@ -32,21 +33,6 @@ from fusebuild.tuning.report import MeasuredKernel, TuneReport
 from fusebuild.tuning.workshop import Workbench, Workshop
 
 logger = logging.getLogger(__name__)
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions:
-    """``cases`` replace the sizes that kernels are measured at, where those lie in one bucket; ``budget`` neighbours
-    are tried for each kernel."""
-
-    cases: tuple[Mapping[str, int], ...] = ()
-    budget: int = MOST_NEIGHBOURS
-    out: Path = Path("build")
-    jobs: int | None = None
-    nvcc: str | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +59,13 @@ class _Task:
 def tune_recipes(
     paths: Sequence[Path],
     target: Target | None = None,
-    options: TuneOptions | None = None,
     *,
+    cases: Sequence[Mapping[str, int]] = (),
+    budget: int = MOST_NEIGHBOURS,
+    out: Path = Path("build"),
+    jobs: int | None = None,
+    nvcc: str | None = None,
+    seed: int = 0,
     place: Place | None = None,
     on_progress: Progress | None = None,
 ) -> TuneReport:
@@ -82,28 +73,29 @@ def tune_recipes(
     recipe as soon as its kernels are done; entries for other targets stay, as do those for other sizes that still hold.
     A kernel whose tensors do not fit the device's memory is not measured: the report says so, and has the others.
 
-    ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each kernel. Raises
-    :class:`RecipeError`, :class:`TunedError`, :class:`UsageError` where there is no device or a case does not fit,
-    :class:`ToolchainError`, :class:`BuildError`, and :class:`VerificationError` where two choices disagree.
+    ``cases`` replace the sizes that kernels are measured at, where those lie in one bucket; ``budget`` neighbours
+    are tried for each kernel. ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to
+    do) after each kernel. Raises :class:`RecipeError`, :class:`TunedError`, :class:`UsageError` where there is no
+    device or a case does not fit, :class:`ToolchainError`, :class:`BuildError`, and :class:`VerificationError`
+    where two choices disagree.
     """
-    options = options or TuneOptions()
     recipes = read_recipes(paths)
     before = [tuned_beside(recipe) for recipe in recipes]
     place = place or find_place(target)
-    toolchain = find_toolchain([place.target], nvcc=options.nvcc)
+    toolchain = find_toolchain([place.target], nvcc=nvcc)
     points = [points_of(segment(run_passes(recipe.fusion), place.target)) for recipe in recipes]
-    work = [_tasks(*each, place.target, options.cases) for each in zip(recipes, points, strict=True)]
+    work = [_tasks(*each, place.target, cases) for each in zip(recipes, points, strict=True)]
     done, total = 0, sum(map(len, work))
     kernels, written, skipped = list[MeasuredKernel](), list[Path](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Workbench(
-            device=place.device, target=place.target, toolchain=toolchain, out=options.out, scratch=Path(scratch),
-            jobs=options.jobs, seed=options.seed,
+            device=place.device, target=place.target, toolchain=toolchain, out=out, scratch=Path(scratch),
+            jobs=jobs, seed=seed,
         )  # fmt: skip
         for recipe, old, own, asked in zip(recipes, before, work, points, strict=True):
             entries, measured = list[Entry](), list[_Task]()
             for task in own:
-                outcome = _tuned(task, bench, options.budget)
+                outcome = _tuned(task, bench, budget)
                 if outcome is None:
                     skipped.append(f"{_place(task)}: not measured: its tensors do not fit the memory of the device")
                 else:
@@ -250,9 +242,8 @@ def _still_held(
     digest = bench.toolchain.digest_for(target)
     kept = []
     for entry in old.entries if old is not None else ():
-        key = entry.segment, tuple(sorted(entry.bucket.items()))
-        holds = key in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
-        if entry.arch != target.name or (holds and (*key, entry.variant) not in measured):
+        holds = entry.place in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
+        if entry.arch != target.name or (holds and (*entry.place, entry.variant) not in measured):
             kept.append(entry)
     return kept
 

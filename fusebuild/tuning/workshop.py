@@ -40,7 +40,6 @@ from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import Segment
 from fusebuild.target.table import Target
-from fusebuild.tuning.climb import Rival, Turns
 
 TURNS = 20
 """How often a round times both rivals."""
@@ -51,6 +50,18 @@ SAME_CODE = "the compiler makes the same code of it"
 """Why a variant is refused that differs from an earlier one only in what it asks of the compiler."""
 
 logger = logging.getLogger(__name__)
+
+Turns = Sequence[tuple[float, float]]
+"""Milliseconds of the best choice and of its challenger, turn by turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A variant that is ready to be ``timed``, or else the reason why it was ``refused``."""
+
+    variant: VariantSpec
+    timed: Timed | None = None
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +81,7 @@ class Workbench:
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """A :class:`~fusebuild.tuning.climb.Track` for one segment of ``recipe`` at one case."""
+    """Compiles and times variants of one segment of ``recipe`` at one case."""
 
     bench: Workbench
     recipe: Recipe
@@ -80,7 +91,8 @@ class Workshop:
     _launched: list[object] = field(default_factory=list)
 
     def rivals(self, variants: Sequence[VariantSpec]) -> Iterator[Rival]:
-        """All are compiled at once, and made ready to run one by one.
+        """``variants`` in their order, each compiled and ready to run, or refused. All are compiled at once; the memory
+        that one needs to run is allocated when the iteration reaches it.
 
         The first variant of all is the heuristics' own: it is never refused, and the others have to give what it gives.
         Raises :class:`VerificationError` where one does not and :class:`BuildError` where the first does not compile.
@@ -90,11 +102,11 @@ class Workshop:
         built, failed = self._built([kernels for _, kernels in planned])
         for variant, (plan, kernels) in zip(variants, planned, strict=True):
             is_first = not self._expected
-            refused = next((failed[kernel] for kernel in kernels if kernel in failed), "")
-            if not refused and not is_first:
-                refused = self._beyond_limits(plan, built.resources)
-            if not refused and not self._is_new(plan, built):
-                refused = SAME_CODE
+            refused = (
+                next((failed[kernel] for kernel in kernels if kernel in failed), "")
+                or ("" if is_first else self._beyond_limits(plan, built.resources))
+                or ("" if self._is_new(plan, built) else SAME_CODE)
+            )
             timed = None if refused else self._timed(variant, plan, kernels, built)
             if refused:
                 logger.info("%s %s: not tried: %s", self.segment.fusion.name, _knobs(variant), refused)

@@ -12,7 +12,7 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import read_tuned
 from fusebuild.recipe.files import tuned_path
 from fusebuild.tuning.place import find_place
-from fusebuild.tuning.tune import TuneOptions, tune_recipes
+from fusebuild.tuning.tune import tune_recipes
 from support.places import ROOT
 from support.small_recipes import text_of
 
@@ -42,7 +42,7 @@ def test_every_kernel_is_tuned_and_what_won_is_right(compilers: None, tmp_path: 
     recipe = tmp_path / f"{name}.yaml"
     recipe.write_text(SMALL[name] if name in SMALL else (ROOT / "recipes" / f"{name}.yaml").read_text())
     place = find_place(None)
-    report = tune_recipes([recipe], None, TuneOptions(out=tmp_path / "build", budget=4), place=place)
+    report = tune_recipes([recipe], out=tmp_path / "build", budget=4, place=place)
     assert report.kernels
     assert all(row.tried + len(row.refused) >= 1 for row in report.kernels)
     assert all(row.heuristic_milliseconds >= row.milliseconds > 0 for row in report.kernels)

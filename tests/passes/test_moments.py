@@ -17,6 +17,7 @@ from fusebuild.planning.assembly import plan_target
 from fusebuild.recipe.recipe import load_recipe
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
+from support.covers import total_hbm_bytes
 from support.places import ROOT
 from support.small_recipes import primitive, recipe_of, text_of, whole
 
@@ -120,7 +121,7 @@ def test_batch_norm_reads_its_input_twice_and_no_more(name: str) -> None:
     assert [each.scheduler for each in segmented.segments] == ["reduction", "pointwise"]
     assert {output.name for output in segmented.segments[0].fusion.outputs} == {"mean", "rstd", "new_mean", "new_var"}
     x = fusion.value(fusion.inputs[0]).tensor.nbytes
-    moved = [evaluate(formula, fusion.cases[0]) for formula in (segmented.hbm_bytes, x)]
+    moved = [evaluate(formula, fusion.cases[0]) for formula in (total_hbm_bytes(segmented), x)]
     assert moved[0] == pytest.approx(3 * moved[1], rel=1e-3)
 
 

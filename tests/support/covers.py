@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fusebuild.ir.formula import Formula, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.families import runs_nothing
 from fusebuild.segmentation.acceptance import Acceptance
 from fusebuild.segmentation.cost import VIEW_SECONDS, CostModel
-from fusebuild.segmentation.segmented import scalar_closure
+from fusebuild.segmentation.segmented import SegmentedFusion, scalar_closure
 
 
 def with_scalars(task: Task) -> Task:
@@ -20,6 +21,11 @@ def with_scalars(task: Task) -> Task:
 def hbm_bytes(task: Task, costs: CostModel) -> int:
     """Bytes that ``task`` reads and writes, as a kernel of its own."""
     return costs.task_bytes(frozenset(task.exprs), task.inputs, task.outputs)
+
+
+def total_hbm_bytes(segmented: SegmentedFusion) -> Formula:
+    """Bytes that all segments read and write."""
+    return total([segment.hbm_bytes for segment in segmented.segments])
 
 
 def seconds(cover: Sequence[Task], acceptance: Acceptance, costs: CostModel) -> float:

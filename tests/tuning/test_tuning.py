@@ -32,11 +32,11 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned
 from fusebuild.target.table import TARGETS
 from fusebuild.tuning import workshop
-from fusebuild.tuning.climb import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, Rival, Turns, climb, is_win
+from fusebuild.tuning.climb import LEAST_WIN, MOST_NEIGHBOURS, ROUNDS, Outcome, climb, is_win
 from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, Place, find_place, own_target
 from fusebuild.tuning.report import MeasuredKernel, TuneReport
-from fusebuild.tuning.tune import TuneOptions, tune_recipes
-from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, beyond_limits
+from fusebuild.tuning.tune import tune_recipes
+from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, Rival, Turns, beyond_limits
 from support.small_recipes import text_of, whole
 
 torch = pytest.importorskip("torch")
@@ -302,8 +302,8 @@ class SteppedDevice(HostDevice):
 
 
 def tuned_with(folder: Path, device: HostDevice, **options: Any) -> TuneReport:
-    chosen = TuneOptions(**{"out": folder / "build", "jobs": 2, "budget": 2, **options})
-    return tune_recipes([folder / "summed.yaml"], None, chosen, place=Place(device=device, target=HOST))
+    chosen = {"out": folder / "build", "jobs": 2, "budget": 2, **options}
+    return tune_recipes([folder / "summed.yaml"], place=Place(device=device, target=HOST), **chosen)
 
 
 @pytest.fixture(scope="module")
@@ -313,7 +313,7 @@ def tuned(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     (folder / "summed.yaml").write_text(SUMMED)
     seen: list[tuple[int, int]] = []
     report = tune_recipes(
-        [folder / "summed.yaml"], None, TuneOptions(out=folder / "build", jobs=2, budget=2),
+        [folder / "summed.yaml"], out=folder / "build", jobs=2, budget=2,
         place=Place(device=SteppedDevice(), target=HOST), on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     return folder, report, seen
@@ -554,7 +554,7 @@ class TestCommand:
         with pytest.raises(
             ToolchainError, match=r"^--nvcc names .*missing/nvcc, which is no executable file$"
         ) as caught:
-            tune_recipes([tmp_path / "summed.yaml"], None, TuneOptions(nvcc="missing/nvcc"), place=place)
+            tune_recipes([tmp_path / "summed.yaml"], nvcc="missing/nvcc", place=place)
         assert caught.value.exit_code == 5
 
     def test_one_target_at_a_time(self, tmp_path: Path) -> None:
