@@ -218,10 +218,10 @@ def pack(planned: PlannedRecipe, build_dir: BuildDir, toolchain: Toolchain, obje
         plan=planned.plan,
         recipe=planned.recipe.text.encode(),
         kernels={name: kernel.text for kernels in planned.kernels.values() for name, kernel in kernels.items()},
-        objects={key: objects.objects[key] for key in planned.objects},
+        objects={key: objects.objects[key] for key in planned.object_keys},
         toolchain=toolchain.versions_for(planned.targets),
         sources=source_digests(planned, toolchain),
-        resources={key: objects.resources[key] for key in planned.objects if key in objects.resources},
+        resources={key: objects.resources[key] for key in planned.object_keys if key in objects.resources},
     )
     written = build_dir.store(path, data)
     logger.info("%s: %s", path, "written" if written else "it holds this already")
@@ -240,7 +240,7 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
     recipe, tuned = planned.recipe, planned.tuned
     key = source_digest(Path(recipe.path).name, recipe.text.encode(), tuned.text.encode() if tuned else None)
     spills: dict[str, dict[str, int]] = {}
-    for target, name in planned.objects:
+    for target, name in planned.object_keys:
         if spilled := objects.spills.get((target, name)):
             spills.setdefault(target, {})[name] = spilled
     return key, BuiltRecipe(
@@ -252,7 +252,7 @@ def _recorded(built: BuiltArtifact, origins: Mapping[str, str], objects: BuildRe
         artifact=built.digest,
         sha256=built.sha256,
         kernels={target: sorted(by_name) for target, by_name in planned.kernels.items()},
-        objects={object_member(*key): hashlib.sha256(objects.objects[key]).hexdigest() for key in planned.objects},
+        objects={object_member(*key): hashlib.sha256(objects.objects[key]).hexdigest() for key in planned.object_keys},
         spills=spills,
     )
 

@@ -197,5 +197,5 @@ def _compiled(built: BuiltArtifact, spills: Mapping[Key, int]) -> CompiledRecipe
             fusion=planned.plan.fusion, recipe=planned.recipe.path, path=built.path, written=built.written
         ),
         kernels={target: sorted(by_name) for target, by_name in planned.kernels.items()},
-        spills={key: spills[key] for key in planned.objects if key in spills},
+        spills={key: spills[key] for key in planned.object_keys if key in spills},
     )

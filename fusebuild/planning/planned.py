@@ -34,7 +34,7 @@ class PlannedRecipe:
     tuned: TunedKernels | None = None
 
     @property
-    def objects(self) -> list[Key]:
+    def object_keys(self) -> list[Key]:
         """The objects that its artifact holds: each target with the names of its kernels, sorted."""
         return [(target, name) for target, by_name in self.kernels.items() for name in sorted(by_name)]
 

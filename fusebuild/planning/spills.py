@@ -191,7 +191,7 @@ def without_spills(
 def tell_unknown(planned: Sequence[PlannedRecipe], objects: BuildResult) -> None:
     """Warn of kernels of which neither the compiler nor the object says whether they spill."""
     for each in planned:
-        for target, kernel in each.objects:
+        for target, kernel in each.object_keys:
             if not find_target(target).is_host and (target, kernel) not in objects.resources:
                 logger.warning("%s", _unknown_text(each.plan.fusion, target, kernel))
 

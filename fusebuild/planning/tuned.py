@@ -71,10 +71,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def key(self) -> tuple[object, ...]:
         """What no two entries of a file share, in the order of the file."""
-        return (self.arch, self.multiprocessors, *self.place, self.variant)
+        return (self.arch, self.multiprocessors, *self.choice_key, self.variant)
 
     @property
-    def place(self) -> ChoiceKey:
+    def choice_key(self) -> ChoiceKey:
         """The segment and the bucket."""
         return self.segment, tuple(sorted(self.bucket.items()))
 
@@ -326,7 +326,7 @@ def choices_for(
     points = points_of(segmented) if own else ()
     problems: list[Diagnostic] = []
     for index, entry in own:
-        asked = [point for point in points if point.key == entry.place]
+        asked = [point for point in points if point.key == entry.choice_key]
         stale = _stale(entry, segmented.fusion.name, target, toolchain, points, asked)
         try:
             reason = stale or _unknown_variant(entry, target, asked)
@@ -340,7 +340,7 @@ def choices_for(
             unused = one_line(f"the tuned {entry.variant} is not used, the heuristics decide: {reason}")
             logger.warning("%s: %s", place, unused)
         else:
-            by_key.setdefault(entry.place, {})[entry.variant] = entry.knobs
+            by_key.setdefault(entry.choice_key, {})[entry.variant] = entry.knobs
     if problems:
         raise TunedError(problems)
     return by_key

@@ -199,8 +199,7 @@ class AtomGraph:
         others = dict.fromkeys(fid for atom in atoms for fid in sorted(atom.reads) if fid not in bits)
         self._input_bits = {fid: 1 << place for place, fid in enumerate(others)}
         self.outputs = sum(bit for fid, bit in bits.items() if fusion.is_output(fid))
-        run_again = {atom.writes for atom in atoms if all(op_of(expr).is_recomputable for expr in _exprs(fusion, atom))}
-        self.once = sum(bits[atom.writes] for atom in atoms if atom.writes not in run_again)
+        self.once = sum(bits[atom.writes] for atom in atoms if not _is_recomputable(fusion, atom))
         self.views = sum(bits[atom.writes] for atom in atoms if not _computes(fusion, atom) and _is_view(fusion, atom))
         self.orders = [
             (self._input_bits[target], bits[result])
@@ -297,6 +296,10 @@ class AtomGraph:
 
     def results(self, values: int) -> frozenset[int]:
         return frozenset(self.atoms[place].writes for place in _places(values))
+
+
+def _is_recomputable(fusion: Fusion, atom: Atom) -> bool:
+    return all(op_of(expr).is_recomputable for expr in _exprs(fusion, atom))
 
 
 def _is_view(fusion: Fusion, atom: Atom) -> bool:

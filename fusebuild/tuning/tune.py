@@ -242,8 +242,10 @@ def _still_held(
     digest = bench.toolchain.digest_for(target)
     kept = []
     for entry in old.entries if old is not None else ():
-        holds = entry.place in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
-        if entry.arch != target.name or (holds and (*entry.place, entry.variant) not in measured):
+        holds = (
+            entry.choice_key in asked and entry.multiprocessors == target.multiprocessors and entry.toolchain == digest
+        )
+        if entry.arch != target.name or (holds and (*entry.choice_key, entry.variant) not in measured):
             kept.append(entry)
     return kept
 
