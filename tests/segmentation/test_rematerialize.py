@@ -15,7 +15,7 @@ from fusebuild.segmentation.draft import Draft, Problem
 from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
-from support.seed_003_definition import nvfuser_fusion_id1
+from support.seed_003 import nvfuser_fusion_id1
 
 SM_90 = TARGETS["sm_90"]
 
