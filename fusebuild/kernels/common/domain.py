@@ -113,13 +113,8 @@ def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
     """``(fid, dim)`` of the operands' dims that a reduction or scan runs over; dims of size 1 only where all are."""
     dims = expr.dims if op_of(expr).kind is Kind.REDUCTION else (expr.attribute("dim"),)
     tensors = [fid for fid in expr.inputs if task.fusion.value(fid).is_tensor]
-    long = [
-        (fid, dim)
-        for dim in dims
-        for fid in tensors
-        if isinstance(dim, int) and task.fusion.value(fid).tensor.shape[dim] != 1
-    ]
-    return tuple(long or [(tensors[0], dim) for dim in dims if isinstance(dim, int)])
+    long = [(fid, dim) for dim in dims for fid in tensors if task.fusion.value(fid).tensor.shape[dim] != 1]
+    return tuple(long or [(tensors[0], dim) for dim in dims])
 
 
 def _tensor_fids(task: Task) -> tuple[int, ...]:
@@ -152,16 +147,11 @@ def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[
 def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
     """``(operand dim, result dim)`` pairs."""
     if expr.op == "broadcast":
-        mask = expr.attribute("is_broadcast_dim")
-        assert isinstance(mask, tuple)
-        kept = [position for position, is_new in enumerate(mask) if not is_new]
-        return enumerate(kept)
+        return enumerate(at for at, is_new in enumerate(expr.attribute("is_broadcast_dim")) if not is_new)
     if expr.op == "permute":
         return ((source, target) for target, source in enumerate(permutation_of(dict(expr.attributes), rank)))
     if expr.op == "take":
-        dim = expr.attribute("dim")
-        assert isinstance(dim, int)
-        return ((source, source + dim) for source in range(rank))
+        return ((source, source + expr.attribute("dim")) for source in range(rank))
     if expr.op == "squeeze" or kind is Kind.REDUCTION:
         kept = [dim for dim in range(rank) if dim not in expr.dims]
         return ((dim, position) for position, dim in enumerate(kept))
