@@ -111,10 +111,10 @@ def rounded_last(fusion: Fusion) -> frozenset[int]:
         fid = output.fid
         while fid not in found and fusion.value(fid).dtype.is_reduced_precision:
             found.add(fid)
-            index = fusion.definition(fid)
-            if index is None or not op_of(fusion.exprs[index]).copies:
+            expr = fusion.expr_of(fid)
+            if expr is None or not op_of(expr).copies:
                 break
-            fid = fusion.exprs[index].inputs[0]
+            fid = expr.inputs[0]
     return frozenset(found)
 
 

@@ -80,8 +80,7 @@ def domain_of(task: Task) -> Domain:
     """
     loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
     fids = _tensor_fids(task)
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for index, expr in zip(task.exprs, task.steps, strict=True):
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
         if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
@@ -119,8 +118,7 @@ def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
 
 def _tensor_fids(task: Task) -> tuple[int, ...]:
     seen: dict[int, None] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         seen.update((fid, None) for fid in (*operands(expr), *expr.outputs) if task.fusion.value(fid).is_tensor)
     unseen = hidden(task)
     return tuple(fid for fid in seen if fid not in unseen)
@@ -441,8 +439,7 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     memory = {f"T{fid}": (fid, storage) for fid, storage in own.items()}
     memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
-    exprs = [task.fusion.exprs[index] for index in task.exprs]
-    alone = {loop for expr in exprs if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
+    alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
     alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
     moving = _moving([*strides.values(), *_linear_strides(task, domain)])
     changing = _moving(strides.values()).keys()
@@ -511,8 +508,7 @@ def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
 
 def _linear_strides(task: Task, domain: Domain) -> list[_LoopStrides]:
     """The strides that the results of ``linear_index`` would have in memory."""
-    exprs = (task.fusion.exprs[index] for index in task.exprs)
-    values = [task.fusion.value(expr.outputs[0]) for expr in exprs if expr.op == "linear_index"]
+    values = [task.fusion.value(expr.outputs[0]) for expr in task.steps if expr.op == "linear_index"]
     return [
         _loop_strides(domain, value.fid, Storage(tensor=value.fid, strides=value.tensor.strides)) for value in values
     ]

@@ -279,9 +279,9 @@ def any_domain(task: Task) -> AxisDomain:
 
 
 def _own_domain(task: Task) -> AxisDomain:
-    for index in indices_of(task, Kind.LIBRARY):
-        expr = task.fusion.exprs[index]
-        raise UnfitError(f"{expr.op} is a library call", expr.outputs[0])
+    for expr in task.steps:
+        if op_of(expr).kind is Kind.LIBRARY:
+            raise UnfitError(f"{expr.op} is a library call", expr.outputs[0])
     return axis_domain(task)
 
 
@@ -292,7 +292,7 @@ def reductions(task: Task) -> tuple[int, ...]:
 
 def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
     """Indices of the task's exprs of ``kind``."""
-    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is kind)
+    return tuple(index for index, expr in zip(task.exprs, task.steps, strict=True) if op_of(expr).kind is kind)
 
 
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
@@ -336,7 +336,7 @@ def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelP
 def scalar_parameters(task: Task) -> list[KernelParameter]:
     """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
     values = [value for value in map(task.fusion.value, task.inputs) if not value.is_tensor or value.tensor.cpu]
-    sizes = [expr for expr in (task.fusion.exprs[index] for index in task.exprs) if expr.op == "size"]
+    sizes = [expr for expr in task.steps if expr.op == "size"]
     return [
         *(
             KernelParameter(
