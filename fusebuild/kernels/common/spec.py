@@ -14,7 +14,7 @@ from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, Tenso
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, show, symbols
+from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import NOT_TUNED, Decision, Tuned
@@ -410,10 +410,8 @@ def known_parameters(parameters: Iterable[KernelParameter], sizes: Mapping[str, 
     """``parameters``, those with their value that follow from ``sizes``."""
 
     def known(parameter: KernelParameter) -> KernelParameter:
-        formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
-        if formula is None or not {*symbols(formula)} <= {*sizes}:
-            return parameter
-        return replace(parameter, value=evaluate(formula, sizes))
+        value = known_value(as_formula(arg.formula), sizes) if isinstance(arg := parameter.arg, FormulaArg) else None
+        return parameter if value is None else replace(parameter, value=value)
 
     return tuple(map(known, parameters))
 
