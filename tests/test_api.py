@@ -19,7 +19,7 @@ from fusebuild.recipe.recipe import load_recipe
 from fusebuild.report.inspection import Inspection
 from fusebuild.target.table import TARGETS
 from support.places import RECIPES, ROOT
-from support.seed_003_definition import nvfuser_fusion_id1
+from support.seed_003 import nvfuser_fusion_id1
 from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of, text_of
 
 VIEWED = text_of(

@@ -100,8 +100,8 @@ class TestCompile:
 
     def test_bytes_do_not_depend_on_the_folder(self, built: Path, empty_store: Path, tmp_path: Path) -> None:
         other = tmp_path / "quite another folder"
-        for name, text in (("tiny", TINY), ("pair", PAIR)):
-            write(other, f"recipes/{name}.yaml", text)
+        other.mkdir()
+        write_tiny_and_pair(other)
         report = compile_in(other)
         assert report.build.compiled == 6
         for name in ("tiny.fuse", "pair.fuse"):

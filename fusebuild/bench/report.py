@@ -118,11 +118,6 @@ def write_report(report: Report, path: Path) -> None:
     path.write_text(json.dumps(json_value(report), indent=2) + "\n")
 
 
-def read_report(path: Path) -> Report:
-    """The report that :func:`write_report` wrote, by this version or by one that measured less."""
-    return msgspec.convert(json.loads(path.read_text()), Report)
-
-
 _SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
             "copy": "equal copy", "errors": "errors of eager", "ncu": "DRAM bytes"}  # fmt: skip
 

@@ -24,7 +24,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import product
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.table import OpDef, op_of
+from fusebuild.ops.table import OpDef, op_of, operand_dtypes
 from fusebuild.oracle.reference import torch_dtype
 
 
@@ -154,7 +154,7 @@ class Writer(TorchGraph):
         op = op_of(expr)
         if op.is_generalized:
             raise NoReferenceError.at(expr.location, f"{expr.op} with a lambda has no torch function")
-        dtypes = self._operand_dtypes(expr)
+        dtypes = operand_dtypes(self.fusion, expr)
         operands = [self.operand(fid, dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
         are_numbers = [fid not in self.tensors for fid in expr.inputs]
         has_tensor = not (operands and all(are_numbers))  # an op without operands makes one
@@ -188,10 +188,6 @@ class Writer(TorchGraph):
             operand = self.call(torch.full, (), operand, dtype=torch_dtype(dtype), device=self.device)
         return _Typed(operand, dtype)
 
-    def _operand_dtypes(self, expr: Expr) -> Sequence[DType]:
-        types = [self.fusion.value(fid).type for fid in expr.inputs]
-        return op_of(expr).operand_dtypes(types, dict(expr.attributes))
-
     # What the functions of torch_spelled, an op each, are written with.
 
     def whole(self, fid: int) -> Argument:
@@ -200,7 +196,7 @@ class Writer(TorchGraph):
 
     def compute_dtype(self, expr: Expr) -> DType:
         """The dtype in which a reduction meets its operand."""
-        return self._operand_dtypes(expr)[0]
+        return operand_dtypes(self.fusion, expr)[0]
 
     def computed(self, expr: Expr) -> Argument:
         """The operand of a reduction in :meth:`compute_dtype`."""

@@ -41,7 +41,7 @@ def _cast(writer: Writer, expr: Expr, values: Values) -> Argument:
 def _cat(writer: Writer, expr: Expr, values: Values) -> Argument:
     """Tensors of several dtypes meet in that of the result: where it is float, torch would stay in a narrow one."""
     operands: Any = [writer.operand(fid, values[0].dtype) for fid in expr.inputs]
-    return torch.cat(operands, dim=_dim(expr))
+    return torch.cat(operands, dim=expr.attribute("dim"))
 
 
 def _sum_or_mean(writer: Writer, expr: Expr, values: Values) -> Argument:
@@ -73,12 +73,11 @@ def _extreme(writer: Writer, expr: Expr, values: Values) -> Argument:
 
 def _variance(writer: Writer, expr: Expr, values: Values) -> Argument:
     x, correction = writer.computed(expr), expr.attribute("correction")
-    assert isinstance(correction, int)
     if not expr.dims:  # torch would take all dims
         variance = (x - x) / max(1 - correction, 0)
         return variance if expr.op == "var" else (variance, x)
     found = (torch.var if expr.op == "var" else torch.var_mean)(
-        x, dim=expr.dims, correction=correction, keepdim=_keeps(expr)
+        x, dim=expr.dims, correction=correction, keepdim=expr.attribute("keepdim")
     )
     return found if expr.op == "var" else (found[0], found[1])
 
@@ -89,7 +88,7 @@ def _welford(writer: Writer, expr: Expr, values: Values) -> Argument:
     counts = writer.call(torch.full, writer.shape(values[2]), count, dtype=torch.int64, device=writer.device)
     if not expr.dims:  # torch would take all dims
         return x, x - x, counts
-    both = torch.var_mean(x, dim=expr.dims, correction=0, keepdim=_keeps(expr))
+    both = torch.var_mean(x, dim=expr.dims, correction=0, keepdim=expr.attribute("keepdim"))
     variance, mean = both[0], both[1]
     return mean, variance * count, counts
 
@@ -105,7 +104,7 @@ def _softmax_statistics(writer: Writer, expr: Expr, values: Values) -> Argument:
     total = torch.exp(x - largest.masked_fill(torch.isinf(largest), 0.0))
     if expr.dims:
         total = torch.sum(total, **_over(expr))
-        largest = largest if _keeps(expr) else largest.squeeze(expr.dims)
+        largest = largest if expr.attribute("keepdim") else largest.squeeze(expr.dims)
     return largest, total
 
 
@@ -141,7 +140,7 @@ def _pad(writer: Writer, expr: Expr, values: Values) -> Argument:
 
 def _take(writer: Writer, expr: Expr, values: Values) -> Argument:
     x, index = map(writer.whole, expr.inputs)
-    return x[(*[slice(None)] * _dim(expr), index)]
+    return x[(*[slice(None)] * expr.attribute("dim"), index)]
 
 
 def _embedding(writer: Writer, expr: Expr, values: Values) -> Argument:
@@ -151,7 +150,7 @@ def _embedding(writer: Writer, expr: Expr, values: Values) -> Argument:
 
 def _take_along_axis(writer: Writer, expr: Expr, values: Values) -> Argument:
     x, index = map(writer.whole, expr.inputs)
-    return torch.take_along_dim(x, index.long(), _dim(expr))
+    return torch.take_along_dim(x, index.long(), expr.attribute("dim"))
 
 
 def _linear_index(writer: Writer, expr: Expr, values: Values) -> Argument:
@@ -179,17 +178,7 @@ def _philox_uniform(writer: Writer, expr: Expr, values: Values) -> Argument:
 
 def _over(expr: Expr) -> dict[str, Any]:
     """What torch's reductions are told of their dims."""
-    return {"dim": expr.dims, "keepdim": _keeps(expr)}
-
-
-def _keeps(expr: Expr) -> bool:
-    return bool(expr.attribute("keepdim"))
-
-
-def _dim(expr: Expr) -> int:
-    dim = expr.attribute("dim")
-    assert isinstance(dim, int)
-    return dim
+    return {"dim": expr.dims, "keepdim": expr.attribute("keepdim")}
 
 
 def _extents(writer: Writer, expr: Expr, name: str) -> list[Argument]:

@@ -6,8 +6,7 @@ import os
 
 import click
 
-from fusebuild.cli.options import JSON
-from fusebuild.cli.output import print_json, say
+from fusebuild.cli.output import Answer, say
 from fusebuild.cli.verb import Verb
 
 
@@ -15,8 +14,7 @@ from fusebuild.cli.verb import Verb
 @click.option("--prune", is_flag=False, flag_value="", metavar="[SIZE]",
               help="Remove compiled objects, those first that were not used for longest, until there are at most SIZE "
                    "bytes, such as 500M or 0 (default: the limit).")  # fmt: skip
-@JSON
-def cache(prune: str | None, as_json: bool) -> None:
+def cache(prune: str | None) -> Answer:
     """Show what the cache holds, or prune it.
 
     Compiled objects are kept there, so that none is compiled twice, up to FUSEBUILD_CACHE_BYTES (default: 2G); after a
@@ -25,7 +23,4 @@ def cache(prune: str | None, as_json: bool) -> None:
     from fusebuild.report.cache import cache_report
 
     report = cache_report(os.environ, prune)
-    if as_json:
-        print_json(report)
-    else:
-        say(report.as_text())
+    return Answer(report=report, tell=lambda: say(report.as_text()))

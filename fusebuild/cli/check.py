@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusebuild.cli.options import JOBS, JSON, NVCC, OUT, PATHS, targets_named
-from fusebuild.cli.output import print_json, progress, say
+from fusebuild.cli.options import JOBS, NVCC, OUT, PATHS, targets_named
+from fusebuild.cli.output import Answer, progress, say
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import StaleError, one_line
@@ -18,7 +17,6 @@ from fusebuild.target.table import Target
 
 if TYPE_CHECKING:
     from fusebuild.freshness.verdict import CheckedRecipe
-    from fusebuild.segmentation import Search
 
 
 @click.command(cls=Verb, report="list[fusebuild.freshness.verdict:CheckedRecipe]")
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 @click.option("--rebuild", is_flag=True, help="Compile into scratch, too, and compare every byte.")
 @JOBS
 @NVCC
-@JSON
 def check(
     paths: Sequence[Path],
     out: Path,
@@ -36,55 +33,41 @@ def check(
     rebuild: bool,
     jobs: int | None,
     nvcc: str | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Say whether the artifacts of the recipes in PATHS are fresh; exit 3 when one is not.
 
     Without --rebuild nothing is compiled, and machine code is compared with what the build recorded beside it.
     """
-    if rebuild:
-        rebuild_and_report(paths, out, targets, None, nvcc, jobs, as_json)
-        return
     from fusebuild.freshness.check import check_recipes
 
-    report_freshness(check_recipes(paths, out, targets=targets, nvcc=nvcc), paths, out, as_json)
+    if rebuild:
+        verdicts = rebuilt(paths, out, targets=targets, nvcc=nvcc, jobs=jobs)
+    else:
+        verdicts = check_recipes(paths, out, targets=targets, nvcc=nvcc)
+    return freshness(verdicts, paths, out)
 
 
-def rebuild_and_report(
-    paths: Sequence[Path],
-    out: Path,
-    targets: tuple[Target, ...] | None,
-    search: Search | None,
-    nvcc: str | None,
-    jobs: int | None,
-    as_json: bool,
-) -> list[Path]:
-    """Compile everything into a scratch folder, say which artifacts differ from that, and exit 3 where any does. Gives
-    the artifacts where none does."""
+def rebuilt(paths: Sequence[Path], out: Path, **how: Any) -> tuple[CheckedRecipe, ...]:
+    """What compiling everything into a scratch folder, as ``how`` says, tells of the artifacts in ``out``."""
     from fusebuild.freshness.rebuild import rebuild_recipes
 
     with progress("compiling") as on_progress:
-        verdicts = rebuild_recipes(
-            paths, out, targets=targets, search=search, nvcc=nvcc, jobs=jobs, on_progress=on_progress
-        )
-    report_freshness(verdicts, paths, out, as_json)
-    return [verdict.artifact for verdict in verdicts]
+        return rebuild_recipes(paths, out, on_progress=on_progress, **how)
 
 
-def report_freshness(verdicts: Sequence[CheckedRecipe], paths: Sequence[Path], out: Path, as_json: bool) -> None:
-    """Say what is stale, and exit 3 when anything is."""
+def freshness(verdicts: Sequence[CheckedRecipe], paths: Sequence[Path], out: Path) -> Answer:
+    """Say what is stale, on stderr; the exit code is 3 when anything is."""
     from fusebuild.freshness.check import orphans
     from fusebuild.freshness.verdict import Stale, orphan, summary
 
     orphaned = orphans(paths, out, verdicts)
-    if as_json:
-        print_json([*verdicts, *map(orphan, orphaned)])
     for verdict in verdicts:
         for reason in verdict.why:
             click.echo(printable(f"{one_line(verdict.recipe)}: stale: {reason}"), err=True)
     for path in orphaned:
         click.echo(printable(f"orphaned: {one_line(path)}: {Stale.NO_RECIPE()}"), err=True)
-    if not as_json:
-        say(summary(verdicts))
-    if not all(verdict.fresh for verdict in verdicts):
-        sys.exit(StaleError.exit_code)
+    return Answer(
+        report=[*verdicts, *map(orphan, orphaned)],
+        tell=lambda: say(summary(verdicts)),
+        exit_code=0 if all(verdict.fresh for verdict in verdicts) else StaleError.exit_code,
+    )

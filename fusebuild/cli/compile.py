@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.check import rebuild_and_report
-from fusebuild.cli.options import JSON, NVCC, OUT, PATHS, SEGMENTATION, targets_named
-from fusebuild.cli.output import print_json, progress, say
+from fusebuild.cli.check import freshness, rebuilt
+from fusebuild.cli.options import NVCC, OUT, PATHS, SEGMENTATION, targets_named
+from fusebuild.cli.output import Answer, progress, say
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import LocatedError, UsageError, counted, one_line
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 @click.option("--frozen", is_flag=True,
               help="Write nothing; compile into scratch and exit 3 when an artifact has another byte.")  # fmt: skip
 @NVCC
-@JSON
 def compile_command(
     paths: Sequence[Path],
     out: Path,
@@ -55,8 +53,7 @@ def compile_command(
     keep_going: bool,
     frozen: bool,
     nvcc: str | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Compile the recipes in PATHS (files or folders) into artifacts. What is up to date is left alone."""
     if frozen:
         if dump or dry_run:
@@ -65,8 +62,11 @@ def compile_command(
             raise UsageError("--frozen proves all or nothing: --keep-going does not go with it")
         from fusebuild.planning.spills import require_known_spills
 
-        require_known_spills(rebuild_and_report(paths, out, targets, search or "heuristic", nvcc, jobs, as_json))
-        return
+        verdicts = rebuilt(paths, out, targets=targets, search=search or "heuristic", nvcc=nvcc, jobs=jobs)
+        answer = freshness(verdicts, paths, out)
+        if answer.exit_code == 0:
+            require_known_spills([verdict.artifact for verdict in verdicts])
+        return answer
     from fusebuild.freshness.incremental import compile_changed
     from fusebuild.freshness.keep_going import PartialCompilation, compile_what_can_be
 
@@ -83,14 +83,13 @@ def compile_command(
         click.echo(printable(f"not compiled: {file}"), err=True)
     for (target, kernel), spilled in sorted(done.spills.items()):
         logging.getLogger("fusebuild").warning("%s for %s spills %d bytes of registers", kernel, target, spilled)
-    if as_json:
-        print_json(done.report(reported(found.errors)))
-        sys.exit(found.exit_code)
-    verb = "would compile" if dry_run else "compiled"
-    for each in done.recipes:
-        kernels = {name for names in each.kernels.values() for name in names}
-        state = "" if dry_run else "written" if each.artifact.written else "unchanged"
-        say(f"{one_line(each.artifact.path)}  {len(kernels)} kernel{'s' * (len(kernels) != 1)}  {state}")
-    say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
-    if found.errors:
-        sys.exit(found.exit_code)
+
+    def tell() -> None:
+        for each in done.recipes:
+            kernels = {name for names in each.kernels.values() for name in names}
+            state = "" if dry_run else "written" if each.artifact.written else "unchanged"
+            say(f"{one_line(each.artifact.path)}  {counted(len(kernels), 'kernel')}  {state}")
+        verb = "would compile" if dry_run else "compiled"
+        say(f"{verb} {done.compiled} of {counted(done.total, 'object')} in {done.seconds:.1f} s")
+
+    return Answer(report=done.report(reported(found.errors)), tell=tell, exit_code=found.exit_code)

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
-from fusebuild.cli.options import JSON
-from fusebuild.cli.output import print_json, print_text
+from fusebuild.cli.output import Answer, print_text
 from fusebuild.cli.verb import Verb
 
 
 @click.command("diff", cls=Verb, report="fusebuild.report.diff:DiffReport")
 @click.argument("old", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("new", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@JSON
-def diff_command(old: Path, new: Path, as_json: bool) -> None:
+def diff_command(old: Path, new: Path) -> Answer:
     """Show what the artifact NEW has that OLD has not: segments, bytes, kernels, registers.
 
     Bytes are those of the first case of NEW's recipe. Needs no GPU. The exit code is 0 for artifacts that differ, too.
@@ -27,7 +25,4 @@ def diff_command(old: Path, new: Path, as_json: bool) -> None:
     before, after = open_artifact(old), open_artifact(new)
     fusion = recipe_in(after).fusion
     diff = compare(before, after, fusion.cases[0] if fusion.cases else {})
-    if as_json:
-        print_json(diff)
-    else:
-        print_text(diff.as_text())
+    return Answer(report=diff, tell=lambda: print_text(diff.as_text()))

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from fusebuild.cli.options import JSON
-from fusebuild.cli.output import print_json, say
+from fusebuild.cli.output import Answer, say, wants_json
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import one_line
 
@@ -19,8 +18,7 @@ from fusebuild.errors import one_line
 @click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
               help="Seconds the script may take.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite recipes that are there and say something else.")
-@JSON
-def import_command(script: Path, out: Path | None, timeout: float, force: bool, as_json: bool) -> None:
+def import_command(script: Path, out: Path | None, timeout: float, force: bool) -> Answer:
     """Turn the fusion definitions in SCRIPT, written for nvFuser's Python frontend, into recipes.
 
     SCRIPT IS RUN, with your rights: import no script that you do not trust. It runs in a process of its own, where
@@ -30,17 +28,18 @@ def import_command(script: Path, out: Path | None, timeout: float, force: bool, 
 
     definitions = import_script(script, timeout=timeout)
     mode: WriteMode = "w" if force else "x"
-    paths = (None,) * len(definitions) if as_json and out is None else written(definitions, script, out, mode=mode)
-    if as_json:
-        print_json(
-            [
-                ImportedRecipe(fusion=each.name, line=each.location.line, path=path, recipe=each.text)
-                for each, path in zip(definitions, paths, strict=True)
-            ]
-        )
-        return
-    for each, path in zip(definitions, paths, strict=True):
-        if path is None:
-            click.echo(each.text, nl=False)
-        else:
-            say(f"{one_line(path)}  from {one_line(each.location.path)}:{each.location.line}")
+    goes_nowhere = wants_json() and out is None
+    paths = (None,) * len(definitions) if goes_nowhere else written(definitions, script, out, mode=mode)
+    report = [
+        ImportedRecipe(fusion=each.name, line=each.location.line, path=path, recipe=each.text)
+        for each, path in zip(definitions, paths, strict=True)
+    ]
+
+    def tell() -> None:
+        for each, path in zip(definitions, paths, strict=True):
+            if path is None:
+                click.echo(each.text, nl=False)
+            else:
+                say(f"{one_line(path)}  from {one_line(each.location.path)}:{each.location.line}")
+
+    return Answer(report=report, tell=tell)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import JSON, SEGMENTATION, targets_named
-from fusebuild.cli.output import print_json, print_text
+from fusebuild.cli.options import SEGMENTATION, targets_named
+from fusebuild.cli.output import Answer, print_text
 from fusebuild.cli.verb import Verb
 from fusebuild.target.table import Target
 
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 @click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False),
               help="Write a page here that draws the segments; nothing but a browser is needed to see it.")  # fmt: skip
 @SEGMENTATION
-@JSON
-def inspect(
-    path: Path, targets: tuple[Target, ...] | None, page: Path | None, search: Search | None, as_json: bool
-) -> None:
+def inspect(path: Path, targets: tuple[Target, ...] | None, page: Path | None, search: Search | None) -> Answer:
     """Show the segments of PATH (a recipe or an artifact): why each cut exists, what crosses it, and how many bytes.
 
     Needs no GPU. With --json and one target the report is one object, with several it is a list.
@@ -41,10 +38,9 @@ def inspect(
         from fusebuild.report.html import write_page
 
         write_page(page, inspections, fusion)
-        if not as_json:
-            return
-    if as_json:
-        shown = [inspection.report for inspection in inspections]
-        print_json(shown[0] if len(shown) == 1 else shown)
-        return
-    print_text("\n".join(inspection.as_text() for inspection in inspections))
+    reports = [inspection.report for inspection in inspections]
+    shown = inspections if page is None else []
+    return Answer(
+        report=reports[0] if len(reports) == 1 else reports,
+        tell=lambda: print_text("\n".join(inspection.as_text() for inspection in shown)),
+    )

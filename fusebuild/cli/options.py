@@ -20,7 +20,6 @@ JOBS = click.option("-j", "--jobs", type=click.IntRange(min=1),
                     help="Compilers at a time (default: one for each CPU).")  # fmt: skip
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
                     help="Seed of the random inputs.")  # fmt: skip
-JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON report on stdout.")
 
 
 def targets_named(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Target, ...] | None:

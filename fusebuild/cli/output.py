@@ -7,11 +7,30 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import click
 
 from fusebuild.artifact.json_types import json_value
 from fusebuild.cli.streams import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a verb has found: the ``report`` of ``--json``, what ``tell`` prints for people, and the exit code."""
+
+    report: object
+    tell: Callable[[], None]
+    exit_code: int = 0
+
+    def give(self) -> None:
+        """Print it, and end the verb where its exit code is not 0."""
+        if wants_json():
+            print_json(self.report)
+        else:
+            self.tell()
+        if self.exit_code:
+            sys.exit(self.exit_code)
 
 
 @contextmanager
@@ -32,6 +51,11 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 def is_quiet() -> bool:
     return bool(click.get_current_context().find_root().obj.get("quiet"))
+
+
+def wants_json() -> bool:
+    """Whether the verb was given ``--json``."""
+    return bool(click.get_current_context().find_root().obj.get("json"))
 
 
 def print_json(report: object) -> None:

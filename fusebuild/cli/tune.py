@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from fusebuild.cli.options import JOBS, JSON, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
-from fusebuild.cli.output import print_json, print_text, progress, say
+from fusebuild.cli.options import JOBS, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
+from fusebuild.cli.output import Answer, print_text, progress, say
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import UsageError, one_line
 from fusebuild.target.table import Target
@@ -27,7 +27,6 @@ from fusebuild.target.table import Target
 @JOBS
 @SEED
 @NVCC
-@JSON
 def tune(
     paths: Sequence[Path],
     out: Path,
@@ -37,8 +36,7 @@ def tune(
     jobs: int | None,
     seed: int,
     nvcc: str | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     """Measure the kernels of the recipes in PATHS beside others that differ in one knob, and keep what wins.
 
     Needs a compiler, torch, and the device to tune for in one machine. What is faster by more than 2 % every time it is
@@ -51,9 +49,10 @@ def tune(
     with progress("tuning") as on_progress:
         report = tune_recipes(paths, targets[0] if targets else None, cases=cases, budget=budget, out=out, jobs=jobs,
                               nvcc=nvcc, seed=seed, on_progress=on_progress)  # fmt: skip
-    if as_json:
-        print_json(report)
-        return
-    print_text(report.as_text())
-    for path in report.written:
-        say(f"{one_line(path)}  {'written' if path.exists() else 'removed: the heuristics are the best'}")
+
+    def tell() -> None:
+        print_text(report.as_text())
+        for path in report.written:
+            say(f"{one_line(path)}  {'written' if path.exists() else 'removed: the heuristics are the best'}")
+
+    return Answer(report=report, tell=tell)

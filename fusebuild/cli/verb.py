@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from fusebuild.cli.output import print_json
+from fusebuild.cli.output import Answer, print_json, wants_json
 from fusebuild.cli.streams import printable
 from fusebuild.errors import FusebuildError, UsageError, one_line
 from fusebuild.system.failure import failure_report
@@ -58,29 +58,34 @@ def loudness() -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-class Verb(click.Command):
-    """A verb: it takes ``-q`` and ``-v`` too, and with ``--json`` its errors are a report on stdout as well.
+def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.find_root().ensure_object(dict)["json"] = value
 
-    ``report`` is the type of what it prints then, from which its schema is made; None for a verb without ``--json``.
+
+class Verb(click.Command):
+    """A verb: it takes ``-q`` and ``-v`` too, and ``--json``, with which its errors are a report on stdout as well. Its
+    function returns an :class:`~fusebuild.cli.output.Answer`, which is printed here.
+
+    ``report`` is the type of what ``--json`` prints, from which its schema is made; None for a verb without ``--json``.
+    A verb that has an option ``--json`` of its own gets no other one.
     Where importing the type takes time, ``report`` is its name: ``package.module:Type``, a ``list[...]`` of one, or
     several of these with `` | `` between them.
     """
 
     def __init__(self, *arguments: Any, report: Any = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.params += loudness()
         self.report = report
+        self.prints_json = report is not None and not any("--json" in each.opts for each in self.params)
+        if self.prints_json:
+            self.params.append(click.Option(["--json"], is_flag=True, expose_value=False, callback=_set_json,
+                                            help="Print a JSON report on stdout."))  # fmt: skip
+        self.params += loudness()
 
     def report_type(self) -> Any:
         """The type that ``report`` is or names."""
         if not isinstance(self.report, str):
             return self.report
         return reduce(operator.or_, map(_named_type, self.report.split(" | ")))
-
-    @property
-    def prints_json(self) -> bool:
-        """Whether its ``--json`` goes to stdout."""
-        return any(parameter.name == "as_json" for parameter in self.params)
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         """The options that were given; what is wrong with them is an error as others are."""
@@ -92,13 +97,15 @@ class Verb(click.Command):
                 print_json(failure_report(UsageError(error.format_message())))
             raise
 
-    def invoke(self, ctx: click.Context) -> object:
+    def invoke(self, ctx: click.Context) -> None:
         try:
-            return super().invoke(ctx)
+            answer = super().invoke(ctx)
         except FusebuildError as error:
-            if ctx.params.get("as_json"):
+            if wants_json():
                 print_json(failure_report(error))
             raise
+        if isinstance(answer, Answer):
+            answer.give()
 
 
 def _named_type(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import JSON, PATHS, SEED
-from fusebuild.cli.output import is_quiet, print_json, print_text, say
+from fusebuild.cli.options import PATHS, SEED
+from fusebuild.cli.output import Answer, is_quiet, print_text, say, wants_json
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import NothingVerifiedError, VerificationError, one_line
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 @SEED
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(min=1),
               help="Run everything so many times; all have to give the same bits.")  # fmt: skip
-@JSON
-def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int, as_json: bool) -> None:
+def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int) -> Answer:
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
     from fusebuild.oracle.verification import verify_or_skip
 
@@ -39,20 +37,20 @@ def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: i
         try:
             for found in verify_or_skip(artifact, target=target, max_elements=max_elements, seed=seed, runs=runs):
                 rows.append(found.reported())
-                if not as_json and (not rows[-1].ok or not is_quiet()):
+                if not wants_json() and (not rows[-1].ok or not is_quiet()):
                     print_text(f"{one_line(_line(found))}\n")
         except NothingVerifiedError as error:
             unverified.append(error)
     states = Counter(row.state for row in rows)
-    if as_json:
-        print_json(rows)
-    else:
-        skipped = f", {states['skipped']} skipped" if states["skipped"] else ""
-        say(f"{states['passed']} passed, {states['failed']} failed{skipped}")
     for each in unverified:
         click.echo(printable(f"error: {each}"), err=True)
-    if states["failed"] or unverified:
-        sys.exit(VerificationError.exit_code if states["failed"] else NothingVerifiedError.exit_code)
+    skipped = f", {states['skipped']} skipped" if states["skipped"] else ""
+    failed = VerificationError.exit_code if states["failed"] else 0
+    return Answer(
+        report=rows,
+        tell=lambda: say(f"{states['passed']} passed, {states['failed']} failed{skipped}"),
+        exit_code=failed or (NothingVerifiedError.exit_code if unverified else 0),
+    )
 
 
 def _line(verdict: Verdict) -> str:

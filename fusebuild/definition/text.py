@@ -61,11 +61,10 @@ class PythonText:
 
     def _definitions(self) -> Iterator[str]:
         for fid, value in sorted(self._fusion.values.items()):
-            index = self._fusion.definition(fid)
+            expr = self._fusion.expr_of(fid)
             if fid in self._fusion.inputs or value.is_constant or isinstance(value.type, VectorType):
                 yield f"{self._name(fid)} = {self._leaf(value)}"
-            elif index is not None and self._fusion.exprs[index].outputs[0] == fid:
-                expr = self._fusion.exprs[index]
+            elif expr is not None and expr.outputs[0] == fid:
                 yield f"{', '.join(map(self._name, expr.outputs))} = {self._call(expr)}"
 
     def _outputs(self) -> Iterator[str]:

@@ -52,7 +52,7 @@ def carry_composites(old: Fusion, new: Fusion, replaced: Mapping[int, int] | Non
 def _carried(old: Fusion, new: Fusion, replaced: Mapping[int, int], composite: Composite) -> Composite:
     task = old.composite_task(composite)
     assert task is not None, "a verified Fusion has no composite without exprs"
-    own = {fid for index in task.exprs for fid in old.exprs[index].outputs}
+    own = {fid for expr in task.steps for fid in expr.outputs}
     equal = {replaced.get(fid, fid) for fid in own}
     inputs = dict.fromkeys(fid for given in composite.inputs if (fid := replaced.get(given, given)) in new.values)
     now = [fid if new.definition(fid) is not None else replaced.get(fid, fid) for fid in composite.outputs]
@@ -76,12 +76,12 @@ def _between(
         fid = waiting.pop()
         if fid in inside or fid in inputs or fusion.value(fid).is_constant:
             continue
-        index = fusion.definition(fid)
-        if index is None or not is_inside(fid):
+        expr = fusion.expr_of(fid)
+        if expr is None or not is_inside(fid):
             outside.add(fid)
         else:
             inside.add(fid)
-            waiting += fusion.exprs[index].inputs
+            waiting += expr.inputs
     return inside, outside
 
 

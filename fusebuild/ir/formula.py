@@ -74,6 +74,11 @@ def evaluate(formula: Formula, extents: Mapping[str, int], aligned: Callable[[in
     return first
 
 
+def known_value(formula: Formula, sizes: Mapping[str, int]) -> int | None:
+    """The value of ``formula`` at ``sizes``; None where it has a symbol that they do not give."""
+    return evaluate(formula, sizes) if {*symbols(formula)} <= {*sizes} else None
+
+
 def product(factors: Sequence[Formula]) -> Formula:
     """The product of ``factors``: nested products flattened, constants folded into one leading factor; 1 for none."""
     flat: list[Formula] = []

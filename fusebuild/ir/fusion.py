@@ -60,6 +60,11 @@ class Fusion:
         """Index of the expr that defines ``fid``; None for inputs and constants."""
         return self._definitions.get(fid)
 
+    def expr_of(self, fid: int) -> Expr | None:
+        """The expr that defines ``fid``; None for inputs and constants."""
+        index = self._definitions.get(fid)
+        return None if index is None else self.exprs[index]
+
     def uses(self, fid: int) -> tuple[int, ...]:
         """Indices of the exprs that read ``fid``, ascending."""
         return self._uses.get(fid, ())
@@ -138,6 +143,8 @@ class Task:
     fusion: Fusion
     exprs: tuple[int, ...]
     results: frozenset[int] | None = None
+    steps: tuple[Expr, ...] = field(init=False, repr=False, compare=False)
+    """The exprs themselves."""
     inputs: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Fids read here and defined elsewhere, constants left out, ascending."""
     outputs: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -148,11 +155,12 @@ class Task:
 
     def __post_init__(self) -> None:
         values = self.fusion.values
-        exprs = [self.fusion.exprs[index] for index in self.exprs]
-        defined = dict.fromkeys(fid for expr in exprs for fid in expr.outputs)
-        read = {fid for expr in exprs for fid in expr.inputs}
+        steps = tuple(self.fusion.exprs[index] for index in self.exprs)
+        defined = dict.fromkeys(fid for expr in steps for fid in expr.outputs)
+        read = {fid for expr in steps for fid in expr.inputs}
         inputs = tuple(sorted(fid for fid in read if fid not in defined and not values[fid].is_constant))
         leaving = self._leaving(defined) if self.results is None else self.results
+        object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "outputs", tuple(fid for fid in defined if fid in leaving and values[fid].is_tensor))
 
@@ -163,6 +171,10 @@ class Task:
             for fid in defined
             if self.fusion.is_output(fid) or any(use not in inside for use in self.fusion.uses(fid))
         }
+
+    def step_of(self, fid: int) -> Expr | None:
+        """The expr of the task that defines ``fid``; None for what is defined elsewhere."""
+        return self.fusion.expr_of(fid) if self.fusion.definition(fid) in self.exprs else None
 
     def union(self, other: Task) -> Task:
         """The task that covers what either covers."""

@@ -22,7 +22,7 @@ from fusebuild.ir.values import Expr
 from fusebuild.ops.lambdas import state_dtypes
 from fusebuild.ops.scalar_math import compute, convert, has_scalar_meaning
 from fusebuild.ops.scalars import MeaningError
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.ops.table import Kind, op_of, operand_dtypes
 
 State: TypeAlias = "tuple[Literal, ...]"
 Report: TypeAlias = "Callable[[SourceLocation, str, str], None]"
@@ -77,16 +77,12 @@ _GIVE_MEANING = "a lambda is tried on numbers: give the op a reference of plain 
 def _without_meaning(fusion: Fusion, exprs: Sequence[Expr]) -> str:
     """The first op among ``exprs`` that cannot be computed on numbers of its dtypes, or an empty string."""
     computed = (expr for expr in exprs if _is_computed(expr))
-    return next((expr.op for expr in computed if not has_scalar_meaning(expr.op, _operand_dtypes(fusion, expr))), "")
+    return next((expr.op for expr in computed if not has_scalar_meaning(expr.op, operand_dtypes(fusion, expr))), "")
 
 
 def _is_computed(expr: Expr) -> bool:
     """Whether the result follows from the operands: not from where an element stands, nor from chance."""
     return op_of(expr).kind is Kind.POINTWISE and not op_of(expr).is_random
-
-
-def _operand_dtypes(fusion: Fusion, expr: Expr) -> tuple[DType, ...]:
-    return op_of(expr).operand_dtypes([fusion.value(fid).type for fid in expr.inputs], dict(expr.attributes))
 
 
 def _exprs_above(fusion: Fusion, fids: Sequence[int]) -> tuple[Expr, ...]:
@@ -101,7 +97,7 @@ def _exprs_above(fusion: Fusion, fids: Sequence[int]) -> tuple[Expr, ...]:
 
 def _computation(fusion: Fusion, expr: Expr) -> Computation:
     """The pointwise op ``expr``, as a function of elements."""
-    op, dtypes, result = expr.op, _operand_dtypes(fusion, expr), fusion.value(expr.outputs[0]).dtype
+    op, dtypes, result = expr.op, operand_dtypes(fusion, expr), fusion.value(expr.outputs[0]).dtype
 
     def computed(operands: Sequence[Literal]) -> Literal:
         try:

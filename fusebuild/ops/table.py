@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Expr
 from fusebuild.ops import scalars
@@ -353,3 +354,8 @@ OPS: dict[str, OpDef] = {
 def op_of(expr: Expr) -> OpDef:
     """The definition of ``expr``'s op."""
     return OPS[expr.op]
+
+
+def operand_dtypes(fusion: Fusion, expr: Expr) -> tuple[DType, ...]:
+    """The dtypes in which ``expr``, one of ``fusion``, takes its operands."""
+    return op_of(expr).operand_dtypes([fusion.value(fid).type for fid in expr.inputs], dict(expr.attributes))

@@ -66,8 +66,8 @@ def bound_for(fusion: Fusion, fid: int) -> float:
     products = _longest_paths(fusion, lambda expr: OPS[expr.op].kind is Kind.LIBRARY)
     casts = _longest_paths(fusion, lambda expr: expr.op == "cast" and fusion.value(expr.outputs[0]).dtype in UNITS)
     dtype = fusion.value(fid).dtype
-    last = fusion.definition(fid)
-    before = max((casts.get(operand, 0) for operand in fusion.exprs[last].inputs), default=0) if last is not None else 0
+    last = fusion.expr_of(fid)
+    before = max((casts.get(operand, 0) for operand in last.inputs), default=0) if last is not None else 0
     return BOUNDS[dtype] * products.get(fid, 0) + max(BOUNDS[dtype], UNITS.get(dtype, 0.0) * (0.5 + before))
 
 

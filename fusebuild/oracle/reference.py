@@ -23,7 +23,7 @@ from fusebuild.ir.formula import evaluate as evaluate_formula
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.types import ScalarType, TensorType
 from fusebuild.ir.values import Expr, Value
-from fusebuild.ops.table import op_of
+from fusebuild.ops.table import op_of, operand_dtypes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,10 +111,10 @@ def rounded_last(fusion: Fusion) -> frozenset[int]:
         fid = output.fid
         while fid not in found and fusion.value(fid).dtype.is_reduced_precision:
             found.add(fid)
-            index = fusion.definition(fid)
-            if index is None or not op_of(fusion.exprs[index]).copies:
+            expr = fusion.expr_of(fid)
+            if expr is None or not op_of(expr).copies:
                 break
-            fid = fusion.exprs[index].inputs[0]
+            fid = expr.inputs[0]
     return frozenset(found)
 
 
@@ -141,11 +141,10 @@ class Combination:
             if value.literal is not None:
                 live[value.fid] = self.convert(torch.as_tensor(value.literal, device=left[0].device), value.dtype)
         for expr in self.body.exprs:
-            op, types = op_of(expr), [self.body.value(fid).type for fid in expr.inputs]
-            dtypes = op.operand_dtypes(types, dict(expr.attributes))
-            operands = [self.convert(live[fid], dtype) for fid, dtype in zip(expr.inputs, dtypes, strict=True)]
+            taken = zip(expr.inputs, operand_dtypes(self.body, expr), strict=True)
+            operands = [self.convert(live[fid], dtype) for fid, dtype in taken]
             (result,) = expr.outputs
-            live[result] = self.convert(op.reference(torch, *operands), self.body.value(result).dtype)
+            live[result] = self.convert(op_of(expr).reference(torch, *operands), self.body.value(result).dtype)
         return tuple(live[fid].expand(left[0].shape) for fid in self.body.output_fids)
 
 
@@ -183,9 +182,7 @@ class Evaluation:
         kept = set(self.fusion.output_fids)
         last_use = {fid: self.fusion.uses(fid)[-1] for fid in self.fusion.values if self.fusion.uses(fid)}
         for index, expr in enumerate(self.fusion.exprs):
-            types = [self.fusion.value(fid).type for fid in expr.inputs]
-            dtypes = op_of(expr).operand_dtypes(types, dict(expr.attributes))
-            step = Step(expr=expr, operands=tuple(map(self._operand, expr.inputs, dtypes)))
+            step = Step(expr=expr, operands=tuple(map(self._operand, expr.inputs, operand_dtypes(self.fusion, expr))))
             for fid, result in zip(expr.outputs, self.run(step), strict=True):
                 self.live[fid] = self.convert(result, self.fusion.value(fid).dtype)
                 if fid in unrounded:

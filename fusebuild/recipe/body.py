@@ -194,10 +194,13 @@ class BodyReader:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._scope.values.setdefault(node.id, None)
 
-    def unused(self, outputs: set[str]) -> Iterator[tuple[str, SourceLocation]]:
-        """Names that the body assigns and nothing reads, with their places."""
+    def report_unused(self, outputs: set[str], section: str) -> None:
+        """Report names that the body assigns and nothing reads; those of ``outputs``, which ``section`` lists, are read
+        by who asks for them."""
         read = self._scope.used | self._scope.suggested | outputs
-        return ((name, place) for name, place in self._targets.items() if name not in read)
+        for name, place in self._targets.items():
+            if name not in read:
+                self._problems.add(place, f"'{name}' is never used", f"remove it, or list it under {section}")
 
     def _assign(self, statement: ast.Assign) -> None:
         targets = self._targets_of(statement)

@@ -147,8 +147,7 @@ class Composites:
         results = {result.text for result in section.results}
         for result in section.results:
             scope.lacks(result.text, "result", result.location, self._problems)
-        for name, place in reader.unused(results):
-            self._problems.add(place, f"'{name}' is never used", "remove it, or list it under results")
+        reader.report_unused(results, "results")
         for given in section.inputs:
             if given.text not in scope.used | scope.suggested | results:
                 self._problems.add(given.location, f"input '{given.text}' is never used", "remove it")

@@ -110,9 +110,7 @@ def record_lambda(source: Source, section: LambdaSection, problems: Problems) ->
     text, statements = read
     reader = BodyReader(text, builder, scope, problems)
     reader.read(statements)
-    names = {result.text for result in section.results}
-    for name, place in reader.unused(names):
-        problems.add(place, f"'{name}' is never used", "remove it, or list it under results")
+    reader.report_unused({result.text for result in section.results}, "results")
     results = [
         _result(problems, scope, result, part) for result, part in zip(section.results, section.left, strict=True)
     ]

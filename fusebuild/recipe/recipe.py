@@ -221,8 +221,7 @@ class _Recorder:
 
     def _check_read(self, reader: BodyReader) -> None:
         outputs = {output.name for output in self._sections.outputs}
-        for name, place in reader.unused(outputs):
-            self._problems.add(place, f"'{name}' is never used", "remove it, or list it under outputs")
+        reader.report_unused(outputs, "outputs")
         read = self._scope.used | self._scope.suggested | outputs
         lambdas = [section for section in self._sections.lambdas if self._scope.lambdas[section.name] is not None]
         for what, sections in (

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.dtype import SCALAR_DTYPES, DType
@@ -29,6 +31,7 @@ SECTIONS = (
     "fusion", "doc", "extents", "inputs", "scalars", "lambdas", "composites", "body", "outputs", "cases", "bench",
     "allow_spills",
 )  # fmt: skip
+Section = TypeVar("Section")
 _NAMED_BY_BODIES = ("inputs", "scalars", "lambdas", "composites")
 
 
@@ -103,7 +106,7 @@ class Sections:
     allow_spills: bool = False
     knows_values: bool = True
     """Whether all that a body may name was read: else what it says of names would be wrong."""
-    knows_outputs: bool = True
+    knows_outputs: bool = False
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -152,7 +155,6 @@ class _SectionReader:
         self._check_names()
         is_clear = len(self._problems.found) == before and not self._may_hide_a_section(root)
         self._sections.knows_values &= is_clear
-        self._sections.knows_outputs &= bool(self._sections.outputs)
         return self._sections
 
     def _read_section(self, section: str, reader: Callable[[Node], None], node: Node) -> None:
@@ -256,12 +258,21 @@ class _SectionReader:
         known = tuple(position for position in read if position is not None)
         return known if items is not None and len(known) == len(items) else None
 
-    def _read_scalars(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to dtypes"):
+    def _named(
+        self, node: Node, what: str, read: Callable[[str, SourceLocation, Node], Section | None]
+    ) -> list[Section]:
+        """What ``read`` makes of each entry of ``node``, which is a mapping of names to ``what``; an entry without a
+        good name is read for its own problems alone."""
+        sections = []
+        for key, value in self._fields.mapping(node, f"a mapping of names to {what}"):
             name = self._fields.name(key, "a name")
-            scalar = self._read_scalar(name or "", key.location, value)
-            if name and scalar:
-                self._sections.scalars.append(scalar)
+            section = read(name or "", key.location, value)
+            if name and section is not None:
+                sections.append(section)
+        return sections
+
+    def _read_scalars(self, node: Node) -> None:
+        self._sections.scalars = self._named(node, "dtypes", self._read_scalar)
 
     def _read_scalar(self, name: str, place: SourceLocation, node: Node) -> ScalarSection | None:
         dtype_node, value_node = node, None
@@ -320,34 +331,26 @@ class _SectionReader:
         return fact
 
     def _read_lambdas(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to lambdas"):
-            name = self._fields.name(key, "a name")
-            section = read_lambda(self._fields, name or "", key.location, value)
-            if name and section:
-                self._sections.lambdas.append(section)
+        self._sections.lambdas = self._named(node, "lambdas", partial(read_lambda, self._fields))
 
     def _read_composites(self, node: Node) -> None:
-        for key, value in self._fields.mapping(node, "a mapping of names to composites"):
-            name = self._fields.name(key, "a name")
-            if name in OPS:
-                self._problems.add(key.location, f"'{name}' is an op already", "call the composite something else")
-            section = read_composite(self._fields, name or "", key.location, value)
-            if name and section:
-                self._sections.composites.append(section)
+        self._sections.composites = self._named(node, "composites", self._read_composite)
+
+    def _read_composite(self, name: str, place: SourceLocation, node: Node) -> CompositeSection | None:
+        if name in OPS:
+            self._problems.add(place, f"'{name}' is an op already", "call the composite something else")
+        return read_composite(self._fields, name, place, node)
 
     def _read_body(self, node: Node) -> None:
         self._sections.body = self._fields.text(node, "statements")
 
     def _read_outputs(self, node: Node) -> None:
-        entries = self._fields.mapping(node, "a mapping of names to dtypes")
-        if isinstance(node, Mapping) and not entries:
+        if isinstance(node, Mapping) and not node.entries:
             self._problems.add(node.location, "a fusion needs an output")
-        for key, value in entries:
-            name = self._fields.name(key, "a name")
-            output = self._read_output(name or "", key.location, value)
-            self._sections.knows_outputs &= name is not None
-            if name:
-                self._sections.outputs.append(output)
+        self._sections.outputs = self._named(node, "dtypes", self._read_output)
+        self._sections.knows_outputs = isinstance(node, Mapping) and 0 < len(self._sections.outputs) == len(
+            node.entries
+        )
 
     def _read_output(self, name: str, place: SourceLocation, node: Node) -> OutputSection:
         if isinstance(node, Mapping):

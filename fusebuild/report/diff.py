@@ -15,7 +15,7 @@ from fusebuild.artifact.json_types import Bytes, FormulaText
 from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
 from fusebuild.errors import one_line
-from fusebuild.ir.formula import evaluate, show, symbols, total
+from fusebuild.ir.formula import known_value, show, total
 
 
 class DifferingLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ def _sums(plan: TargetPlan | None, sizes: Mapping[str, int]) -> tuple[int | None
     if plan is None:
         return None, None, None
     formula = total([as_formula(segment.hbm_bytes) for segment in plan.segments])
-    return len(plan.segments), show(formula), evaluate(formula, sizes) if {*symbols(formula)} <= {*sizes} else None
+    return len(plan.segments), show(formula), known_value(formula, sizes)
 
 
 def _what_runs(plan: Plan, target: str) -> Plan:

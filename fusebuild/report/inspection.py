@@ -22,7 +22,7 @@ from fusebuild.build.toolchain import Toolchain, find_toolchain
 from fusebuild.errors import ToolchainError, UsageError, one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import OriginalFid
-from fusebuild.ir.formula import Formula, evaluate, product, show, symbols, total
+from fusebuild.ir.formula import Formula, known_value, product, show, total
 from fusebuild.ir.fusion import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
 from fusebuild.recipe.inside import recipe_in
@@ -189,8 +189,7 @@ class Inspection:
 
     def bytes_of(self, formula: Formula) -> int | None:
         """``formula`` at the sizes of the case; None where it has a symbol that the case does not give."""
-        known = {} if self.sizes is None else self.sizes
-        return evaluate(formula, known) if {*symbols(formula)} <= {*known} else None
+        return known_value(formula, self.sizes or {})
 
     @property
     def _planned(self) -> TargetPlan:

@@ -1,5 +1,5 @@
-"""The reference of ops, from their entries in :data:`fusebuild.ops.table.OPS`: what ``fusebuild ops`` prints and the
-page ``docs/guide/ops.md`` shows.
+"""The reference of ops, from their entries in :data:`fusebuild.ops.table.OPS`: what ``fusebuild ops`` prints. The page
+``docs/guide/ops.md`` shows the same.
 
 Each example is recorded once for every dtype, as a recipe would be; which dtypes an op takes and what it gives for them
 is read from that, so that nothing here can differ from the type rules.
@@ -147,26 +147,3 @@ def _named(dtypes: Sequence[str]) -> str:
 def reference_text(references: Sequence[OpReference]) -> str:
     """What ``fusebuild ops`` prints."""
     return "\n\n".join("\n".join(op_lines(each)) for each in references) + "\n"
-
-
-def reference_page(references: Sequence[OpReference]) -> str:
-    """The page of the documentation."""
-    lines = [_INTRODUCTION]
-    for kind, title in KINDS.items():
-        lines.append(f"## {title}\n")
-        for each in references:
-            if each.kind == kind.value:
-                lines += [f"### {each.name}", "", "```text", *op_lines(each), "```", ""]
-    return "\n".join(lines) + "\n"
-
-
-_INTRODUCTION = """\
-# Ops
-
-<!-- Generated from fusebuild/ops/table.py by: pytest tests/report/test_op_reference.py --update-golden -->
-
-Every op that a body may call, as `fusebuild ops` prints it; `fusebuild ops NAME` prints one, `--json` is for programs.
-The signature has the names and defaults of the parameters. *dtypes* says what an op gives for tensors of each dtype,
-and which it refuses. Each example is recorded for every dtype when this page is made, and planned when the tests run.
-The operands of pointwise ops are broadcast against each other as in torch.
-"""

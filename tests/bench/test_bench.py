@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -19,7 +20,7 @@ from fusebuild.bench import measure, traffic
 from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
 from fusebuild.bench.plot import require_plot, write_plot
-from fusebuild.bench.report import Measurement, Report, markdown_table, read_report, summary_table, write_report
+from fusebuild.bench.report import Measurement, Report, markdown_table, summary_table, write_report
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli.main import cli
@@ -47,6 +48,11 @@ def a_report(**more: Any) -> Report:
         plan_bytes=15 * 10**8, gigabytes_per_second=2000.0, roof=4000.0, error=1e-3, **more,
     )  # fmt: skip
     return Report(device="D", driver="1.2", torch="3", date="2026-01-02", measurements=(measurement,))
+
+
+def read_report(path: Path) -> Report:
+    """The report that :func:`write_report` wrote, by this version or by one that measured less."""
+    return msgspec.json.decode(path.read_bytes(), type=Report)
 
 
 def errors(output: str, rms: float, eager_rms: float | None) -> OutputErrors:

@@ -73,8 +73,7 @@ def work(made: Path, quick: dict[str, str], empty_store: Path, tmp_path: Path, m
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     shutil.copytree(made / "recipes", tmp_path / "recipes")
-    for variable, path in quick.items():
-        monkeypatch.setenv(variable, path)
+    faults.use_compilers(quick, monkeypatch)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -83,9 +82,8 @@ def work(made: Path, quick: dict[str, str], empty_store: Path, tmp_path: Path, m
 def own_compilers(work: Path, quick: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with quick compilers that a test may change."""
     own = work / "compilers"
-    for variable, path in quick.items():
-        own.mkdir(exist_ok=True)
-        monkeypatch.setenv(variable, str(shutil.copy(path, own)))
+    own.mkdir()
+    faults.use_compilers({variable: str(shutil.copy(path, own)) for variable, path in quick.items()}, monkeypatch)
     return own
 
 
@@ -97,8 +95,8 @@ def clean(made: Path, quick: dict[str, str], tmp_path_factory: pytest.TempPathFa
     own_cache(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for variable, path in (quick | {"FUSEBUILD_CACHE_DIR": str(folder / "cache")}).items():
-            patch.setenv(variable, path)
+        faults.use_compilers(quick, patch)
+        patch.setenv("FUSEBUILD_CACHE_DIR", str(folder / "cache"))
         assert compile_all().code == 0
     return tree(folder / "out")
 
@@ -424,8 +422,7 @@ class TestSwappedCompiler:
 
 def test_a_compiler_in_a_folder_of_any_name(made: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = work / "a b$HOME`touch ran`:q\"'{{x}}"
-    for variable, path in faults.quick_compilers(folder, made / "build").items():
-        monkeypatch.setenv(variable, path)
+    faults.use_compilers(faults.quick_compilers(folder, made / "build"), monkeypatch)
     on_host = forked(lambda: fusebuild("compile", "recipes", "--arch", "host", "-o", "host"))
     assert (on_host.code, on_host.err) == (0, "")
     done = compile_all()

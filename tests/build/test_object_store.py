@@ -37,8 +37,7 @@ def made(compilers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def quick(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilers that make what others made before."""
-    for variable, path in faults.quick_compilers(tmp_path / "compilers", made / "build").items():
-        monkeypatch.setenv(variable, path)
+    faults.use_compilers(faults.quick_compilers(tmp_path / "compilers", made / "build"), monkeypatch)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from fusebuild.errors import RecipeError
 from fusebuild.recipe.recipe import Recipe, parse_recipe
 from fusebuild.recipe.sections import SECTIONS
 from support.faults import Done, fusebuild
-from support.places import FUSIONS, RECIPES, ROOT, TESTS
+from support.places import FUSIONS, RECIPES, ROOT
+from support.seed_003 import SEED_003
 
 GOOD = [*RECIPES, *FUSIONS]
 
@@ -252,10 +253,9 @@ class TestReports:
         assert found["targets"]["host"]["segments"] == [1, 2]
 
     def test_import(self, tmp_path: Path) -> None:
-        script = TESTS / "support" / "seed_003_definition.py"
-        found = report(fusebuild("import", script, "--json"), "import")
+        found = report(fusebuild("import", SEED_003, "--json"), "import")
         assert [each["path"] for each in found] == [None] * len(found) != []
-        written = report(fusebuild("import", script, "-o", tmp_path, "--json"), "import")
+        written = report(fusebuild("import", SEED_003, "-o", tmp_path, "--json"), "import")
         assert all(Path(each["path"]).read_text() == each["recipe"] for each in written)
 
     def test_verify(self, built: Path) -> None:

@@ -25,7 +25,7 @@ from fusebuild.oracle.verification import largest_tensor
 from fusebuild.recipe.recipe import load_recipe, parse_recipe
 from support.places import FUSIONS, RECIPES
 from support.recorded import Record, recorded
-from support.seed_003_definition import nvfuser_fusion_id1
+from support.seed_003 import nvfuser_fusion_id1
 
 torch = pytest.importorskip("torch")
 

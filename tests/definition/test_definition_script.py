@@ -18,9 +18,10 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.reference import evaluate, random_inputs
 from fusebuild.recipe.recipe import load_recipe, parse_recipe
 from support.places import ROOT, TESTS
+from support.recorded import recorded
+from support.seed_003 import SEED_003, nvfuser_fusion_id1
 
-SCRIPTS = TESTS / "scripts"
-SEED_003 = (SCRIPTS / "seed_003.py").read_text()
+SUBCLASSES = TESTS / "scripts" / "subclasses.py"
 DOUBLED = """\
 from nvfuser import FusionDefinition, DataType
 with FusionDefinition() as fd:
@@ -50,7 +51,7 @@ class TestSeed003:
     """The script in NVIDIA/Fuser issue 2473, byte for byte."""
 
     def test_the_recipe(self) -> None:
-        (found,) = import_script(SCRIPTS / "seed_003.py")
+        (found,) = import_script(SEED_003)
         fusion = fusion_of(found)
         assert (found.name, found.location.line) == ("seed_003", 143)
         assert [output.name for output in fusion.outputs] == ["t49", "t61", "t63", "t67", "t131"]
@@ -59,13 +60,11 @@ class TestSeed003:
 
     def test_it_computes_what_the_definition_does(self, tmp_path: Path) -> None:
         torch = pytest.importorskip("torch")
-        small = re.sub(r"\b1024\b", "8", re.sub(r"\b56\b", "3", SEED_003))
-        recorded, _ = small.split("inputs = [")
-        assert "define_scalar(3, dtype=DataType.Int)" in recorded
-        (found,) = imported(tmp_path, recorded)
-        names: dict[str, Any] = {}
-        exec(recorded.replace("from nvfuser import", "from fusebuild import"), names)
-        definition, fusion = names["fd"].fusion, fusion_of(found)
+        small = re.sub(r"\b1024\b(?!\.)", "8", re.sub(r"\b56\b", "3", SEED_003.read_text()))
+        script, _ = small.split("inputs = [")
+        assert "define_scalar(3, dtype=DataType.Int)" in script
+        (found,) = imported(tmp_path, script)
+        definition, fusion = recorded(lambda fd: nvfuser_fusion_id1(fd, 3, 8, 8)).fusion, fusion_of(found)
         arguments = random_inputs(definition, {}, seed=3)
         for got, want in zip(evaluate(fusion, arguments), evaluate(definition, arguments), strict=True):
             assert torch.equal(got, want)
@@ -73,7 +72,7 @@ class TestSeed003:
 
 class TestWhatIsRecorded:
     def test_subclasses_and_the_sizes_that_they_are_called_with(self) -> None:
-        softmax, scaled = import_script(SCRIPTS / "subclasses.py")
+        softmax, scaled = import_script(SUBCLASSES)
         assert (softmax.name, scaled.name) == ("SoftmaxRows", "Scaled")  # executed three times, told once
         assert fusion_of(softmax).cases == ({"i0": 4, "i1": 8},)
         assert fusion_of(scaled).cases == ({"i0": 3, "i1": 5},)
@@ -94,7 +93,7 @@ class TestWhatIsRecorded:
 
     def test_a_subclass_computes_what_it_says(self) -> None:
         torch = pytest.importorskip("torch")
-        softmax, _ = import_script(SCRIPTS / "subclasses.py")
+        softmax, _ = import_script(SUBCLASSES)
         (x,) = random_inputs(fusion_of(softmax), {"i0": 4, "i1": 8}, seed=0)
         (got,) = evaluate(fusion_of(softmax), [x])
         assert torch.allclose(got, torch.softmax(x, -1))
@@ -259,28 +258,28 @@ class TestCommand:
         assert parse_recipe(done.stdout, "doubled.yaml").fusion.name == "doubled"
 
     def test_to_a_file(self, tmp_path: Path) -> None:
-        done = self.run(SCRIPTS / "seed_003.py", "-o", tmp_path / "made" / "recipe.yaml")
+        done = self.run(SEED_003, "-o", tmp_path / "made" / "recipe.yaml")
         assert done.exit_code == 0, done.output
         assert load_recipe(tmp_path / "made" / "recipe.yaml").fusion.name == "seed_003"
 
     def test_to_a_folder(self, tmp_path: Path) -> None:
-        done = self.run(SCRIPTS / "subclasses.py", "-o", tmp_path / "made")
+        done = self.run(SUBCLASSES, "-o", tmp_path / "made")
         assert done.stdout == (
-            f"{tmp_path}/made/SoftmaxRows.yaml  from {SCRIPTS}/subclasses.py:26\n"
-            f"{tmp_path}/made/Scaled.yaml  from {SCRIPTS}/subclasses.py:34\n"
+            f"{tmp_path}/made/SoftmaxRows.yaml  from {SUBCLASSES}:26\n"
+            f"{tmp_path}/made/Scaled.yaml  from {SUBCLASSES}:34\n"
         ).replace(f"{ROOT}/", "" if Path.cwd() == ROOT else f"{ROOT}/")
         assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["Scaled.yaml", "SoftmaxRows.yaml"]
 
     @pytest.mark.parametrize("out", [[], ["-o", "one.yaml"]])
     def test_several_need_a_folder(self, out: list[str]) -> None:
-        done = self.run(SCRIPTS / "subclasses.py", *out)
+        done = self.run(SUBCLASSES, *out)
         assert isinstance(done.exception, UsageError)
         assert str(done.exception).endswith(
             "subclasses.py records 2 definitions (SoftmaxRows, Scaled): name a folder with -o"
         )
 
     def test_as_json(self) -> None:
-        report = json.loads(self.run(SCRIPTS / "subclasses.py", "--json").stdout)
+        report = json.loads(self.run(SUBCLASSES, "--json").stdout)
         assert [(each["fusion"], each["line"], each["path"]) for each in report] == [
             ("SoftmaxRows", 26, None),
             ("Scaled", 34, None),

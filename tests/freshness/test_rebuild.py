@@ -19,7 +19,7 @@ from fusebuild.freshness.check import check_recipes
 from fusebuild.freshness.rebuild import rebuild_recipes
 from fusebuild.pipeline import compile_recipes
 from fusebuild.target.table import TARGETS
-from support.faults import quick_compilers
+from support.faults import quick_compilers, use_compilers
 from support.forkserver import commands
 from support.sampled import sampled
 from support.small_recipes import PAIR, TINY, write_tiny_and_pair
@@ -46,8 +46,7 @@ def work(built: Path, tmp_path: Path) -> Path:
 def alone(work: Path, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy without a record, and without digests that somebody may have signed. Its compilers are quick: they make
     what others made in ``built``."""
-    for variable, path in quick_compilers(tmp_path / "compilers", built / "build").items():
-        monkeypatch.setenv(variable, path)
+    use_compilers(quick_compilers(tmp_path / "compilers", built / "build"), monkeypatch)
     shutil.rmtree(work / "build" / ".fusebuild")
     (work / "build" / "SHA256SUMS").unlink()
     return work

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild import FusionDefinition
-from support.seed_003_definition import nvfuser_fusion_id1
+from support.seed_003 import nvfuser_fusion_id1
 
 torch = pytest.importorskip("torch")
 pytestmark = [

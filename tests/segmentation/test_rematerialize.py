@@ -16,7 +16,7 @@ from fusebuild.segmentation.rematerialize import rematerialize
 from fusebuild.segmentation.segmented import dense_outputs
 from fusebuild.target.table import TARGETS
 from support.covers import total_hbm_bytes
-from support.seed_003_definition import nvfuser_fusion_id1
+from support.seed_003 import nvfuser_fusion_id1
 
 SM_90 = TARGETS["sm_90"]
 

@@ -9,7 +9,7 @@ import io
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -166,6 +166,12 @@ def quick_compilers(folder: Path, made: Path) -> dict[str, str]:
         path.write_text(COMPILER.format(real=real, made=objects, first=3000, second=3001))
         path.chmod(0o755)
     return {variable: str(folder / variable) for variable in named}
+
+
+def use_compilers(compilers: Mapping[str, str], patch: pytest.MonkeyPatch) -> None:
+    """Make the variables of :func:`quick_compilers` those of this process."""
+    for variable, path in compilers.items():
+        patch.setenv(variable, path)
 
 
 def _unpack(artifact: Artifact, folder: Path) -> None:

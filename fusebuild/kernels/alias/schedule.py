@@ -15,8 +15,7 @@ from fusebuild.ops.table import op_of
 
 
 def check(task: Task) -> None:
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         if not op_of(expr).is_alias:
             raise UnfitError(f"{expr.op} computes", expr.outputs[0])
         if expr.op == "permute":
@@ -42,7 +41,6 @@ def variants(planner: Planner) -> tuple[VariantSpec, ...]:
 def view_sources(task: Task) -> dict[SegmentFid, SegmentFid]:
     """For each output of an alias task, a whole segment, the input whose memory it shares."""
     source: dict[int, int] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         source[expr.outputs[0]] = source.get(expr.inputs[0], expr.inputs[0])
     return {SegmentFid(fid): SegmentFid(source[fid]) for fid in task.outputs}

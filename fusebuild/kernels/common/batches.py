@@ -146,15 +146,10 @@ def _begins_as(folding: Folding, built_in: BuiltIn) -> bool:
 
 def _counts(body: Body, fid: int, axis: int) -> bool:
     """Whether ``fid`` is the coordinate on ``axis``."""
-    expr = _definition(body, fid)
+    expr = body.task.step_of(body.root(fid))
     if expr is None or expr.op != "iota" or body.value(expr.outputs[0]).dtype is not DType.INT64:
         return False
     return [body.value(bound).literal for bound in expr.inputs] == [0, 1] and body.axes_of(fid) == {axis}
-
-
-def _definition(body: Body, fid: int) -> Expr | None:
-    index = body.fusion.definition(body.root(fid))
-    return body.fusion.exprs[index] if index in body.task.exprs else None
 
 
 def position_of(body: Body, expr: Expr, axis: int) -> int | None:
@@ -179,11 +174,11 @@ def only_element(body: Body, index: int, axis: int) -> tuple[int, int] | None:
     expr = body.fusion.exprs[index]
     if expr.op != "sum" or body.domain.reduced != (axis,):
         return None
-    chosen = _definition(body, expr.inputs[0])
+    chosen = body.task.step_of(body.root(expr.inputs[0]))
     if chosen is None or chosen.op != "where":
         return None
     condition, value, other = chosen.inputs
-    test = _definition(body, condition)
+    test = body.task.step_of(body.root(condition))
     position = None if test is None else position_of(body, test, axis)
     if position is None or body.value(other).literal != 0 or body.value(value).is_constant:
         return None

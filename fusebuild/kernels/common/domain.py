@@ -80,8 +80,7 @@ def domain_of(task: Task) -> Domain:
     """
     loops, walked = _Loops(), dict[tuple[int, int], set[int]]()
     fids = _tensor_fids(task)
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for index, expr in zip(task.exprs, task.steps, strict=True):
         for a, b in _same_loop(task, expr):
             loops.join(a, b)
         if op_of(expr).kind in (Kind.REDUCTION, Kind.SCAN):
@@ -113,19 +112,13 @@ def walked_dims(task: Task, expr: Expr) -> tuple[tuple[int, int], ...]:
     """``(fid, dim)`` of the operands' dims that a reduction or scan runs over; dims of size 1 only where all are."""
     dims = expr.dims if op_of(expr).kind is Kind.REDUCTION else (expr.attribute("dim"),)
     tensors = [fid for fid in expr.inputs if task.fusion.value(fid).is_tensor]
-    long = [
-        (fid, dim)
-        for dim in dims
-        for fid in tensors
-        if isinstance(dim, int) and task.fusion.value(fid).tensor.shape[dim] != 1
-    ]
-    return tuple(long or [(tensors[0], dim) for dim in dims if isinstance(dim, int)])
+    long = [(fid, dim) for dim in dims for fid in tensors if task.fusion.value(fid).tensor.shape[dim] != 1]
+    return tuple(long or [(tensors[0], dim) for dim in dims])
 
 
 def _tensor_fids(task: Task) -> tuple[int, ...]:
     seen: dict[int, None] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         seen.update((fid, None) for fid in (*operands(expr), *expr.outputs) if task.fusion.value(fid).is_tensor)
     unseen = hidden(task)
     return tuple(fid for fid in seen if fid not in unseen)
@@ -152,16 +145,11 @@ def _same_loop(task: Task, expr: Expr) -> Iterable[tuple[tuple[int, int], tuple[
 def _dim_pairs(expr: Expr, kind: Kind, rank: int) -> Iterable[tuple[int, int]]:
     """``(operand dim, result dim)`` pairs."""
     if expr.op == "broadcast":
-        mask = expr.attribute("is_broadcast_dim")
-        assert isinstance(mask, tuple)
-        kept = [position for position, is_new in enumerate(mask) if not is_new]
-        return enumerate(kept)
+        return enumerate(at for at, is_new in enumerate(expr.attribute("is_broadcast_dim")) if not is_new)
     if expr.op == "permute":
         return ((source, target) for target, source in enumerate(permutation_of(dict(expr.attributes), rank)))
     if expr.op == "take":
-        dim = expr.attribute("dim")
-        assert isinstance(dim, int)
-        return ((source, source + dim) for source in range(rank))
+        return ((source, source + expr.attribute("dim")) for source in range(rank))
     if expr.op == "squeeze" or kind is Kind.REDUCTION:
         kept = [dim for dim in range(rank) if dim not in expr.dims]
         return ((dim, position) for position, dim in enumerate(kept))
@@ -451,8 +439,7 @@ def merge_axes(task: Task, domain: Domain, own: Mapping[int, Storage], elsewhere
     memory = {f"T{fid}": (fid, storage) for fid, storage in own.items()}
     memory |= {f"X{fid}": (fid, storage) for fid, storage in elsewhere.items()}
     strides = {pointer: _loop_strides(domain, *stored) for pointer, stored in memory.items()}
-    exprs = [task.fusion.exprs[index] for index in task.exprs]
-    alone = {loop for expr in exprs if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
+    alone = {loop for expr in task.steps if expr.op == "iota" for loop in domain.dims[expr.outputs[0]]}
     alone |= {domain.dims[fid][dim] for fid, storage in elsewhere.items() for dim, _, _ in storage.bounds}
     moving = _moving([*strides.values(), *_linear_strides(task, domain)])
     changing = _moving(strides.values()).keys()
@@ -521,8 +508,7 @@ def _loop_strides(domain: Domain, fid: int, storage: Storage) -> _LoopStrides:
 
 def _linear_strides(task: Task, domain: Domain) -> list[_LoopStrides]:
     """The strides that the results of ``linear_index`` would have in memory."""
-    exprs = (task.fusion.exprs[index] for index in task.exprs)
-    values = [task.fusion.value(expr.outputs[0]) for expr in exprs if expr.op == "linear_index"]
+    values = [task.fusion.value(expr.outputs[0]) for expr in task.steps if expr.op == "linear_index"]
     return [
         _loop_strides(domain, value.fid, Storage(tensor=value.fid, strides=value.tensor.strides)) for value in values
     ]

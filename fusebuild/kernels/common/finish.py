@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import ceil_div, total
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
@@ -118,7 +119,7 @@ class Finisher(Planner):
             sources = [
                 each for each in groups
                 if scaled.scaled and not each.scaled and each.outer == scaled.across == scaled.outer
-                and {fid for _, fid, _ in scaled.scaled} <= {*self._results(each)}
+                and {fid for _, fid, _ in scaled.scaled} <= {*folded(self.task, each.reductions)}
             ]  # fmt: skip
             for source in sources:
                 is_short = source.partials * self._registers(source) <= REGISTERS_AHEAD
@@ -145,12 +146,9 @@ class Finisher(Planner):
         most = threads // min(threads // NARROWEST, self._threads_of(group))
         return min(most, wide, next_power_of_two(group.results))
 
-    def _results(self, group: FinishGroup) -> list[int]:
-        return [fid for index in group.reductions for fid in self.task.fusion.exprs[index].outputs]
-
     def _registers(self, group: FinishGroup) -> int:
         """What one partial result of all of the group's reductions takes."""
-        return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in self._results(group))
+        return sum(-(-partial_dtype(self.task, fid).bytes // 4) for fid in folded(self.task, group.reductions))
 
     def _parameters(self, groups: Sequence[FinishGroup]) -> tuple[KernelParameter, ...]:
         axes = {f"T{fid}": {*access.axes} for fid, access in self.domain.accesses.items()}
@@ -189,9 +187,8 @@ def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> li
 def partial_dtype(task: Task, fid: int) -> DType:
     """The dtype of the partial results of ``fid``: its own, but for a ``welford``, whose means are merged by their
     differences, as doubles, and whose counts are weights."""
-    index = task.fusion.definition(fid)
-    assert index is not None
-    expr = task.fusion.exprs[index]
+    expr = task.fusion.expr_of(fid)
+    assert expr is not None
     if not op_of(expr).running:
         return task.fusion.value(fid).dtype
     mean, m2, _ = expr.outputs

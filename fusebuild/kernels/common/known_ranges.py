@@ -79,10 +79,4 @@ class KnownRanges:
         return narrow.is_floating and wide.is_floating and (narrow.bytes < wide.bytes or narrow is wide)
 
     def _definition(self, fid: int) -> Expr | None:
-        return definition(self._fusion, self._root(fid))
-
-
-def definition(fusion: Fusion, fid: int) -> Expr | None:
-    """The expr that computes ``fid``, None for an input."""
-    index = fusion.definition(fid)
-    return None if index is None else fusion.exprs[index]
+        return self._fusion.expr_of(self._root(fid))

@@ -58,7 +58,7 @@ class _LambdaBody(Statements):
 
 def structs(task: Task) -> tuple[Lines, ...]:
     """The functors of the lambdas that ``task`` combines with, in order of use, but for those of the device header."""
-    names = dict.fromkeys(task.fusion.exprs[index].combine for index in task.exprs)
+    names = dict.fromkeys(expr.combine for expr in task.steps)
     bodies = {name: task.fusion.lambdas[name] for name in names if name}
     return tuple(_LambdaBody(body).struct(name) for name, body in bodies.items() if not _functor_of(body))
 

@@ -86,9 +86,7 @@ class Planner:
         distances = [distance for access in accesses for distance in domain.unit_stride(access, axis) or ()]
         sizes = [domain.axes[axis].extent, *map(magnitude, distances)]
         multiples: list[Formula] = [("eq", ("mod", each, vec), 0) for each in sizes]
-        aligned: list[Formula] = [
-            ("aligned", access.tensor, min(16, vec * self.bytes_of([access.fid]))) for access in accesses
-        ]
+        aligned = self.aligned((access.tensor for access in accesses), vec)
         return tuple(dict.fromkeys([*multiples, *aligned]))
 
     def aligned(self, fids: Iterable[int], vec: int) -> tuple[Formula, ...]:

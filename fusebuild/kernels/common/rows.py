@@ -127,8 +127,7 @@ def fits_exchange(warps: int, parts: int = 1) -> bool:
 
 def vector_of_states(task: Task, vec: int) -> int:
     """``vec``, halved until the states that a thread keeps for so many columns fit its registers."""
-    exprs = [task.fusion.exprs[index] for index in task.exprs]
-    fids = [fid for expr in exprs if expr.combine or op_of(expr).running for fid in expr.outputs]
+    fids = [fid for expr in task.steps if expr.combine or op_of(expr).running for fid in expr.outputs]
     registers = sum(max(1, task.fusion.value(fid).dtype.bytes // 4) for fid in fids)
     while vec > 1 and registers * vec > STATE_REGISTERS:
         vec //= 2
@@ -137,14 +136,13 @@ def vector_of_states(task: Task, vec: int) -> int:
 
 def has_lambdas(task: Task) -> bool:
     """Whether something combines with a lambda: what is kept of it has parts, and to combine it takes temporaries."""
-    return any(task.fusion.exprs[index].combine for index in task.exprs)
+    return any(expr.combine for expr in task.steps)
 
 
 def levels(task: Task) -> dict[int, int]:
     """For each value the number of reductions on the longest path to it."""
     level: dict[int, int] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         own = max((level.get(fid, 0) for fid in expr.inputs), default=0)
         own += op_of(expr).kind is Kind.REDUCTION
         level.update((fid, own) for fid in expr.outputs)

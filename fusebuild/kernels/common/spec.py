@@ -14,7 +14,7 @@ from fusebuild.artifact.plan import Arg, FormulaArg, ScalarArg, StrideArg, Tenso
 from fusebuild.errors import SourceLocation
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import SegmentFid
-from fusebuild.ir.formula import Formula, evaluate, show, symbols
+from fusebuild.ir.formula import Formula, evaluate, known_value, show, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Value
 from fusebuild.kernels.common.choice import Decision
@@ -263,9 +263,9 @@ def any_domain(task: Task) -> AxisDomain:
 
 
 def _own_domain(task: Task) -> AxisDomain:
-    for index in indices_of(task, Kind.LIBRARY):
-        expr = task.fusion.exprs[index]
-        raise UnfitError(f"{expr.op} is a library call", expr.outputs[0])
+    for expr in task.steps:
+        if op_of(expr).kind is Kind.LIBRARY:
+            raise UnfitError(f"{expr.op} is a library call", expr.outputs[0])
     return axis_domain(task)
 
 
@@ -276,7 +276,7 @@ def reductions(task: Task) -> tuple[int, ...]:
 
 def indices_of(task: Task, kind: Kind) -> tuple[int, ...]:
     """Indices of the task's exprs of ``kind``."""
-    return tuple(index for index in task.exprs if op_of(task.fusion.exprs[index]).kind is kind)
+    return tuple(index for index, expr in zip(task.exprs, task.steps, strict=True) if op_of(expr).kind is kind)
 
 
 def tensor_parameters(task: Task, domain: AxisDomain) -> list[KernelParameter]:
@@ -320,7 +320,7 @@ def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelP
 def scalar_parameters(task: Task) -> list[KernelParameter]:
     """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
     values = [value for value in map(task.fusion.value, task.inputs) if not value.is_tensor or value.tensor.cpu]
-    sizes = [expr for expr in (task.fusion.exprs[index] for index in task.exprs) if expr.op == "size"]
+    sizes = [expr for expr in task.steps if expr.op == "size"]
     return [
         *(
             KernelParameter(
@@ -394,10 +394,8 @@ def known_parameters(parameters: Iterable[KernelParameter], sizes: Mapping[str, 
     """``parameters``, those with their value that follow from ``sizes``."""
 
     def known(parameter: KernelParameter) -> KernelParameter:
-        formula = as_formula(parameter.arg.formula) if isinstance(parameter.arg, FormulaArg) else None
-        if formula is None or not {*symbols(formula)} <= {*sizes}:
-            return parameter
-        return replace(parameter, value=evaluate(formula, sizes))
+        value = known_value(as_formula(arg.formula), sizes) if isinstance(arg := parameter.arg, FormulaArg) else None
+        return parameter if value is None else replace(parameter, value=value)
 
     return tuple(map(known, parameters))
 

@@ -18,7 +18,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import Expr, Value
 from fusebuild.kernels.common.domain import Access
-from fusebuild.kernels.common.known_ranges import KnownRanges, definition
+from fusebuild.kernels.common.known_ranges import KnownRanges
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout
 from fusebuild.kernels.common.storage import operands
 from fusebuild.ops.table import Kind, op_of
@@ -132,15 +132,15 @@ class Body(Statements):
     place of a vector's first element in the whole domain, a multiple of the vector's length."""
 
     def __init__(self, spec: KernelSpec, *, interleaved: bool = False, flat: str = "") -> None:
-        super().__init__(spec.task.fusion, (spec.task.fusion.exprs[index] for index in spec.task.exprs))
+        super().__init__(spec.task.fusion, spec.task.steps)
         self.spec = spec
         self.task = spec.task
         self.domain = spec.domain
         self.extents = spec.domain.extent_names
         self._interleaved = interleaved
         self._flat = flat if spec.is_shifted else ""
-        for index in spec.task.exprs if spec.sizes.branchless else ():
-            if self._is_by_known_size(expr := spec.task.fusion.exprs[index]):
+        for expr in spec.task.steps if spec.sizes.branchless else ():
+            if self._is_by_known_size(expr):
                 self._functions[expr.outputs[0]] = "fb::divide_by_known"
 
     def axes_of(self, fid: int) -> frozenset[int]:
@@ -158,8 +158,7 @@ class Body(Statements):
         known = {self.root(fid) for fid in available}
         wanted = {self.root(fid) for fid in targets} - known
         exprs: list[Expr] = []
-        for index in reversed(self.task.exprs):
-            expr = self.fusion.exprs[index]
+        for expr in reversed(self.task.steps):
             if not wanted.isdisjoint(expr.outputs):
                 exprs.append(expr)
                 wanted |= {self.root(fid) for fid in operands(expr)} - known
@@ -206,7 +205,7 @@ class Body(Statements):
         if expr.op not in ("div", "truediv"):
             return False
         divisor = expr.inputs[1]
-        cast = definition(self.fusion, self.root(divisor))
+        cast = self.fusion.expr_of(self.root(divisor))
         name = f"s{self.root(cast.inputs[0] if cast is not None and cast.op == 'cast' else divisor)}"
         is_known = any(parameter.name == name and parameter.value for parameter in self.spec.parameters)
         return is_known and self.value(expr.outputs[0]).dtype is DType.FLOAT

@@ -48,7 +48,7 @@ def stored_types(task: Task) -> dict[int, TensorType]:
     """The layout of every tensor that ``task`` reads as it is or writes; an aliasing output has its target's."""
     fusion = task.fusion
     indexed = {expr.inputs[0] for expr in index_exprs(task)}
-    read = {fid for index in task.exprs for fid in operands(fusion.exprs[index])}
+    read = {fid for expr in task.steps for fid in operands(expr)}
     fids = [
         fid
         for fid in task.inputs
@@ -63,8 +63,7 @@ def stored_types(task: Task) -> dict[int, TensorType]:
 
 def index_exprs(task: Task) -> tuple[Expr, ...]:
     """The exprs of ``task`` that read elements from elsewhere."""
-    exprs = (task.fusion.exprs[index] for index in task.exprs)
-    return tuple(expr for expr in exprs if op_of(expr).kind is Kind.INDEX)
+    return tuple(expr for expr in task.steps if op_of(expr).kind is Kind.INDEX)
 
 
 def operands(expr: Expr) -> tuple[int, ...]:
@@ -80,8 +79,7 @@ def own_storages(task: Task) -> dict[int, Storage]:
 def hidden(task: Task) -> frozenset[int]:
     """Results of index ops that only other index ops read: no kernel ever holds them."""
     results = {expr.outputs[0] for expr in index_exprs(task)}
-    exprs = (task.fusion.exprs[index] for index in task.exprs)
-    return frozenset(results - {fid for expr in exprs for fid in operands(expr)} - {*task.outputs})
+    return frozenset(results - {fid for expr in task.steps for fid in operands(expr)} - {*task.outputs})
 
 
 def sources(task: Task) -> dict[int, Storage]:

@@ -42,11 +42,10 @@ def last_sweep(task: Task, domain: AxisDomain, cached: Container[int], kept: Col
     """The sweep of the final stores, where the inputs ``cached`` and the values ``kept`` are on chip."""
     needed, _ = _needs(task, kept)
     last, columns = max(levels(task).values()), {*domain.reduced}
-    exprs = [task.fusion.exprs[index] for index in task.exprs]
-    fids = (*task.inputs, *(fid for expr in exprs for fid in expr.outputs))
+    fids = (*task.inputs, *(fid for expr in task.steps for fid in expr.outputs))
     tensors = [fid for fid in fids if task.fusion.value(fid).is_tensor]
     along = {fid for fid in tensors if domain.axes_of(fid, task.fusion.value(fid).tensor) & columns}
-    own = [expr for expr in exprs if expr.outputs[0] in along and last in needed.get(expr.outputs[0], ())]
+    own = [expr for expr in task.steps if expr.outputs[0] in along and last in needed.get(expr.outputs[0], ())]
     used = {*(fid for expr in own for fid in expr.inputs), *task.outputs}
     read = (fid for fid in column_inputs(task, domain) if fid not in cached)
     return LastSweep(
@@ -69,8 +68,7 @@ def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dic
     level = levels(task)
     last = max(level.values())
     needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
-    for index in reversed(task.exprs):
-        expr = task.fusion.exprs[index]
+    for expr in reversed(task.steps):
         sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
         if op_of(expr).kind is Kind.REDUCTION:
             sweeps = {level[expr.outputs[0]] - 1}
@@ -90,6 +88,6 @@ def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
 
 def costly_values(task: Task, domain: AxisDomain, columns: Collection[int]) -> set[int]:
     """Values that take many instructions for each column of a row, which change along the axes ``columns``."""
-    exprs = [expr for index in task.exprs if op_of(expr := task.fusion.exprs[index]).is_costly]
+    exprs = [expr for expr in task.steps if op_of(expr).is_costly]
     values = [value for expr in exprs if (value := task.fusion.value(expr.outputs[0])).is_tensor]
     return {value.fid for value in values if not domain.axes_of(value.fid, value.tensor).isdisjoint(columns)}

@@ -137,8 +137,7 @@ def _finished(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], columns:
     when all rows are done: raises :class:`UnfitError` where a row needs one."""
     level = levels(task)
     finished: dict[int, Axes] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for index, expr in zip(task.exprs, task.steps, strict=True):
         fid = expr.outputs[0]
         name = task.fusion.value(fid).name
         sources = {finished[operand] for operand in expr.inputs if operand in finished}
@@ -161,7 +160,7 @@ def _scaled_sums(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], colum
     """The sums down columns that are scaled ones of others, which keep all outer axes."""
     exprs, outer, level = task.fusion.exprs, max(kept.values(), key=len), levels(task)
     sums = {index: _root(task, exprs[index].inputs[0]) for index in kept if exprs[index].op == "sum"}
-    made = {fid: exprs[index] for index in task.exprs for fid in exprs[index].outputs}
+    made = {fid: expr for expr in task.steps for fid in expr.outputs}
     found: dict[int, Scaled] = {}
     for index, summed in sums.items():
         product = made.get(summed)
@@ -186,8 +185,7 @@ def _scaled_sums(task: Task, domain: AxisDomain, kept: Mapping[int, Axes], colum
 def _sources(task: Task, kept: Mapping[int, Axes]) -> dict[int, frozenset[int]]:
     """The reductions down columns that each value follows from."""
     found: dict[int, frozenset[int]] = {}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for index, expr in zip(task.exprs, task.steps, strict=True):
         own = frozenset([index]) if index in kept else frozenset[int]().union(*(found.get(f, ()) for f in expr.inputs))
         found.update(dict.fromkeys(expr.outputs, own))
     return found
@@ -195,13 +193,8 @@ def _sources(task: Task, kept: Mapping[int, Axes]) -> dict[int, frozenset[int]]:
 
 def _root(task: Task, fid: int) -> int:
     """The value that ``fid`` is a view of, as far as ``task`` computes it."""
-    index = task.fusion.definition(fid)
-    while index in task.exprs:
-        expr = task.fusion.exprs[index]
-        if not op_of(expr).is_alias:
-            break
+    while (expr := task.step_of(fid)) is not None and op_of(expr).is_alias:
         fid = expr.inputs[0]
-        index = task.fusion.definition(fid)
     return fid
 
 
@@ -241,7 +234,7 @@ def _reads(task: Task, fids: Iterable[int]) -> set[int]:
         if fid in found:
             continue
         found.add(fid)
-        index = task.fusion.definition(fid)
-        if index in task.exprs and op_of(task.fusion.exprs[index]).kind is not Kind.REDUCTION:
-            open_fids += task.fusion.exprs[index].inputs
+        expr = task.step_of(fid)
+        if expr is not None and op_of(expr).kind is not Kind.REDUCTION:
+            open_fids += expr.inputs
     return found

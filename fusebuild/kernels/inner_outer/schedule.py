@@ -23,6 +23,7 @@ from fusebuild.ir.formula import Formula, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
@@ -130,7 +131,7 @@ class _Planner(Planner):
     @property
     def reduced(self) -> tuple[int, ...]:
         """What accumulates down columns; a generalized reduction has several results."""
-        return tuple(fid for index in self.parts.accumulated for fid in self.task.fusion.exprs[index].outputs)
+        return tuple(folded(self.task, self.parts.accumulated))
 
     def _register_bytes(self, fids: Iterable[int], elements: int = 1) -> int:
         """Bytes of the registers that so many elements of each of ``fids`` take: whole registers."""

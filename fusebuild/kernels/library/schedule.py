@@ -23,7 +23,7 @@ from fusebuild.ops.table import Kind, op_of
 
 
 def check(task: Task) -> None:
-    call = next((expr for expr in _exprs(task) if op_of(expr).kind is Kind.LIBRARY), None)
+    call = next((expr for expr in task.steps if op_of(expr).kind is Kind.LIBRARY), None)
     if call is None:
         raise UnfitError("there is no library call")
     (result,), value = call.outputs, task.fusion.value
@@ -44,18 +44,14 @@ def variants(planner: Planner) -> tuple[VariantSpec, ...]:
     return ()
 
 
-def _exprs(task: Task) -> list[Expr]:
-    return [task.fusion.exprs[index] for index in task.exprs]
-
-
 def has_library_call(task: Task) -> bool:
     """Whether some expr of ``task`` is computed by a library."""
-    return any(op_of(expr).kind is Kind.LIBRARY for expr in _exprs(task))
+    return any(op_of(expr).kind is Kind.LIBRARY for expr in task.steps)
 
 
 def library_call(task: Task) -> LibraryCall[SegmentFid]:
     """The call that computes ``task``, which the scheduler accepts; its fids are those of the task's Fusion."""
-    (expr,) = _exprs(task)
+    (expr,) = task.steps
     left, right, *bias = (task.fusion.value(fid).tensor for fid in expr.inputs)
     is_linear = expr.op == "linear"
     n = (right.shape[0] if is_linear else right.shape[-1]) if right.rank > 1 else 1

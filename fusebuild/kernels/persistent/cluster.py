@@ -123,7 +123,7 @@ class Cluster(InRegisters):
         task, kept = self.task, self.kept if choice.keeps else ()
         sweep = last_sweep(task, self.domain, self.cached, kept)
         words = self.vector_bytes(sweep.inputs) // 4
-        if not words or any(op_of(task.fusion.exprs[index]).is_random for index in task.exprs):
+        if not words or any(op_of(expr).is_random for expr in task.steps):
             return 0
         of_rows = sum(max(4, self.bytes_of([fid])) for fid in sweep.of_rows)
         held = chunks * (self.vector_bytes(self.cached) // 4 + self.vec * len(kept))

@@ -157,7 +157,7 @@ class EdgedTiles(TilesWay):
         cached, kept = self._in_registers(chunks)
         at_hand = self.domain.dense_along(self.domain.inner)
         beside = [fid for fid in at_hand if fid not in (*self.domain.flat, *self.task.outputs, *held)]
-        lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
+        lambdas = sum(bool(expr.combine) for expr in self.task.steps)
         others = EDGED_TILES.on(self.target, at_hand=self.vec * self.bytes_of(at_hand) // 4)
         others += sum(self.vec * self.bytes_of([fid]) // 4 + EDGED_TILES.per_cut for fid in beside)
         others += EDGED_TILES.per_lambda * lambdas

@@ -140,8 +140,7 @@ class WholeVectors(InRegisters):
     def _blocks_of_loads(self, threads: RowThreads, chunks: int, keeps: bool) -> int:
         """The blocks of ``BUSY_THREADS``, fewer where registers are too few for all that a thread reads of its row: a
         compiler that moves all loads ahead may not take the registers of other blocks for them."""
-        task = self.task
-        if self.vec == 1 or threads.rows > 1 or any(op_of(task.fusion.exprs[i]).is_random for i in task.exprs):
+        if self.vec == 1 or threads.rows > 1 or any(op_of(expr).is_random for expr in self.task.steps):
             return 1
         words = chunks * self.words_read
         words += chunks * self.vec * len(self.kept) if keeps else 0

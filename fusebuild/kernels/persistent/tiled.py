@@ -187,7 +187,7 @@ class Tiled(TilesWay):
         """The blocks that a multiprocessor has registers for, when a thread holds so many elements of a row, what it
         has at hand of each tensor, and the states and temporaries of lambdas."""
         words = sum(self._words(fid) for fids in self._in_registers() for fid in fids)
-        lambdas = sum(bool(self.task.fusion.exprs[index].combine) for index in self.task.exprs)
+        lambdas = sum(bool(expr.combine) for expr in self.task.steps)
         others = TILED.base + TILED.per_tensor * len(self.domain.accesses) + TILED.per_lambda * lambdas
         registers = others + words * (held + TOGETHER)
         return max(FEWEST_BLOCKS, min(MOST_BLOCKS, self.target.registers // (BLOCK * registers)))

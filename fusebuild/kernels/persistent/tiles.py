@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fusebuild.ir.formula import evaluate, symbols
+from fusebuild.ir.formula import known_value, symbols
 from fusebuild.kernels.persistent.way import Way
 
 BLOCKS_WANTED = 1024
@@ -65,4 +65,4 @@ class TilesWay(Way):
     @property
     def known_columns(self) -> int | None:
         """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
-        return evaluate(self.columns, self.named) if {*symbols(self.columns)} <= {*self.named} else None
+        return known_value(self.columns, self.named)

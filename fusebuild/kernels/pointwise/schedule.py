@@ -55,8 +55,7 @@ class PointwiseHeuristics(Choice):
 
 
 def check(task: Task) -> None:
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         if (kind := op_of(expr).kind) in (Kind.REDUCTION, Kind.SCAN):
             raise UnfitError(f"{expr.op} is a {kind.value}", expr.outputs[0])
     domain = any_domain(task)
@@ -117,8 +116,7 @@ def _held(planner: Planner, vec: int) -> int:
     domain = planner.domain
     held = sum(-(-vec * planner.bytes_of([fid]) // 4) for fid in domain.accesses)
     held += ELEMENTS.per_axis * max(0, domain.inner) + ELEMENTS.per_source * len(domain.sources)
-    exprs, own = planner.task.fusion.exprs, planner.task.exprs
-    draws = sum(op_of(exprs[index]).is_random for index in own)
+    draws = sum(op_of(expr).is_random for expr in planner.task.steps)
     return held + draws * ELEMENTS.per_draw * -(-vec // 4)
 
 

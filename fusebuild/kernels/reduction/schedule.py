@@ -19,6 +19,7 @@ from fusebuild.ir.formula import Formula, ceil_div, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.finish import Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import (
@@ -125,7 +126,7 @@ def check(task: Task) -> None:
     domain = try_domain(task)
     check_reductions(task, domain)
     level = levels(task)
-    for fid in reduced_values(task):
+    for fid in folded(task, reductions(task)):
         if level[fid] > 1:
             raise UnfitError(f"{task.fusion.value(fid).name} needs the result of another reduction", fid)
     reduced = domain.reduced
@@ -254,7 +255,7 @@ def _kernel(
     if choice.splits > 1:
         outputs = {f"T{fid}" for fid in task.outputs}
         tensors = [parameter for parameter in tensors if parameter.name not in outputs]
-        partials = partial_parameters(task, reduced_values(task), const=False)
+        partials = partial_parameters(task, folded(task, reductions(task)), const=False)
     parameters = kernel_parameters(task, domain, partials, tensors)
     return planner.kernel(
         template, heuristics, vec=vec, index=index, parameters=parameters, vectors=vectors, min_blocks=choice.min_blocks
@@ -278,7 +279,7 @@ def _variant(
     variant = planner.variant(way, choice, guard, kernel, grid, block)
     if splits == 1:
         return variant
-    (launch,), reduced = variant.launches, reduced_values(task)
+    (launch,), reduced = variant.launches, folded(task, reductions(task))
     group = FinishGroup(
         splits=splits,
         reductions=reductions(task),
@@ -315,8 +316,3 @@ def _with_turns(guard: tuple[Formula, ...], length: Formula, index: str, step: i
     if index != "int32_t" or step <= 2**31 - INDEX_HEADROOM:
         return guard
     return (*(each for each in guard if each != fits_int32(length)), ("lt", length, 2**31 - step))
-
-
-def reduced_values(task: Task) -> tuple[int, ...]:
-    """The results of all reductions; a generalized one has several."""
-    return tuple(fid for index in reductions(task) for fid in task.fusion.exprs[index].outputs)

@@ -64,8 +64,8 @@ def ordered(task: Task) -> tuple[int, ...]:
     """Indices of the task's scans and of its reductions in order."""
     return tuple(
         index
-        for index in task.exprs
-        if op_of(expr := task.fusion.exprs[index]).kind in (Kind.SCAN, Kind.REDUCTION) and expr.is_ordered
+        for index, expr in zip(task.exprs, task.steps, strict=True)
+        if op_of(expr).kind in (Kind.SCAN, Kind.REDUCTION) and expr.is_ordered
     )
 
 
@@ -93,8 +93,7 @@ def _check_order(task: Task, domain: AxisDomain) -> None:
     scanned: set[int] = set()
     totals: set[int] = set()
     reduced = {*domain.reduced}
-    for index in task.exprs:
-        expr = task.fusion.exprs[index]
+    for expr in task.steps:
         kind, name = op_of(expr).kind, task.fusion.value(expr.outputs[0]).name
         after_scan, after_total = not scanned.isdisjoint(expr.inputs), not totals.isdisjoint(expr.inputs)
         if kind in (Kind.REDUCTION, Kind.SCAN) and (after_scan or after_total):

@@ -11,7 +11,7 @@ from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
 from fusebuild.kernels.reduction.outer_view import column_epilogue, column_groups, column_view
-from fusebuild.kernels.scan.schedule import ScanHeuristics, ordered
+from fusebuild.kernels.scan.schedule import ordered
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -38,7 +38,6 @@ class _Parts:
 
 
 def scan(spec: KernelSpec) -> KernelView:
-    assert isinstance(spec.heuristics, ScanHeuristics)
     parts = _Parts(Body(spec))
     rows = rows_of(spec, [*parts.components, *spec.task.outputs])
     body = rows.body
@@ -78,7 +77,6 @@ def _once(first: Lines, second: Lines) -> Lines:
 
 
 def scan_outer(spec: KernelSpec) -> KernelView:
-    assert isinstance(spec.heuristics, ScanHeuristics)
     body = Body(spec)
     parts = _Parts(body)
     groups = column_groups(spec.domain)
