@@ -39,6 +39,7 @@ from fusebuild.ops.type_rules import (
     require_tensor,
     squeeze_type,
 )
+from fusebuild.system.named import by_name
 
 __all__ = ["OPERANDS", "OPS", "REQUIRED", "Attributes", "Kind", "OpDef", "Parameter", "Rule", "op_of"]
 
@@ -344,10 +345,10 @@ _CAST = define("cast(x, dtype: dtype)", Kind.POINTWISE, _cast_infer,
                lambda torch, x, dtype=None: x,  # every result is converted to its dtype
                scalar=lambda dtype, x: x, example="cast(x: T[M, N], bfloat16)")  # fmt: skip
 
-OPS: dict[str, OpDef] = {
-    op.name: op for op in (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *REDUCTIONS,
-                           *GENERALIZED, *_CREATION, *RANDOM, *_LIBRARY)
-}  # fmt: skip
+OPS: dict[str, OpDef] = by_name(
+    (*_UNARY, _IMAG, *_BINARY, *_TERNARY, _CAST, *_VIEWS, *INDEXING, *REDUCTIONS, *GENERALIZED, *_CREATION, *RANDOM,
+     *_LIBRARY)
+)  # fmt: skip
 """Every op by name, in the order in which the documentation lists them."""
 
 

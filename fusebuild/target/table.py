@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fusebuild.artifact.architecture import architecture_of
 from fusebuild.errors import UsageError, nearest
+from fusebuild.system.named import by_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +85,8 @@ def _host(name: str, *flags: str) -> Target:
     )
 
 
-TARGETS: dict[str, Target] = {
-    target.name: target
-    for target in (
+TARGETS: dict[str, Target] = by_name(
+    (
         _gpu("sm_80", 108, 163, 2048, 2.0e12),  # A100 80 GB
         _gpu("sm_86", 84, 99, 1536, 0.77e12),  # A40
         _gpu("sm_89", 142, 99, 1536, 0.86e12),  # L40S
@@ -103,7 +103,7 @@ TARGETS: dict[str, Target] = {
             "-fno-sanitize-recover=all",
         ),
     )
-}
+)
 
 
 def find_target(name: str) -> Target:
