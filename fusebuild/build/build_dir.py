@@ -84,6 +84,12 @@ def write_if_changed(path: Path, data: str | bytes) -> bool:
     data = data.encode() if isinstance(data, str) else data
     if path.is_file() and path.read_bytes() == data:
         return False
+    write_whole(path, data)
+    return True
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write ``data``, whatever ``path`` holds. Readers find the old file or the new one, never a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -94,4 +100,3 @@ def write_if_changed(path: Path, data: str | bytes) -> bool:
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk is said of no file
         raise
-    return True

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from fusebuild.build.build_dir import write_if_changed
+from fusebuild.build.build_dir import write_whole
 from fusebuild.errors import UsageError
 from fusebuild.system.regular_file import file_bytes
 from fusebuild.system.resources import cache_dir
@@ -76,7 +76,7 @@ class ObjectStore:
     def put(self, compiled: CompiledObject) -> None:
         """Keep an object. A store that cannot be written to keeps none, and nothing is raised."""
         try:
-            write_if_changed(self.root / compiled.name, _sealed(compiled))
+            write_whole(self.root / compiled.name, _sealed(compiled))
         except OSError as error:
             logger.debug("an object is not kept: %s", error)
 

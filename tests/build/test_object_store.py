@@ -188,6 +188,18 @@ class TestKeeping:
         assert store.get("host/a") is None
         assert store.prune(0).files == 1
 
+    def test_what_cannot_be_read_is_replaced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refused(path: Path) -> bytes:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        store = ObjectStore(root=tmp_path)
+        (tmp_path / "host").mkdir()
+        (tmp_path / "host" / "a").write_bytes(b"another user's")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", refused)
+            store.put(an_object("a"))
+        assert store.get("host/a") == an_object("a")
+
     @pytest.mark.parametrize(("text", "size"), [("0", 0), ("500M", 500 * 2**20), ("2g", 2**31), ("10KiB", 10240)])
     def test_sizes(self, text: str, size: int) -> None:
         assert parse_size(text) == size
