@@ -25,8 +25,16 @@ _FAILED_LINE = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 
 def compiler_flags(target: Target) -> str:
     """The compiler's command for ``target`` and the target's own flags: all that decides how a text is compiled."""
-    rule = _rule_command("host" if target.is_host else "cubin")
-    return " ".join([rule, *target.compiler_flags])
+    return _command_and_flags("host" if target.is_host else "cubin", target)
+
+
+def header_flags(target: Target) -> str:
+    """The same for the precompiled header of ``target``."""
+    return _command_and_flags("header", target)
+
+
+def _command_and_flags(rule: str, target: Target) -> str:
+    return " ".join([_rule_command(rule), *target.compiler_flags])
 
 
 def _words(toolchain: Toolchain) -> dict[str, str]:

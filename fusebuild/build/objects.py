@@ -15,7 +15,6 @@ import os
 import shlex
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +34,7 @@ from fusebuild.build.ninja import (
     ninja_text,
 )
 from fusebuild.build.object_store import CompiledObject, ObjectStore, user_store
+from fusebuild.build.precompiled import usable_headers, worth_making
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.build.work_folder import WorkFolder, work_folder
 from fusebuild.errors import CompileError, UsageError, counted, one_line
@@ -46,10 +46,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 """What is told of a piece of work: how much is done, and how much there was to do."""
 
 logger = logging.getLogger(__name__)
-
-_WORTH_A_HEADER = 4
-"""With at least so many kernels for the CPU to each compiler that runs at a time, the device header is precompiled.
-(With two, compiling is as fast without.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,15 +179,6 @@ def _write_texts(planned: Sequence[Job], folder: Path, headers: Headers) -> None
         write_if_changed(folder / job.input, job.kernel.text)
 
 
-def _worth_a_header(planned: Sequence[Job], toolchain: Toolchain, jobs: int) -> tuple[Target, ...]:
-    """The targets whose headers are to be precompiled."""
-    if not toolchain.has_gcc:
-        return ()
-    targets = {job.target.name: job.target for job in planned if job.target.is_host}
-    kernels = Counter(job.target.name for job in planned)
-    return tuple(target for name, target in targets.items() if kernels[name] >= _WORTH_A_HEADER * jobs)
-
-
 def _make(
     missing: Sequence[Job],
     toolchain: Toolchain,
@@ -202,14 +189,23 @@ def _make(
 ) -> dict[Key, CompiledObject]:
     """Compile all of ``missing``, each put into ``store`` once it is found whole."""
     with work_folder(os.environ) as work:
-        precompiled = _worth_a_header(missing, toolchain, jobs)
+        to_make = [
+            header
+            for header in usable_headers(missing, toolchain, headers)
+            if not header.taken(store, work.path) and worth_making(missing, header, jobs)
+        ]
         _write_texts(missing, work.path, headers)
         for folder in {job.target.name for job in missing}:
             (work.path / folder).mkdir()
-        write_if_changed(work.path / "build.ninja", ninja_text(toolchain, missing, precompiled))
-        run = _Run(work=work, toolchain=toolchain, store=store, jobs=jobs, headers=len(precompiled),
+        write_if_changed(
+            work.path / "build.ninja", ninja_text(toolchain, missing, [header.target for header in to_make])
+        )
+        run = _Run(work=work, toolchain=toolchain, store=store, jobs=jobs, headers=len(to_make),
                    missing={job.output: job for job in missing}, on_progress=on_progress)  # fmt: skip
-        return run.make()
+        made = run.make()
+        for header in to_make:
+            header.keep(store, work.path)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

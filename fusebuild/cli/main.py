@@ -12,7 +12,7 @@ import click
 from fusebuild import __version__
 from fusebuild.cli.streams import Output, open_outputs, printable
 from fusebuild.cli.verb import Verb, log_handler, loudness
-from fusebuild.errors import FusebuildError, LocatedError
+from fusebuild.errors import FusebuildError, LocatedError, counted
 
 
 @click.group(params=loudness(), context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,6 +64,18 @@ VERBS = (
 )  # fmt: skip
 """A verb is a file of this folder, and its name here."""
 
-for name in VERBS:
+
+def _verb(name: str) -> Verb:
+    """The verb of the file called ``name``. Raises :class:`ValueError` where it has none or several, or where another
+    verb is called so already."""
     file = importlib.import_module(f"fusebuild.cli.{name}")
-    cli.add_command(next(each for each in vars(file).values() if isinstance(each, Verb)))
+    verbs = [each for each in vars(file).values() if isinstance(each, Verb)]
+    if len(verbs) != 1:
+        raise ValueError(f"fusebuild/cli/{name}.py has {counted(len(verbs), 'verb')}; a file has one")
+    if verbs[0].name in cli.commands:
+        raise ValueError(f"fusebuild/cli/{name}.py: there is a verb '{verbs[0].name}' already")
+    return verbs[0]
+
+
+for name in VERBS:
+    cli.add_command(_verb(name))

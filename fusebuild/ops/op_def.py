@@ -6,6 +6,7 @@ import ast
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, TypeAlias
 
 from fusebuild.ir.dtype import DType
@@ -176,7 +177,16 @@ def define(signature: str, kind: Kind, infer: Infer, reference: Callable[..., An
 
     name, parameters = signature.removesuffix(")").split("(")
     made = tuple(map(_parameter, parameters.split(", ")))
-    return OpDef(name=name, kind=kind, parameters=made, infer=types_of, reference=reference, **facts)
+    op = OpDef(name=name, kind=kind, parameters=made, infer=types_of, reference=reference, **facts)
+    for text in (op.cuda, op.cuda_integer):
+        if unknown := _places_in(text) - set(map(str, range(len(op.operands)))):
+            raise ValueError(f"the CUDA text of '{name}' has no operand {{{min(unknown)}}}: {text}")
+    return op
+
+
+def _places_in(text: str) -> set[str]:
+    """The operands that the CUDA expression ``text`` names: ``0`` and ``1`` for ``{0} + {1}``."""
+    return {field for _, field, _, _ in Formatter().parse(text) if field is not None}
 
 
 def _parameter(text: str) -> Parameter:

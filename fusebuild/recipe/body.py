@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from fusebuild.errors import SourceLocation, nearest
 from fusebuild.ir.values import Value
 from fusebuild.ops.builder import FusionBuilder
+from fusebuild.ops.table import OPS
 from fusebuild.recipe.calls import NAMED_NUMBERS, Calls, KnownComposite, KnownLambda, name_numbers, signature
 from fusebuild.recipe.names import name_problem
 from fusebuild.recipe.text import Problems, Scalar, Source
@@ -268,6 +269,8 @@ class BodyReader:
             known = self._scope.composites[name]
             hint = f"call it: {signature(known)}" if known else ""
             self._problems.add(place, f"'{name}' is a composite, not a value", hint)
+        elif name in OPS:
+            self._problems.add(place, f"'{name}' is an op, not a value", f"call it: {signature(OPS[name])}")
         elif name in self._scope.outside:
             message = f"'{name}' is {self._scope.outside[name]}, which a composite does not see"
             self._problems.add(place, message, f"pass it: add '{name}' to the inputs and to every call")

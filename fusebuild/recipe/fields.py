@@ -125,7 +125,7 @@ class Fields:
         if scalar is None:
             return None
         if not scalar.is_plain or not _INTEGER.fullmatch(scalar.text):
-            self.expected(node, what)
+            self.expected(node, f"a whole number for {what}")
             return None
         return self._within(scalar.text, what, low, high, node.location)
 
@@ -179,7 +179,7 @@ class Fields:
         if scalar.is_plain and scalar.text in _NOT_FINITE:
             return _NOT_FINITE[scalar.text]
         if not scalar.is_plain or not _FLOAT.fullmatch(scalar.text):
-            self.expected(node, "a number")
+            self.expected(node, "a number", nearest(scalar.text.lower().replace("infinity", "inf"), _NOT_FINITE))
             return None
         value = float(scalar.text)
         if math.isinf(value):

@@ -57,7 +57,8 @@ class Target:
 
 def _gpu(name: str, multiprocessors: int, shared_kib: int, threads: int, bandwidth: float) -> Target:
     architecture = architecture_of(name)
-    assert architecture is not None, name
+    if architecture is None:
+        raise ValueError(f"'{name}' is no architecture such as sm_90, sm_90a or sm_100f")
     return Target(
         name=name,
         multiprocessors=multiprocessors,

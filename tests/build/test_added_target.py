@@ -98,7 +98,12 @@ def test_a_device_takes_what_fits_it_best() -> None:
     assert best_target(["sm_90a"], 91) is None, "code for one architecture runs nowhere else"
     assert best_target(["sm_100", "sm_103a", "sm_100f"], 103) == "sm_103a"
     assert best_target(["sm_100f"], 120) is None
+
+
+def test_a_device_is_compiled_for_as_its_plain_architecture() -> None:
     assert target_of(87) is ADDED["sm_87"]
+    assert target_of(90) is TARGETS["sm_90"], "what is compiled for it then runs on others, too"
+    assert target_of(103) is TARGETS["sm_100"]
 
 
 def test_cubins_are_compiled_for_them(compilers: None, cache: Path, recipe: Path, tmp_path: Path) -> None:

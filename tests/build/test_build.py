@@ -369,8 +369,13 @@ def logs(store: Path, target: Target) -> list[str]:
     return [each.log for each in found if each is not None]
 
 
+def precompiled_for(target: Target) -> str:
+    """What a :func:`telling` compiler says when it reads the precompiled header of ``target``."""
+    return f"! precompiled/{target.name}/fusebuild/kernel.cuh.gch\n"
+
+
 class TestHeaderReadOnce:
-    """Where there are four kernels for the CPU, or more, to each compiler that runs at a time."""
+    """Where there are four kernels for the CPU, or more, to each compiler that runs at a time; and in later builds."""
 
     @pytest.mark.parametrize("target", sampled([HOST, ASAN], 2), ids=lambda target: target.name)
     def test_objects_are_the_same(
@@ -382,14 +387,45 @@ class TestHeaderReadOnce:
             kernels, [target], build_dir, telling(toolchain, tmp_path), jobs=1,
             on_progress=lambda *step: progress.append(step),
         )  # fmt: skip
-        used = f"! precompiled/{target.name}/fusebuild/kernel.cuh.gch\n"
-        assert [used in log for log in logs(empty_store, target)] == [True] * 4
+        assert [precompiled_for(target) in log for log in logs(empty_store, target)] == [True] * 4
         assert (at_once.compiled, at_once.total) == (4, 4)
         assert progress == [(done, 4) for done in range(1, 5)]
         forget(empty_store)
         alone = build_all(kernels, [target], build_dir, telling(toolchain, tmp_path), jobs=2)
         assert (alone.compiled, alone.objects) == (4, at_once.objects)
         assert ["kernel.cuh.gch" in log for log in logs(empty_store, target)] == [False] * 4
+
+    def test_later_builds_find_it(
+        self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path, empty_store: Path
+    ) -> None:
+        first, later = kernels_of_ours(4), kernels_of_ours(5)[4:]
+        as_text = build_all(later, [HOST], build_dir, toolchain)
+        forget(empty_store)
+        build_all(first, [HOST], build_dir, toolchain, jobs=1)
+        (kept,) = (empty_store / "precompiled").iterdir()
+        assert kept.name.startswith("host-")
+        elsewhere = BuildDir(root=tmp_path / "elsewhere")
+        assert build_all(later, [HOST], elsewhere, telling(toolchain, tmp_path)).objects == as_text.objects
+        assert sum(precompiled_for(HOST) in log for log in logs(empty_store, HOST)) == 1
+
+    def test_one_that_was_damaged_is_not_read(
+        self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path, empty_store: Path
+    ) -> None:
+        build_all(kernels_of_ours(4), [HOST], build_dir, toolchain, jobs=1)
+        (kept,) = (empty_store / "precompiled").iterdir()
+        data = bytearray(kept.read_bytes())
+        data[len(data) // 2] ^= 1
+        kept.write_bytes(data)
+        assert build_all(kernels_of_ours(5)[4:], [HOST], build_dir, telling(toolchain, tmp_path)).compiled == 1
+        assert not any(precompiled_for(HOST) in log for log in logs(empty_store, HOST))
+
+    def test_a_small_store_keeps_objects_instead(
+        self, toolchain: Toolchain, build_dir: BuildDir, empty_store: Path
+    ) -> None:
+        store = ObjectStore(root=empty_store, limit=100 * 2**20)
+        requests = [(HOST, kernel) for kernel in kernels_of_ours(4)]
+        assert build(requests, build_dir, toolchain, jobs=1, store=store).compiled == 4
+        assert not (empty_store / "precompiled").exists()
 
     def test_compilers_that_cannot_do_it(self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path) -> None:
         but = 'case "$*" in *c++-header*) echo "no such language" >&2; exit 1;; esac'

@@ -11,7 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from support.places import DOCS
+from fusebuild.cli.main import VERBS
+from support.places import DOCS, ROOT
 
 RECIPE = """\
 fusion: scaled
@@ -33,7 +34,7 @@ import fusebuild.cli
 
 fusebuild.cli.__path__.append(".")  # where the new file is
 spec = find_spec("fusebuild.cli.main")
-text = Path(spec.origin).read_text(encoding="utf-8").replace('VERBS = (', 'VERBS = (\\n    "ranks",')
+text = Path(spec.origin).read_text(encoding="utf-8").replace('    "doctor",\\n', '    "doctor", "ranks",\\n')
 module = sys.modules[spec.name] = types.ModuleType(spec.name)
 exec(compile(text, spec.origin, "exec"), module.__dict__)
 module.main()
@@ -82,3 +83,24 @@ def test_its_report_is_what_its_schema_says(folder: Path) -> None:
 def test_its_errors_end_it_with_their_exit_codes(folder: Path) -> None:
     assert "wrong.yaml:6:11: error: undefined name 'v'" in fusebuild(folder, "ranks", "wrong.yaml", code=2).stderr
     assert "does not exist" in fusebuild(folder, "ranks", "nowhere.yaml", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("def ranks(", "def check(", "fusebuild/cli/ranks.py: there is a verb 'check' already"),
+        ("cls=Verb, report=dict[str, int]", "", "fusebuild/cli/ranks.py has 0 verbs; a file has one"),
+        ("@click.command", "more = Verb('more')\n\n\n@click.command",
+         "fusebuild/cli/ranks.py has 2 verbs; a file has one"),
+    ],
+    ids=["another's name", "none", "two"],
+)  # fmt: skip
+def test_a_file_has_one_verb_of_its_own_name(folder: Path, old: str, new: str, message: str) -> None:
+    file = folder / "ranks.py"
+    file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    assert f"ValueError: {message}\n" in fusebuild(folder, "--help", code=1).stderr
+
+
+def test_every_file_that_has_a_verb_is_one() -> None:
+    files = (ROOT / "fusebuild" / "cli").glob("*.py")
+    assert {file.stem for file in files if "cls=Verb" in file.read_text(encoding="utf-8")} == {*VERBS}

@@ -135,9 +135,8 @@ class TestState:
     @given(st.lists(st.sampled_from(SCALAR_DTYPES), min_size=1, max_size=9))
     @settings(max_examples=200, deadline=None)
     def test_bytes_are_those_of_the_struct_that_a_compiler_makes(self, dtypes: list[DType]) -> None:
-        c_types = {F64: ctypes.c_double, F32: ctypes.c_float, I64: ctypes.c_int64, I32: ctypes.c_int32,
-                   BOOL: ctypes.c_bool}  # fmt: skip
-        fields = [(f"v{index}", c_types[dtype]) for index, dtype in enumerate(dtypes)]
+        c_types = [getattr(ctypes, f"c_{dtype.row.c_type.removesuffix('_t')}") for dtype in dtypes]
+        fields = [(f"v{index}", c_type) for index, c_type in enumerate(c_types)]
         assert state_bytes(dtypes) == ctypes.sizeof(type("State", (ctypes.Structure,), {"_fields_": fields}))
 
     def test_the_largest_state_is_accepted_and_one_byte_more_is_not(self) -> None:

@@ -21,15 +21,21 @@ from fusebuild.oracle.reference import torch_dtype
 F64, F32, I64, I32 = DType.DOUBLE, DType.FLOAT, DType.INT64, DType.INT32
 
 _SMALL = (-1000.0, -2.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.5, 1000.0)
-SPECIAL: dict[DType, tuple[Literal, ...]] = {
-    F64: (-math.inf, -1.7e308, *_SMALL, 5e-324, -3e-310, 1.7e308, math.inf, math.nan),
-    F32: (-math.inf, -3e38, *_SMALL, 2.0**-149, -1e-40, 3e38, math.inf, math.nan),
-    DType.HALF: (-math.inf, *_SMALL, 2.0**-24, 65504.0, math.inf, math.nan),
-    DType.BFLOAT16: (-math.inf, *_SMALL, 2.0**-133, 3e38, math.inf, math.nan),
-    I64: (-(2**63), -(2**62) - 3, -7, -1, 0, 1, 2, 5, 70, 2**62 + 3, 2**63 - 1),
-    I32: (-(2**31), -(2**30) - 3, -7, -1, 0, 1, 2, 5, 40, 2**30 + 3, 2**31 - 1),
-    DType.BOOL: (False, True),
-}
+
+
+def special_numbers(dtype: DType) -> tuple[Literal, ...]:
+    """Numbers at which ops go wrong: the least and the greatest of ``dtype``, those beside zero, and what is none."""
+    if dtype is DType.BOOL:
+        return False, True
+    if dtype.is_integer:
+        low, high, digits = dtype.lowest, dtype.highest, 8 * dtype.bytes
+        return low, low // 2 - 3, -7, -1, 0, 1, 2, 5, digits + 6, high // 2 + 4, high
+    bias = 2 ** (dtype.row.exponent_bits - 1) - 1
+    high, smallest = math.ldexp(1.75, bias), math.ldexp(1.0, 1 - bias - dtype.row.mantissa_bits)
+    return -math.inf, -high, *_SMALL, smallest, -3 * smallest, high, math.inf, math.nan
+
+
+SPECIAL = {dtype: special_numbers(dtype) for dtype in DType}
 LEAVES_THE_SIGN_OF_ZERO_OPEN = frozenset({"maximum", "minimum", "clamp", "relu", "lerp"})
 """torch says nothing of which zero these give; the device header does, and a test of its own holds numbers to it."""
 ABSOLUTE = 1e-6

@@ -269,10 +269,29 @@ def test_numbers_are_read_as_people_mean_them_not_as_yaml_1_1_does() -> None:
     for text, value in (("1e-5", 1e-5), ("1", 1.0), (".5", 0.5), ("-.inf", float("-inf"))):
         fusion = recipe("y = x + eps", more=f"scalars:\n  eps: {{dtype: double, value: {text}}}\n").fusion
         assert fusion.value(1).literal == value
-    assert "expected the value, not '010'" in message(
+    assert "expected a whole number for the value, not '010'" in message(
         "fusion: f\ninputs: {x: 'float[M]'}\nscalars: {n: {dtype: int64, value: 010}}\n"
         "body: y = x + n\noutputs: {y: }\n"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("-inf", "-.inf"), ("inf", ".inf"), ("Infinity", ".inf"), ("-infinity", "-.inf"), ("NaN", ".nan"), ("half", "")],
+)
+def test_numbers_that_are_not_finite_are_spelled_as_yaml_does(text: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe("y = x + eps", more=f"scalars:\n  eps: {{dtype: float, value: {text}}}\n")
+    assert [(each.message, each.hint) for each in caught.value.diagnostics] == [
+        (f"expected a number, not '{text}'", f"did you mean '{hint}'?" if hint else "")
+    ]
+
+
+def test_an_op_is_no_value() -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe("y = x + relu")
+    (only,) = caught.value.diagnostics
+    assert (only.message, only.hint) == ("'relu' is an op, not a value", "call it: relu(x)")
 
 
 def test_every_value_and_expr_knows_its_place_in_the_file() -> None:
