@@ -120,3 +120,8 @@ def test_cubins_are_compiled_for_them(compilers: None, cache: Path, recipe: Path
     assert {*names} <= {*re.findall(r"sm_\w+", next(line for line in typed("doctor").splitlines() if "also" in line))}
     assert "1 fresh" in typed("check", recipe, "-o", out, "--arch", ",".join(names))
     assert "twice on sm_100f" in typed("inspect", out / "twice.fuse")
+
+
+def test_a_row_is_called_as_an_architecture_is() -> None:
+    with pytest.raises(ValueError, match="'sm_90z' is no architecture such as sm_90, sm_90a or sm_100f"):
+        row("sm_90z", 1, 1, 1, 1.0)

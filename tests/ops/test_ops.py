@@ -11,8 +11,9 @@ import pytest
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.types import ScalarType, TensorType, ValueType, tensor_type
 from fusebuild.ir.values import Attribute
-from fusebuild.ops.table import OPS, REQUIRED, Kind, OpDef
+from fusebuild.ops.table import OPS, REQUIRED, Kind, OpDef, Rule, _binary
 from fusebuild.ops.type_rules import TypeRuleError
+from fusebuild.system.named import by_name
 from support.places import ROOT
 
 F64, F32, F16, BF16 = DType.DOUBLE, DType.FLOAT, DType.HALF, DType.BFLOAT16
@@ -189,3 +190,13 @@ def test_text_chooses_by_the_dtype_it_computes_in() -> None:
     assert OPS["add"].text(["a", "b"], I32) == "fb::add(a, b)"
     assert OPS["ceil"].text(["a"], I64) == "a"
     assert OPS["logical_not"].text(["a"], BOOL) == "!a"
+
+
+def test_a_cuda_text_names_the_ops_own_operands() -> None:
+    with pytest.raises(ValueError, match=r"^the CUDA text of 'twisted' has no operand \{2\}: fb::f\(\{0\}, \{2\}\)$"):
+        _binary("twisted", Rule.FLOATING, "fb::f({0}, {2})", reference=lambda torch, a, b: a)
+
+
+def test_two_ops_of_one_name_are_none() -> None:
+    with pytest.raises(ValueError, match="'abs' is declared twice"):
+        by_name([OPS["abs"], OPS["abs"]])

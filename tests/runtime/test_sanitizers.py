@@ -35,7 +35,7 @@ SANITIZERS = {"threads": "thread", "memory": "address,undefined"}
 COMPILER = ["g++", "-std=c++17", "-O0", "-g1", "-Wall", "-Wextra", "-Werror"]
 
 
-@pytest.fixture(scope="module", params=sampled(sorted(SANITIZERS), 2))
+@pytest.fixture(scope="module", params=sampled(SANITIZERS, 2))
 def sanitizer(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if shutil.which("g++") is None:
