@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARCH := sm_90,host
 export FUSEBUILD_CACHE_DIR ?= $(CURDIR)/build/cache
+# Tests start hundreds of interpreters. Where this is set, each of them would compile all of fusebuild again.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
