@@ -110,7 +110,7 @@ def wait_for_compilers(folder: Path) -> None:
 
 
 class TestKilled:
-    @pytest.mark.parametrize("kill", sampled(range(KILLS), 5))
+    @pytest.mark.parametrize("kill", sampled(range(KILLS), 10))
     def test_whenever_it_was_the_next_build_makes_what_a_clean_one_makes(
         self, work: Path, clean: Tree, empty_store: Path, kill: int
     ) -> None:

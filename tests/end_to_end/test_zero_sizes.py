@@ -68,7 +68,7 @@ def _next(stream: object) -> tuple[str, object] | None:
         return None
 
 
-@pytest.mark.parametrize("recipe", sampled([*FUSIONS, *RECIPES], 20), ids=lambda path: path.stem)
+@pytest.mark.parametrize("recipe", sampled([*FUSIONS, *RECIPES], 27), ids=lambda path: path.stem)
 def test_sizes_of_zero(recipe: Path, artifact_of: Callable[[str], Path]) -> None:
     tally = check_in_child(artifact_of(recipe.stem))
     assert tally.wrong == []

@@ -49,7 +49,7 @@ def test_parts_add_up() -> None:
     assert bytes_read(inputs, body, "x") == 2 * 4 * 1000 * 8
 
 
-@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 9), ids=lambda path: path.stem)
 def test_a_cut_costs_the_bytes_that_the_plan_says(path: Path) -> None:
     segmented = planned_file(path).segmented["sm_90"]
     costs = CostModel(segmented.fusion, TARGETS["sm_90"])

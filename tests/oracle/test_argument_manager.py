@@ -47,7 +47,7 @@ def frees_of_plan(segmented: SegmentedFusion) -> list[tuple[int, ...]]:
     return [each.frees for each in plan_target(segmented, SM_90, "test.yaml").target.segments]
 
 
-@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 20), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 27), ids=lambda path: path.stem)
 def test_segments_of_every_recipe_give_what_the_whole_does(path: Path) -> None:
     fusion = load_recipe(path).fusion
     segmented = segmented_of(fusion)
