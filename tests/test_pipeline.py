@@ -13,7 +13,7 @@ from fusebuild.errors import CompileError, RecipeError, UsageError
 from fusebuild.passes import PASSES
 from fusebuild.pipeline import CompiledRecipes, compile_recipes, kernel_requests, plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS
-from support.own_cache import own_cache
+from support.own_cache import copy_objects, own_cache
 from support.small_recipes import PAIR, SUM_THEN_ADD, TINY, recipe_of, write_tiny_and_pair
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
@@ -48,7 +48,7 @@ def built(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def work(built: Path, empty_store: Path, tmp_path: Path) -> Path:
     """A copy to change. What it holds is compiled already, and nothing else."""
-    shutil.copytree(built / "cache" / "objects", empty_store)
+    copy_objects(built / "cache", empty_store)
     return Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns("cache")))
 
 

@@ -377,6 +377,10 @@ def precompiled_for(target: Target) -> str:
 class TestHeaderReadOnce:
     """Where there are four kernels for the CPU, or more, to each compiler that runs at a time; and in later builds."""
 
+    @pytest.fixture(autouse=True)
+    def none_is_precompiled_yet(self, empty_store: Path) -> None:
+        forget(empty_store)
+
     @pytest.mark.parametrize("target", sampled([HOST, ASAN], 2), ids=lambda target: target.name)
     def test_objects_are_the_same(
         self, toolchain: Toolchain, build_dir: BuildDir, tmp_path: Path, empty_store: Path, target: Target

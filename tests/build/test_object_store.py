@@ -16,6 +16,7 @@ from fusebuild.build.object_store import DEFAULT_LIMIT, CompiledObject, ObjectSt
 from fusebuild.errors import UsageError
 from support import faults
 from support.faults import forked, fusebuild
+from support.own_cache import copy_objects
 from support.sampled import sampled
 from support.small_recipes import write_tiny_and_pair
 
@@ -43,7 +44,7 @@ def quick(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(made: Path, empty_store: Path) -> Path:
     """A copy of its objects, in the cache that is used."""
-    return Path(shutil.copytree(made / "cache" / "objects", empty_store))
+    return copy_objects(made / "cache", empty_store)
 
 
 def objects(store: Path) -> list[Path]:

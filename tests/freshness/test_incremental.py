@@ -29,7 +29,7 @@ from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import encode_tuned
 from fusebuild.target.table import TARGETS, Target
 from support.forkserver import commands
-from support.own_cache import own_cache
+from support.own_cache import copy_objects, own_cache
 from support.places import ROOT
 from support.small_recipes import TINY, write_tiny_and_pair
 
@@ -50,7 +50,7 @@ def built(compilers: None, cache: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def work(built: Path, empty_store: Path, tmp_path: Path) -> Path:
     """A copy to change. What it holds is compiled already, and nothing else."""
-    shutil.copytree(built / "cache" / "objects", empty_store)
+    copy_objects(built / "cache", empty_store)
     return Path(shutil.copytree(built, tmp_path / "work", ignore=shutil.ignore_patterns("cache")))
 
 

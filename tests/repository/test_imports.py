@@ -111,8 +111,8 @@ def cpu_seconds(code: str) -> float:
 
 
 def cheapest(code: str) -> float:
-    """CPU seconds of the cheapest of ten processes: the others shared a core, or its caches."""
-    return min(cpu_seconds(code) for _ in range(10))
+    """CPU seconds of the cheapest of six processes: the others shared a core, or its caches."""
+    return min(cpu_seconds(code) for _ in range(6))
 
 
 def test_importing_the_package_is_light() -> None:
