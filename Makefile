@@ -16,7 +16,7 @@ NATIVE := $(wildcard fusebuild/runtime/native/*)
 CXX_SOURCES := $(shell find templates/include fusebuild/runtime/native tests/device tests/native -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint docs lock bench bench-segmentation fuzz clean
+.PHONY: help setup demo test test-all test-sanitizers lint docs lock bench bench-segmentation fuzz clean
 .DELETE_ON_ERROR:
 
 help:  ## say what there is
@@ -34,6 +34,9 @@ test: $(READY)  ## run the tests that need no GPU; of many alike, a sample
 test-all: $(READY)  ## compile every recipe for every kind of GPU, and run every test that needs none
 	@$(MAKE) --no-print-directory demo ARCH=sm_80,sm_90,sm_100,host
 	@$(BIN)/pytest -n 2 --dist worksteal -m 'not gpu'
+
+test-sanitizers: $(READY)  ## run the executor under ThreadSanitizer, AddressSanitizer and UBSan
+	@$(BIN)/pytest -n 2 tests/runtime/test_sanitizers.py
 
 lint: $(READY)  ## ruff, mypy and clang-format; changes nothing
 	$(BIN)/ruff check .

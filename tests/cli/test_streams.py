@@ -77,7 +77,7 @@ def shell(
 
 
 @pytest.mark.parametrize("streams", STREAMS)
-@pytest.mark.parametrize("call", sampled(CALLS, 5))
+@pytest.mark.parametrize("call", sampled(CALLS, 9))
 def test_every_verb_ends_as_it_should_whatever_its_streams_are(call: str, streams: str, folder: Path) -> None:
     done = shell(f"{call} {streams}", folder)
     ended, said = done.returncode, done.stdout + done.stderr

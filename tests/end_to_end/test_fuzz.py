@@ -35,7 +35,7 @@ torch = pytest.importorskip("torch")
 
 SM_90 = TARGETS["sm_90"]
 EXAMPLES = int(os.environ.get("FUSEBUILD_FUZZ", "500"))
-ON_THE_CPU = 6 if EXAMPLES <= 500 else EXAMPLES // 50
+ON_THE_CPU = 4 if EXAMPLES <= 500 else EXAMPLES // 50
 SMALL_SIZES = (1, 2, 5, 16, 24, 33, 64)
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 

@@ -43,7 +43,7 @@ def compile_in(folder: Path, out: str, more: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 8), ids=ascii)
+@pytest.mark.parametrize("name", sampled(NAMES, 16), ids=ascii)
 def test_for_artifacts(name: str, whole: bytes, tmp_path: Path, empty_store: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     said = compile_in(tmp_path, f"in/{name}", {})
@@ -54,7 +54,7 @@ def test_for_artifacts(name: str, whole: bytes, tmp_path: Path, empty_store: Pat
     assert sorted(os.listdir(tmp_path)) == ["cache", "in", "tiny.yaml"]
 
 
-@pytest.mark.parametrize("name", sampled(NAMES[::4], 4), ids=ascii)
+@pytest.mark.parametrize("name", sampled(NAMES[::4], 8), ids=ascii)
 def test_for_everything_else(name: str, whole: bytes, tmp_path: Path) -> None:
     """The folder that one is in, the temporary one, the cache and the home."""
     for each in ("here", "tmp", "cache", "home"):

@@ -1,5 +1,6 @@
 """The native executor under ThreadSanitizer, AddressSanitizer and UBSan: sixteen threads on the host backend, and
-on the CUDA backend with a driver that computes on the CPU (``native/fake_cuda.cc``)."""
+on the CUDA backend with a driver that computes on the CPU (``native/fake_cuda.cc``).
+``make test-sanitizers`` runs these."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import pytest
 from fusebuild.artifact.plan import encode
 from support import runtime_plans as plans
 from support.places import NATIVE, ROOT
-from support.sampled import sampled
+
+pytestmark = pytest.mark.exhaustive
 
 SOURCES = ROOT / "fusebuild" / "runtime" / "native"
 INCLUDE = ROOT / "templates" / "include"
@@ -35,7 +37,7 @@ SANITIZERS = {"threads": "thread", "memory": "address,undefined"}
 COMPILER = ["g++", "-std=c++17", "-O0", "-g1", "-Wall", "-Wextra", "-Werror"]
 
 
-@pytest.fixture(scope="module", params=sampled(SANITIZERS, 2))
+@pytest.fixture(scope="module", params=SANITIZERS)
 def sanitizer(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if shutil.which("g++") is None:

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "fusebuild/access.cuh"
-#include "fusebuild/host/array.h"
 #include "fusebuild/host/fiber.h"
+#include "fusebuild/host/memory.h"
 
 namespace fusebuild::host {
 
@@ -75,7 +75,7 @@ class Copies {
   // As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type. Where
   // there is no memory to remember the copy it is made at once, as a GPU may, too.
   void add(void* place, const void* address, size_t size) {
-    Copy* copy = new (std::nothrow) Copy{nullptr, ended_groups_, place, size, {}};
+    Copy* copy = make<Copy>(nullptr, ended_groups_, place, size);
     if (copy == nullptr) {
       memmove(place, address, size);
       return;
@@ -107,10 +107,10 @@ class Copies {
     int64_t group;
     void* place;
     size_t size;
-    unsigned char bytes[16];
+    unsigned char bytes[16] = {};
   };
 
-  void drop_first() { delete std::exchange(first_, first_->next); }
+  void drop_first() { destroy(std::exchange(first_, first_->next)); }
 
   Copy* first_ = nullptr;  // the oldest
   Copy* last_ = nullptr;   // where there is a first
@@ -356,12 +356,12 @@ class Cluster {
   Cluster(const Kernel& kernel, Point size, int64_t shared_bytes, const Stacks& stacks, int count)
       : count_(count), threads_(count * size.x * size.y * size.z) {
     for (int rank = 0; rank < count_; ++rank)
-      blocks_[rank] = new (std::nothrow) Block(kernel, size, shared_bytes, stacks, *this, rank);
+      blocks_[rank] = make<Block>(kernel, size, shared_bytes, stacks, *this, rank);
   }
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
   ~Cluster() {
-    for (int rank = 0; rank < count_; ++rank) delete blocks_[rank];
+    for (int rank = 0; rank < count_; ++rank) destroy(blocks_[rank]);
   }
 
   // A cluster that has none must not run.
