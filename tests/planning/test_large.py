@@ -81,7 +81,7 @@ def test_a_literal_stride_is_multiplied_in_64_bits() -> None:
         assert re.search(r"i\d+ \* int64_t\(802816\)", kernel)
 
 
-@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 8), ids=lambda path: path.stem)
 def test_no_split_or_coordinate_meets_a_number_in_32_bits(path: Path) -> None:
     """Where a number stands first in a product of sizes, ``int * 2 * n1`` would be made from the left, in 32 bits."""
     planned = planned_file(path)

@@ -99,7 +99,7 @@ class Parsed(HTMLParser):
         return [named[attribute] or "" for _, named in self.tags if attribute in named]
 
 
-@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 8), ids=lambda path: path.stem)
 class TestEveryRecipe:
     def test_the_page_is_well_formed_and_needs_nothing_else(self, path: Path) -> None:
         parsed = Parsed(page_of_planned(planned_file(path)))

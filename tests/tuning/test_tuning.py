@@ -37,6 +37,7 @@ from fusebuild.tuning.place import EXECUTIONS, LONG_SECONDS, HostDevice, Place, 
 from fusebuild.tuning.report import MeasuredKernel, TuneReport
 from fusebuild.tuning.tune import tune_recipes
 from fusebuild.tuning.workshop import SAME_CODE, TURNS, WARM_UP, Rival, Turns, beyond_limits
+from support.sampled import sampled
 from support.small_recipes import text_of, whole
 
 torch = pytest.importorskip("torch")
@@ -493,7 +494,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sampled(FAMILIES, 3))
 def test_neighbours_of_every_family_compute_the_same(compilers: None, tmp_path: Path, family: str) -> None:
     """The run itself compares them; row lengths and heights are no multiples of blocks."""
     inputs, body, outputs = FAMILIES[family]

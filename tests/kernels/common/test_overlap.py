@@ -52,7 +52,7 @@ def overwritten(outputs: tuple[PlanOutput, ...], fids: tuple[int, ...]) -> set[i
     return {output.alias for output in outputs if output.fid in fids and output.alias is not None}
 
 
-@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled([*RECIPES, *FUSIONS], 8), ids=lambda path: path.stem)
 class TestEveryPlan:
     def test_all_launches_overlap_but_the_first_and_those_after_a_library(self, path: Path) -> None:
         target: TargetPlan = planned_file(path).plan.targets[0]
