@@ -34,7 +34,7 @@ from fusebuild.build.ninja import (
     ninja_text,
 )
 from fusebuild.build.object_store import CompiledObject, ObjectStore, user_store
-from fusebuild.build.precompiled import usable_headers, worth_making
+from fusebuild.build.precompiled import headers_to_make
 from fusebuild.build.toolchain import Toolchain
 from fusebuild.build.work_folder import WorkFolder, work_folder
 from fusebuild.errors import CompileError, UsageError, counted, one_line
@@ -189,11 +189,7 @@ def _make(
 ) -> dict[Key, CompiledObject]:
     """Compile all of ``missing``, each put into ``store`` once it is found whole."""
     with work_folder(os.environ) as work:
-        to_make = [
-            header
-            for header in usable_headers(missing, toolchain, headers)
-            if not header.taken(store, work.path) and worth_making(missing, header, jobs)
-        ]
+        to_make = headers_to_make(missing, toolchain, headers, store, work.path, jobs)
         _write_texts(missing, work.path, headers)
         for folder in {job.target.name for job in missing}:
             (work.path / folder).mkdir()

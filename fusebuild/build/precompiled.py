@@ -70,17 +70,20 @@ def _folder(store: ObjectStore) -> Path:
     return store.root / "precompiled"
 
 
-def usable_headers(jobs: Sequence[Job], toolchain: Toolchain, headers: Headers) -> list[PrecompiledHeader]:
-    """Those that ``jobs`` can be compiled with: one for each target that is a CPU, where the compiler is GCC."""
+def headers_to_make(
+    jobs: Sequence[Job], toolchain: Toolchain, headers: Headers, store: ObjectStore, work: Path, at_once: int
+) -> list[PrecompiledHeader]:
+    """The headers that ``jobs`` are compiled sooner with, ``at_once`` of them at a time, and that ``store`` does not
+    have: one for a target that is a CPU, of which there are jobs enough, where the compiler is GCC. Those that it has
+    are then in the work folder."""
     if not toolchain.has_gcc:
         return []
-    targets = {job.target.name: job.target for job in jobs if job.target.is_host}
-    return [PrecompiledHeader(target=target, digest=_digest(target, toolchain, headers)) for target in targets.values()]
-
-
-def worth_making(jobs: Sequence[Job], header: PrecompiledHeader, at_once: int) -> bool:
-    """Whether so many of ``jobs`` read ``header``, with ``at_once`` compilers at a time, that making it saves time."""
-    return Counter(job.target.name for job in jobs)[header.target.name] >= _WORTH_MAKING * at_once
+    to_make = []
+    for target, number in Counter(job.target for job in jobs if job.target.is_host).items():
+        header = PrecompiledHeader(target=target, digest=_digest(target, toolchain, headers))
+        if not header.taken(store, work) and number >= _WORTH_MAKING * at_once:
+            to_make.append(header)
+    return to_make
 
 
 def _digest(target: Target, toolchain: Toolchain, headers: Headers) -> str:
