@@ -24,7 +24,7 @@ from fusebuild.artifact.architecture import architecture_of
 from fusebuild.errors import one_line
 from fusebuild.ir.dtype import DType
 from fusebuild.ir.fid import OriginalFid
-from fusebuild.ir.formula import INT64_MAX, OPERATORS, Formula, product, show
+from fusebuild.ir.formula import INT64_MAX, MULTIPROCESSORS, OPERATORS, Formula, product, show, symbols
 
 DTYPES = frozenset(dtype.value for dtype in DType)
 _WORD_BYTES = 8
@@ -82,7 +82,8 @@ class _Scope:
         _check_unique("extent fid", (extent.fid for extent in plan.extents))
         self.values: Mapping[int, p.PlanValue] = {value.fid: value for value in plan.values}
         self.extents = frozenset(extent.fid for extent in plan.extents)
-        self.symbols = frozenset(extent.extent for extent in plan.extents if isinstance(extent.extent, str))
+        self.extent_symbols = frozenset(extent.extent for extent in plan.extents if isinstance(extent.extent, str))
+        self.symbols = self.extent_symbols | {MULTIPROCESSORS}
         self.has_empty_tensor = any(size == 0 for value in plan.values for size in value.shape)
         """Whether some tensor has no elements whatever the sizes of a call: then a kernel may have nothing to do."""
 
@@ -145,7 +146,7 @@ def _check_interface(plan: p.Plan, scope: _Scope) -> None:
     _check_extents(plan, scope)
     _check_unique("fact about", (fact.symbol for fact in plan.facts))
     for fact in plan.facts:
-        if fact.symbol not in scope.symbols:
+        if fact.symbol not in scope.extent_symbols:
             raise _WrongError(f"a fact is about '{fact.symbol}', which is no dim of any input")
         if fact.multiple_of < 1 or fact.min < 0 or (fact.max is not None and fact.max < fact.min):
             raise _WrongError(f"the facts about '{fact.symbol}' cannot hold")
@@ -174,6 +175,13 @@ def _check_value(value: p.PlanValue, scope: _Scope) -> None:
         raise _WrongError(f"{where}: a scalar has no dims")
     for formula in (*value.shape, *(stride for stride in value.strides if stride is not None)):
         scope.check_formula(formula, where)
+        _check_of_no_device(formula, where)
+
+
+def _check_of_no_device(formula: p.FormulaJson, where: str) -> None:
+    """Raise where ``formula``, which is well formed, depends on the device at hand."""
+    if MULTIPROCESSORS in symbols(p.as_formula(formula)):
+        raise _WrongError(f"{where}: {show(p.as_formula(formula))} depends on the device")
 
 
 def _check_extents(plan: p.Plan, scope: _Scope) -> None:
@@ -322,6 +330,7 @@ class _TargetCheck:
                 raise _WrongError(f"variant {variant.name} has no guard but is not the last")
             for formula in variant.guard:
                 self.scope.check_formula(formula, f"variant {variant.name}: guard", guard=True)
+                _check_of_no_device(formula, f"variant {variant.name}: guard")
         for variant in segment.variants:
             for number, launch in enumerate(variant.launches):
                 where = f"variant {variant.name}: {launch.kernel}"

@@ -4,6 +4,9 @@ A formula is an int, a symbol (the name of an extent), or a tuple ``(operator, o
 ``("ceil_div", "M", 8)``. In JSON the tuples are lists. Shapes, byte counts, grids, guards and workspace sizes are all
 formulas, so a plan holds no code. All arithmetic is on 64-bit signed integers; divisions are of non-negative numbers.
 
+One symbol is no extent: :data:`MULTIPROCESSORS`, whose size is that of the device at hand. Grids, arguments of
+kernels and scratch may depend on it; guards and shapes never do, so that a plan takes the same variants everywhere.
+
 ``("aligned", fid, bytes)`` is 1 when the tensor ``fid`` starts at a multiple of ``bytes``; it is evaluated only by the
 executor, which knows the pointers, and by tests that pass ``aligned=``.
 """
@@ -17,6 +20,9 @@ from typing import TypeAlias
 Formula: TypeAlias = "int | str | tuple[int | str | tuple[object, ...], ...]"
 
 INT64_MAX = 2**63 - 1
+
+MULTIPROCESSORS = "gpu.multiprocessors"
+"""The multiprocessors of the device that a call runs on, as a symbol. No recipe can have an extent of this name."""
 
 
 def _ceil_div(a: int, b: int) -> int:

@@ -37,6 +37,7 @@ from fusebuild.artifact.plan import (
 from fusebuild.artifact.plan_check import DTYPES, validate_plan
 from fusebuild.errors import ArtifactError
 from fusebuild.ir.dtype import DType
+from fusebuild.ir.formula import MULTIPROCESSORS
 from support.axpy_artifact import (
     KERNEL,
     a_plan,
@@ -381,6 +382,12 @@ class TestPlan:
             (with_launch(shared_bytes=(("mul",), 1, 2)), "malformed formula [('mul',), 1, 2]"),
             (with_launch(shared_bytes=("sub", 1, 2, 3)), "malformed formula ['sub', 1, 2, 3]"),
             (with_launch(shared_bytes=("mod", "M", 0)), "division by 0"),
+            (with_guard(("lt", "M", MULTIPROCESSORS)),
+             "variant vec4: guard: M < gpu.multiprocessors depends on the device"),
+            (a_plan(facts=(PlanFact(symbol=MULTIPROCESSORS),)),
+             "a fact is about 'gpu.multiprocessors', which is no dim of any input"),
+            (a_plan(values=(msgspec.structs.replace(a_plan().values[0], shape=(MULTIPROCESSORS, 8)),
+                            *a_plan().values[1:])), "value 0: gpu.multiprocessors depends on the device"),
             (with_guard(("aligned", 0, 12)), "malformed formula ['aligned', 0, 12]"),
             (with_guard(("aligned", 1, 16)), "malformed formula ['aligned', 1, 16]"),
         ],

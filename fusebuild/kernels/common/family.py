@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from fusebuild.ir.formula import MULTIPROCESSORS
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import NOT_TUNED, Tuned
 from fusebuild.kernels.common.planner import Planner
@@ -76,4 +77,5 @@ class Family:
     ) -> tuple[VariantSpec, ...]:
         """Variants in order of preference, the last one unguarded. ``sizes`` are the recipe's first case; ``tuned``
         choices replace the family's own. Raises :class:`KnobError` for one that no kernel can be made with."""
-        return usable(self.variants(Planner(task=task, target=target, sizes=sizes, tuned=tuned)))
+        expected = {**sizes, MULTIPROCESSORS: target.multiprocessors}
+        return usable(self.variants(Planner(task=task, target=target, sizes=expected, tuned=tuned)))

@@ -44,7 +44,7 @@ class Planner:
     target: Target
 
     sizes: Mapping[str, int]
-    """The sizes that symbols are assumed to have."""
+    """The sizes that symbols are assumed to have, ``MULTIPROCESSORS`` among them."""
 
     tuned: Tuned
     """Choices to take instead of the family's own."""

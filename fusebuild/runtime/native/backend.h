@@ -51,6 +51,9 @@ class Backend {
   /// The device of a call that names none by its tensors.
   virtual DLDevice CurrentDevice() = 0;
 
+  /// The multiprocessors of `device`, of which grids are made; the host has one.
+  virtual int64_t Multiprocessors(int) { return 1; }
+
   /// Makes the calling thread ready to launch on `device`; LeaveDevice undoes it with the token.
   virtual void* EnterDevice(int device) = 0;
   virtual void LeaveDevice(void* token) = 0;

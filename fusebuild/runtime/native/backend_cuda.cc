@@ -128,10 +128,16 @@ class CudaBackend : public Backend {
   void CheckProcess() const override { RefuseForked(); }
   DLDevice CurrentDevice() override { return {kDLCUDA, CurrentCudaDevice()}; }
 
+  // Asked once: a call would take longer to ask the driver than to launch.
+  int64_t Multiprocessors(int device) override {
+    std::atomic<int>& known = DeviceAt(device).multiprocessors;
+    if (known.load(std::memory_order_relaxed) == 0)
+      known.store(DeviceAttribute(kDeviceMultiprocessors, device), std::memory_order_relaxed);
+    return known.load(std::memory_order_relaxed);
+  }
+
   void* EnterDevice(int device) override {
-    if (device < 0 || device >= kMaxDevices)
-      ThrowValueError(fusion_ + ": no device cuda:" + std::to_string(device));
-    Device& state = devices_[device];
+    Device& state = DeviceAt(device);
     if (!state.ready.load(std::memory_order_acquire)) Prepare(device, &state);
     CUcontext current = nullptr;
     GetDriver().cuCtxGetCurrent(&current);
@@ -183,10 +189,17 @@ class CudaBackend : public Backend {
 
   struct Device {
     std::atomic<bool> ready{false};
+    std::atomic<int> multiprocessors{0};  // 0 until somebody asks
     CUcontext context = nullptr;
     std::vector<CUfunction> functions;  // the kernels in `context`: with a CUkernel each launch looks it up
     CublasLt* cublas = nullptr;         // where there are matrix products
   };
+
+  Device& DeviceAt(int device) {
+    if (device < 0 || device >= kMaxDevices)
+      ThrowValueError(fusion_ + ": no device cuda:" + std::to_string(device));
+    return devices_[device];
+  }
 
   // Once per device: checks that the cubins fit it, loads them now rather than at a launch (which may be
   // under graph capture), and lifts the limits that a kernel must ask to have lifted.

@@ -25,6 +25,7 @@ constexpr CUresult kSuccess = 0;
 constexpr CUresult kNotInitialized = 3;     // what cuInit says in a forked process, and nowhere else
 constexpr int kDeviceMajor = 75;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kDeviceMinor = 76;            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+constexpr int kDeviceMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr int kDeviceMaxSharedOptin = 97;   // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 constexpr int kKernelStaticShared = 1;      // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 constexpr int kKernelMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -4,6 +4,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "error.h"
@@ -14,7 +15,8 @@ namespace ffi = tvm::ffi;
 
 namespace {
 
-constexpr int64_t kWorkspaceAlignment = 256;  // PackSlots' offsets are multiples of it
+constexpr int64_t kWorkspaceAlignment = 256;       // PackSlots' offsets are multiples of it
+constexpr int64_t kMostMultiprocessors = 1 << 16;  // more than any GPU has
 constexpr DLDataType kByte = {kDLUInt, 8, 1};
 
 /// Makes a device current for the calling thread while it lives.
@@ -62,11 +64,25 @@ std::string OwnedName(const Plan& plan, int owned) {
   return plan.fusion + ": ";
 }
 
+/// What FUSEBUILD_MULTIPROCESSORS says, 0 where it is not set.
+int64_t GivenMultiprocessors() {
+  const char* text = std::getenv("FUSEBUILD_MULTIPROCESSORS");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const int64_t number = std::strtoll(text, &end, 10);
+  if (*end == '\0' && number >= 1 && number <= kMostMultiprocessors) return number;
+  ThrowValueError("FUSEBUILD_MULTIPROCESSORS is '" + std::string(text) + "', expected a number from 1 to " +
+                  std::to_string(kMostMultiprocessors));
+}
+
 std::string InputName(const Plan& plan, int input) {
   return "argument " + std::to_string(input) + " '" + plan.Input(input).name + "'";
 }
 
 }  // namespace
+
+Executor::Executor(Plan plan, std::unique_ptr<Backend> backend)
+    : plan_(std::move(plan)), backend_(std::move(backend)), given_multiprocessors_(GivenMultiprocessors()) {}
 
 void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyView* outs,
                     std::optional<int64_t> variant, ffi::Any* result) {
@@ -74,6 +90,7 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
   BindInputs(inputs, num_inputs, &bound);
   Given given(plan_.outputs.size());
   ReadOuts(outs, &bound, &given);
+  AskDevice(&bound);
   AnswerAlignments(&bound);
   std::shared_ptr<const Resolved> resolved = variant ? Resolve(plan_, bound, variant) : ResolveCached(bound);
   for (size_t i = 0; i < given.size(); ++i) {
@@ -93,6 +110,7 @@ void Executor::Call(const ffi::AnyView* inputs, int num_inputs, const ffi::AnyVi
 void Executor::Check(const ffi::AnyView* inputs, int num_inputs) {
   Bound bound(plan_);
   BindInputs(inputs, num_inputs, &bound);
+  AskDevice(&bound);
   AnswerAlignments(&bound);
   ResolveCached(bound);
 }
@@ -100,6 +118,8 @@ void Executor::Check(const ffi::AnyView* inputs, int num_inputs) {
 std::vector<std::vector<int64_t>> Executor::VariantsFor(const ffi::AnyView* inputs, int num_inputs) {
   Bound bound(plan_);
   Bind(plan_, inputs, num_inputs, backend_->device_type(), &bound);
+  if (bound.device_from < 0) bound.device = backend_->CurrentDevice();
+  AskDevice(&bound);
   AnswerAlignments(&bound);
   return ValidVariants(plan_, bound);
 }
@@ -215,6 +235,13 @@ void Executor::CheckOut(size_t i, const DLTensor& tensor, const Bound& bound, co
                       plan_.values[plan_.outputs[other].value].name + "'");
     }
   }
+}
+
+void Executor::AskDevice(Bound* bound) const {
+  if (plan_.multiprocessors < 0) return;
+  bound->key[plan_.multiprocessors] = given_multiprocessors_ > 0
+                                          ? given_multiprocessors_
+                                          : backend_->Multiprocessors(bound->device.device_id);
 }
 
 // A tensor not allocated yet counts as aligned: allocators align to 64 bytes or more. AlignmentsStillHold

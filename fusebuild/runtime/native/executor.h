@@ -16,8 +16,8 @@ namespace fusebuild {
 
 class Executor {
  public:
-  Executor(Plan plan, std::unique_ptr<Backend> backend)
-      : plan_(std::move(plan)), backend_(std::move(backend)) {}
+  /// Kernels count on as many multiprocessors as FUSEBUILD_MULTIPROCESSORS says now, where it is set.
+  Executor(Plan plan, std::unique_ptr<Backend> backend);
 
   /// Checks everything, then launches. `outs` holds a tensor or None per output. `variant` forces
   /// an index. The result holds what the call made, in order: nothing for an output that overwrites an input
@@ -42,6 +42,7 @@ class Executor {
   void CheckOut(size_t output, const DLTensor& tensor, const Bound& bound, const Resolved& resolved,
                 const Given& given) const;
   void CheckOverwrites(const Bound& bound) const;
+  void AskDevice(Bound* bound) const;
   void AnswerAlignments(Bound* bound) const;
   bool AlignmentsStillHold(Bound* bound) const;
   std::shared_ptr<const Resolved> ResolveCached(const Bound& bound);
@@ -56,6 +57,7 @@ class Executor {
 
   const Plan plan_;
   const std::unique_ptr<Backend> backend_;
+  const int64_t given_multiprocessors_;  // 0: those that the device has
   ResolvedCache cache_;
 };
 

@@ -24,6 +24,9 @@ struct Names {
   int Alignment(int64_t fid, int64_t bytes);
 };
 
+/// The symbol that is no dim of any input: the multiprocessors of the device (MULTIPROCESSORS in formula.py).
+constexpr char kMultiprocessors[] = "gpu.multiprocessors";
+
 /// What a formula reads during a call: the size of each symbol, and one bit per alignment question.
 struct Environment {
   const int64_t* symbols;

@@ -27,12 +27,7 @@ class Reader {
     if (root_.Has("choices")) {
       for (const Json& choice : root_["choices"].Items()) ReadChoice(choice);
     }
-    for (size_t symbol = 0; symbol < plan_.names.symbols.size(); ++symbol) {
-      if (plan_.bindings.size() <= symbol || plan_.bindings[symbol].input < 0) {
-        root_.Fail("no input has a dim of size '" + plan_.names.symbols[symbol] +
-                   "', so its size is not known");
-      }
-    }
+    CheckSymbols();
     return std::move(plan_);
   }
 
@@ -375,6 +370,20 @@ class Reader {
       }
     }
     fid.Fail("the strides of '" + value.name + "' are not known");
+  }
+
+  // Each symbol has its size from an input or, that one alone, from the device.
+  void CheckSymbols() {
+    const std::vector<std::string>& symbols = plan_.names.symbols;
+    plan_.bindings.resize(symbols.size());
+    for (size_t symbol = 0; symbol < symbols.size(); ++symbol) {
+      const bool of_device = symbols[symbol] == kMultiprocessors;
+      if (of_device) plan_.multiprocessors = static_cast<int>(symbol);
+      if ((plan_.bindings[symbol].input < 0) == of_device) continue;
+      root_.Fail(of_device
+                     ? "a dim of an input is called '" + symbols[symbol] + "', which is the device's"
+                     : "no input has a dim of size '" + symbols[symbol] + "', so its size is not known");
+    }
   }
 
   void AnswerAlignments() {

@@ -131,6 +131,7 @@ struct Plan {
   std::vector<Choice> choices;
   std::vector<int> inputs;        // indices into values
   std::vector<Binding> bindings;  // one per symbol
+  int multiprocessors = -1;       // the symbol that has the device's number of them, -1 where nothing asks
   std::vector<FreeStride> free_strides;
   std::vector<Output> outputs;
   std::vector<Owned> owned;
