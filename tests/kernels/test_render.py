@@ -31,7 +31,7 @@ SHOWN = {
     "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
     "column_sum": ("vec8_int32_split33",),
     "sum_squares": ("vec8_int32_split528", "shifted_vec8_int32_split528"),
-    "adaln_backward": ("registers_vec8_int32", "scratch_scalar_int64"),
+    "adaln_backward": ("registers1024_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
@@ -51,7 +51,7 @@ SHOWN_FUSIONS = {
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),
     "batches_outer": ("0_vec2_int32_split64",),
     "batches_cluster": ("0_cluster4_vec8_int32",),
-    "inner_outer_finishes": ("0_registers_vec4_int32_finish",),  # groups that share out blocks
+    "inner_outer_finishes": ("0_registers1024_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged_tiles_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged8_vec8_int32"),

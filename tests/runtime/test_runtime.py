@@ -33,7 +33,6 @@ from fusebuild.artifact.plan import (
 )
 from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.errors import ArtifactError
-from fusebuild.ir.formula import MULTIPROCESSORS
 from fusebuild.runtime.loader import LoadedPlan, best_target, load_artifact
 from support import runtime_plans as plans
 
@@ -469,49 +468,6 @@ def test_grids_that_are_too_large_are_refused(open_plan: Any) -> None:
     assert str(caught.value) == (
         "broadcast: kernel twice: grid (2147483648, 1, 1) exceeds the largest, (2147483647, 65535, 65535)"
     )
-
-
-class TestMultiprocessors:
-    """A grid, an argument or scratch may depend on the device that a call runs on."""
-
-    def count_plan(self) -> Plan:
-        """y has a 3 for each multiprocessor, as far as there are M."""
-        fill = plans.launch("fill", TensorArg(2), ScalarArg(1), FormulaArg(("min", "M", MULTIPROCESSORS)))
-        values = [plans.tensor(0, "x", ["M"]), plans.scalar(1, "s", "float"), plans.tensor(2, "y", ["M"])]
-        return plans.plan("count", values, [0, 1], [PlanOutput(fid=2, name="y")], [plans.segment(0, [0, 1], [2], fill)])
-
-    def counted(self, call: Any) -> int:
-        out = torch.zeros(5)
-        call(torch.zeros(5), 3.0, out=out)
-        return int(out.sum()) // 3
-
-    def test_the_host_has_one(self, open_plan: Any) -> None:
-        assert self.counted(open_plan(self.count_plan())) == 1
-
-    def test_a_process_may_have_fewer_than_the_device(self, open_plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "4")
-        four = open_plan(self.count_plan())
-        monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", "2")
-        two = open_plan(self.count_plan())
-        assert [self.counted(four), self.counted(two), self.counted(four)] == [4, 2, 4]
-
-    @pytest.mark.parametrize("text", ["0", "-1", "x", "3x", "65537", "99999999999999999999"])
-    def test_what_is_no_number_of_them(self, open_plan: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-        monkeypatch.setenv("FUSEBUILD_MULTIPROCESSORS", text)
-        with pytest.raises(ArtifactError) as caught:
-            open_plan(self.count_plan())
-        expected = f"FUSEBUILD_MULTIPROCESSORS is '{text}', expected a number from 1 to 65536"
-        assert str(caught.value).endswith(expected)
-
-    def test_no_input_may_have_a_dim_of_that_name(self, objects: dict[str, bytes]) -> None:
-        values = [plans.tensor(0, "x", [MULTIPROCESSORS]), plans.tensor(1, "y", [MULTIPROCESSORS])]
-        twice = plans.launch("twice", TensorArg(1), TensorArg(0), ExtentArg(-1))
-        segments = [plans.segment(0, [0], [1], twice)]
-        plan = plans.plan("named", values, [0], [PlanOutput(fid=1, name="y")], segments)
-        artifact = plans.HandMadeArtifact(path=Path("a.fuse"), plan=plan, objects=objects)
-        with pytest.raises(ArtifactError) as caught:
-            load_artifact(artifact, target="host")
-        assert str(caught.value).endswith("a dim of an input is called 'gpu.multiprocessors', which is the device's")
 
 
 def test_a_kernel_that_fails_is_an_error(open_plan: Any) -> None:

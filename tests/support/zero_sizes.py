@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from fusebuild.artifact.plan import Variant, as_formula
-from fusebuild.ir.formula import evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import bound_for, compare
 from fusebuild.oracle.reference import evaluate_fp64, torch_dtype
@@ -193,7 +193,8 @@ def _check_case(
 
 def _launches(variant: Variant, sizes: Sizes) -> bool:
     """Whether some kernel of ``variant`` has a block to run."""
-    return any(all(evaluate(as_formula(size), sizes) for size in launch.grid) for launch in variant.launches)
+    every = {**sizes, MULTIPROCESSORS: 1}
+    return any(all(evaluate(as_formula(size), every) for size in launch.grid) for launch in variant.launches)
 
 
 def _problem(

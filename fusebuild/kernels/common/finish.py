@@ -14,10 +14,10 @@ columns, its threads finish their outer indices, and what they find is summed ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import ceil_div, total
+from fusebuild.ir.formula import Formula, ceil_div, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
@@ -25,6 +25,7 @@ from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     LaunchSpec,
+    formula_parameter,
     kernel_parameters,
     tensor_parameters,
     workspace_parameter,
@@ -44,15 +45,14 @@ NARROWEST = 8
 class FinishGroup:
     """Reductions that keep the same axes, and how many results they are expected to have.
 
-    It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has
-    ``splits`` partial ones for every point of the axes ``across``. ``scaled`` are ``(reduction, fid, factor)``: the
-    partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
-    share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
-    as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
-    follow from none. ``results`` with ``partials`` each are expected.
+    It finishes the ``reductions`` (indices of exprs), whose results change along the axes ``kept``. Each result has as
+    many partial ones as there are splits for every point of the axes ``across``. ``scaled`` are ``(reduction, fid,
+    factor)``: the partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, the
+    splits share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial
+    results as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also
+    those that follow from none. ``results`` with ``partials`` each are expected.
     """
 
-    splits: int
     reductions: tuple[int, ...]
     kept: tuple[int, ...]
     partials: int
@@ -90,9 +90,11 @@ class FinishHeuristics:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher(Planner):
     """Lays groups of reductions out over blocks; ``reduced`` are the values that have a scratch array each, in the
-    order of their slots, and ``index`` is the C type of results' numbers."""
+    order of their slots, ``splits`` the blocks that left partial results there, and ``index`` is the C type of results'
+    numbers."""
 
     reduced: Sequence[int]
+    splits: Formula
     index: str
 
     def launch(self, groups: Sequence[FinishGroup]) -> LaunchSpec:
@@ -156,7 +158,7 @@ class Finisher(Planner):
         own = tensor_parameters(self.task, self.domain)
         tensors = [each for each in own if any(axes[each.name] <= place for place in places)]
         arrays = partial_parameters(self.task, self.reduced, const=True)
-        return kernel_parameters(self.task, self.domain, arrays, tensors)
+        return kernel_parameters(self.task, self.domain, [*arrays, splits_parameter(self.splits)], tensors)
 
 
 def _outers(scaled: FinishGroup, source: FinishGroup) -> int:
@@ -182,6 +184,12 @@ def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> li
         )
         for slot, fid in enumerate(reduced)
     ]
+
+
+def splits_parameter(splits: Formula) -> KernelParameter:
+    """How many blocks leave partial results: a number that the kernel knows, or one that the call does."""
+    parameter = formula_parameter("parts", splits, "blocks that left partial results")
+    return replace(parameter, value=splits) if isinstance(splits, int) else parameter
 
 
 def partial_dtype(task: Task, fid: int) -> DType:

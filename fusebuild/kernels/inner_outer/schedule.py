@@ -9,6 +9,9 @@ there are fewer partial results, and more rows on their way (H200, layernorm's b
 us). At the end every block writes its accumulators to scratch, and a finishing kernel combines them in a fixed order,
 so results are bitwise equal from run to run.
 
+Rows of each length have a kernel of their own, in steps: a **rung** of a ladder is for rows that are no longer than
+what its blocks own. How many blocks there are is found at the call.
+
 Blocks share the rows evenly. Where some reduction keeps outer indices, a block's rows follow each other, so that it has
 rows of few indices, mostly of one; else neighbouring rows are those of different blocks. (nvFuser's inner outer
 persistent scheduler keeps partial results of columns in registers likewise, for one set of outer dims.)
@@ -19,9 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.formula import Formula, product, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.filling import running_clusters
 from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
@@ -37,9 +41,9 @@ from fusebuild.kernels.common.rows import (
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.kernels.common.spec import VariantSpec, fits_int32, hint, kernel_parameters, try_domain
+from fusebuild.kernels.common.spec import KernelSpec, VariantSpec, fits_int32, hint, kernel_parameters, try_domain
 from fusebuild.kernels.common.sweeps import costly_values
-from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 
 MOST_AT_ONCE = 4
@@ -61,13 +65,29 @@ ROW_THREADS = (8, 16, 32, 64, 128, 256, 512)
 """Threads that may share a row whose vectors wait in shared memory."""
 STAGES = 3
 """Groups of rows on their way to shared memory, at least: with one less, loads pause between rows."""
-MOST_STAGES = 6
+MOST_STAGES = 4
 """Groups of rows on their way to shared memory, at most: so many where a cluster's partial results are long on their
-way."""
+way, and rows are simple. What is left of a multiprocessor's memory is its first cache, which rows need that begin
+anywhere in a line of it. (H100, layernorm's backward pass, 6565 x 12776: 0.90 of a copy's bandwidth with 6, 0.92 with
+4.)"""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
+FEW_BLOCKS, MANY_BLOCKS = 2, 4
+"""Blocks on a multiprocessor that are expected where rows are long, and where they are short."""
+LONG_COLUMNS, SHORT_COLUMNS = 8192, 1024
+"""Elements that are expected of such rows."""
+RUNGS = (64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 65536, 131072)
+"""Elements of the longest rows of a kernel of its own. (H100, rmsnorm's backward pass of 64 to 131072 columns: 0.80 to
+0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and 6144 there would be 0.83 of it where 0.95 are;
+rungs of 1536, 12288 and 24576 gain nothing.)"""
+ALONE = 12288
+"""One more, of the longest rows that a block can own, where blocks form no clusters."""
+ODD_RUNGS = (64, 256, 512, 1024, 2048, 4096)
+"""The same where rows are no multiples of a vector. Longer ones take more registers than there are."""
+LONGEST = RUNGS[-1] + 1
+"""Elements of rows that are longer than those of all rungs."""
 MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
 ROWS_PER_BLOCK = 4
@@ -80,8 +100,13 @@ def check(task: Task) -> None:
 
 def variants(planner: Planner) -> list[VariantSpec]:
     own = _planner(planner)
-    single, wide = replace(own, vec=1), own.registers() or own.memory() if own.vec > 1 else ()
-    return [*wide, *single.registers(), single.scratch(())]
+    single, found = replace(own, vec=1), list[VariantSpec]()
+    if own.vec > 1:
+        rungs = own.ladder(RUNGS if planner.target.cluster > 1 else (*RUNGS, ALONE))
+        found += [*rungs.values(), *own.memory(max(rungs, default=0))]
+    if own.vec == 1 or own.has_odd_rows(own.vec, own.columns):
+        found += single.ladder(ODD_RUNGS).values()
+    return own.sharing_scratch([*found, single.scratch(())])
 
 
 def _planner(planner: Planner) -> _Planner:
@@ -93,7 +118,7 @@ def _planner(planner: Planner) -> _Planner:
     return _Planner.of(
         planner,
         parts=parts,
-        elements=planner.expected(parts.columns),
+        elements=LONGEST,
         vec=planner.vector_width(domain.inner),
         fetched=tuple(fid for fid, own in axes.items() if own == domain.every),
         resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
@@ -113,8 +138,8 @@ def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner(Planner):
-    """A planner that knows the ``parts`` of the task, whose rows have so many ``elements`` in the first case, for
-    vectors of ``vec``. ``fetched`` are its dense inputs of the whole domain, ``resident`` those of columns that change
+    """A planner that knows the ``parts`` of the task, whose rows have so many ``elements`` at most, for vectors of
+    ``vec``. ``fetched`` are its dense inputs of the whole domain, ``resident`` those of columns that change
     from one outer index to the next at most. Rows have ``levels`` of reductions, each of which needs the one before."""
 
     parts: InnerOuterParts
@@ -137,24 +162,31 @@ class _Planner(Planner):
         """Bytes of the registers that so many elements of each of ``fids`` take: whole registers."""
         return sum(max(4, elements * self.bytes_of([fid])) for fid in fids)
 
-    def registers(self) -> tuple[VariantSpec, ...]:
-        """Accumulators in registers, for rows that one block can own; none where the first case has longer ones."""
+    def ladder(self, rungs: Sequence[int]) -> dict[int, VariantSpec]:
+        """Accumulators in registers: a kernel for rows of each of so many elements; by how many elements it can own,
+        the fewest first."""
+        found = (each for elements in rungs for each in replace(self, elements=elements).rung())
+        return dict(sorted(found, key=lambda each: each[0]))
+
+    def rung(self) -> Iterator[tuple[int, VariantSpec]]:
+        """Accumulators in registers, for rows of so many elements at most as stand before the variant; none where
+        blocks cannot own rows of ``elements``."""
         choices = [*self._choices()]
         if not choices:
-            return ()
-        way = f"registers_vec{self.vec}_int32"
+            return
+        way = f"registers{self.elements}_vec{self.vec}_int32"
         proposal = min(choices, key=lambda each: each.preference(self._chunks(each), self._vectors))
         choice = decide(way, proposal, self.tuned, self._check_registers)
         chunks = self._chunks(choice)
-        fits: Formula = ("le", self.columns, choice.threads_per_row * choice.cluster * chunks * self.vec)
-        staged = f"staged{choice.cluster if choice.cluster > 1 else ''}_vec{self.vec}_int32"
+        staged = f"staged{choice.cluster}_{self.elements}_vec{self.vec}_int32"
         resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
         heuristics = InnerOuterHeuristics.of(
             choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed
         )
         name, shared_bytes = way if choice.stages == 1 else staged, self._staged_bytes(choice)
-        guard = (*self._guard, fits)
-        return (self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name),)
+        most = choice.cluster * heuristics.columns(self.vec)
+        guard = (*self._guard, ("le", self.columns, most))
+        yield most, self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name)
 
     @property
     def _guard(self) -> tuple[Formula, ...]:
@@ -171,7 +203,7 @@ class _Planner(Planner):
 
     @property
     def _vectors(self) -> int:
-        """Those of a row of the first case."""
+        """Those of the longest row."""
         return -(-self.elements // self.vec)
 
     def _chunks(self, choice: InnerOuterChoice) -> int:
@@ -210,30 +242,30 @@ class _Planner(Planner):
         rows = f"rows of {choice.threads_per_row} threads share a block with {most_rows - 1} others at most"
         choice.require_at_most("rows_per_block", most_rows, rows)
         choice.require_block("threads_per_row", block)
-        choice.require_at_most("blocks", self._rows, f"there are {self._rows} rows")
         choice.require_blocks("min_blocks", block, self.target.threads_per_multiprocessor)
 
     def _choices(self) -> Iterator[InnerOuterChoice]:
-        """Those that own the rows of the first case and whose registers a multiprocessor has."""
+        """Those that own rows of ``elements`` and whose registers a multiprocessor has."""
         vectors = self._vectors
         whole = max(FEWEST_THREADS, next_power_of_two(vectors))
         staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage else []
         prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
         clusters = [cluster for cluster in CLUSTERS if cluster <= self.target.cluster]
+        most_stages = MOST_STAGES if self._is_light else STAGES
         ways = [
             *((each, 1, 1, STAGES, unpacks) for each in staged for unpacks in (True, False)),
             *((each, 1, at_once, 1, True) for each in prefetched for at_once in ((1, 2) if self.fetched else (1,))),
             *((each, cluster, 1, stages, True) for each in staged for cluster in clusters
-              for stages in range(STAGES, MOST_STAGES + 1)),
+              for stages in range(STAGES, most_stages + 1)),
         ]  # fmt: skip
         for each, cluster, at_once, stages, unpacks in ways:
             choice = InnerOuterChoice(
                 threads_per_row=each, cluster=cluster, rows_per_block=rows_beside(each, BLOCK_THREADS[0]),
-                at_once=at_once, stages=stages, unpacks=unpacks, blocks=1, min_blocks=1,
+                at_once=at_once, stages=stages, unpacks=unpacks, min_blocks=1,
             )  # fmt: skip
             room = self._room(choice) if cluster == 1 or self._can_share(choice) else 0
             if room:
-                yield self._filling(choice, room)
+                yield replace(choice, min_blocks=room)
 
     def _can_share(self, choice: InnerOuterChoice) -> bool:
         """Whether blocks of a cluster can share rows: staged ones with one level of reductions. (Of rows that a warp
@@ -284,55 +316,56 @@ class _Planner(Planner):
         is_costly = has_lambdas(self.task) or bool(costly_values(self.task, self.domain, self.parts.columns))
         return not self.parts.outer and len(self.fetched) <= 2 and not is_costly
 
-    def memory(self) -> tuple[VariantSpec, ...]:
-        """Accumulators in shared memory or, where that is too small, in scratch: rows that registers cannot own. The
-        next row still waits in registers if it can. None where the vectors that an update takes are too many."""
+    def memory(self, beyond: int) -> Iterator[VariantSpec]:
+        """Accumulators in shared memory or, where that is too small, in scratch: rows of more elements than ``beyond``,
+        which registers cannot own. The next row still waits in registers where it is twice as long at most. None where
+        the vectors that an update takes are too many."""
         most = self.target.registers // MEMORY_THREADS - IN_BLOCK.base
         updates = self.vec * self._register_bytes(self.reduced) // 4
         if updates > most:
-            return ()
-        way = f"shared_vec{self.vec}_int32"
-        choice = decide(way, self._propose_memory(MEMORY_THREADS), self.tuned, self._check_memory)
-        chunks = self._chunks(choice)
-        rows = 2 * chunks * self._register_bytes(self.fetched, self.vec) // 4
-        is_fetched = rows + updates <= most
+            return
+        if self.bytes_of(self.reduced) * beyond < self.target.shared_bytes - RESERVED_BYTES:
+            twice = replace(self, elements=2 * beyond)
+            rows = 2 * twice._chunks(self._propose_memory()) * self._register_bytes(self.fetched, self.vec) // 4
+            if self.fetched and rows + updates <= most:
+                yield twice.shared(f"shared{2 * beyond}", self.fetched)
+            yield self.shared("shared", ())
+        yield self.scratch(self._guard[1:])
+
+    def shared(self, name: str, fetched: tuple[int, ...]) -> VariantSpec:
+        """Accumulators in shared memory. The next row waits in registers where inputs are ``fetched``."""
+        way = f"{name}_vec{self.vec}_int32"
+        choice = decide(way, self._propose_memory(), self.tuned, self._check_memory)
         heuristics = InnerOuterHeuristics.of(
-            choice, storage="shared", chunks=chunks if is_fetched else 0, fetched=self.fetched if is_fetched else ()
+            choice, storage="shared", chunks=self._chunks(choice) if fetched else 0, fetched=fetched
         )
         shared_bytes = product([self.bytes_of(self.reduced), self.columns])
         fits: list[Formula] = [("le", shared_bytes, self.target.shared_bytes - RESERVED_BYTES)]
-        if is_fetched:
-            fits.append(("le", self.columns, chunks * self.vec * choice.threads_per_row))
-        shared = self._variant(way, (*self._guard, *fits), "int32_t", heuristics, choice, shared_bytes)
-        return shared, self.scratch(self._guard[1:])
+        if fetched:
+            fits.append(("le", self.columns, heuristics.columns(self.vec)))
+        return self._variant(way, (*self._guard, *fits), "int32_t", heuristics, choice, shared_bytes)
 
     def scratch(self, guard: tuple[Formula, ...]) -> VariantSpec:
         """Accumulators in memory; every sweep reads its inputs again. The fallback for everything."""
-        per_row = min(MEMORY_THREADS, max(WARP, next_power_of_two(self.elements // (8 * self.vec))))
         way = f"scratch_{f'vec{self.vec}' if self.vec > 1 else 'scalar'}_int64"
-        choice = decide(way, self._propose_memory(per_row), self.tuned, self._check_memory)
+        choice = decide(way, self._propose_memory(), self.tuned, self._check_memory)
         heuristics = InnerOuterHeuristics.of(choice, storage="scratch", chunks=0)
         return self._variant(way, guard, "int64_t", heuristics, choice)
 
-    @property
-    def _rows(self) -> int:
-        """The rows of the first case."""
-        return self.expected(self.parts.rows)
+    def _blocks(self, choice: InnerOuterChoice) -> Formula:
+        """Blocks, or clusters, that fill the GPU of the call once: each with a few rows at least, or with one where
+        rows are so few that some multiprocessors would have none."""
+        rows = self.domain.points(self.parts.rows)
+        some = ceil_div(rows, choice.rows_per_block)
+        several: Formula = ("floor_div", rows, ROWS_PER_BLOCK * choice.rows_per_block)
+        wanted: Formula = ("max", 1, several, ("min", some, running_clusters(choice.cluster, 1)))
+        return ("min", running_clusters(choice.cluster, choice.min_blocks), wanted)
 
-    def _filling(self, choice: InnerOuterChoice, blocks: int) -> InnerOuterChoice:
-        """``choice`` with clusters enough to fill the GPU once, ``blocks`` to a multiprocessor, each with a few rows at
-        least."""
-        wanted = self._rows // (ROWS_PER_BLOCK * choice.rows_per_block)
-        filling = min(self.target.clusters(choice.cluster, blocks), wanted)
-        return replace(choice, blocks=max(1, filling), min_blocks=blocks)
-
-    def _propose_memory(self, per_row: int) -> InnerOuterChoice:
-        """One row a block, whose accumulators are in memory."""
-        choice = InnerOuterChoice(
-            threads_per_row=per_row, cluster=1, rows_per_block=1, at_once=1, stages=1, unpacks=True, blocks=1,
-            min_blocks=1,
-        )  # fmt: skip
-        return self._filling(choice, MEMORY_THREADS // per_row)
+    def _propose_memory(self) -> InnerOuterChoice:
+        """A block for each multiprocessor, with one row at a time, whose accumulators are in memory."""
+        return InnerOuterChoice(
+            threads_per_row=MEMORY_THREADS, cluster=1, rows_per_block=1, at_once=1, stages=1, unpacks=True, min_blocks=1
+        )
 
     def _variant(
         self,
@@ -347,40 +380,56 @@ class _Planner(Planner):
         partials = partial_parameters(self.task, self.reduced, const=False)
         parameters = kernel_parameters(self.task, self.domain, partials)
         kernel = self.kernel("inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters)
-        grid, block = heuristics.blocks * heuristics.cluster, (heuristics.threads.per_row, heuristics.threads.rows, 1)
+        blocks = simplified(self._blocks(choice))
+        grid, block = product([heuristics.cluster, blocks]), (heuristics.threads.per_row, heuristics.threads.rows, 1)
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
-        finisher = Finisher.of(self, reduced=self.reduced, index="int64_t")
-        finish = finisher.launch([self._group(own, heuristics) for own in self.parts.finishes.values()])
+        finisher = Finisher.of(self, reduced=self.reduced, index="int64_t", splits=blocks)
+        finish = finisher.launch([self._group(own, choice) for own in self.parts.finishes.values()])
+        return replace(variant, launches=(*variant.launches, finish))
+
+    def sharing_scratch(self, variants: Sequence[VariantSpec]) -> list[VariantSpec]:
+        """``variants`` with scratch for their partial results: as much as any of them needs."""
+        partials = self._partials([variant.launches[0].kernel for variant in variants])
         scratch = tuple(
-            product([*self._partials(self.parts.kept[index], heuristics), self.columns, value.dtype.bytes])
+            product([self.bytes_of([fid]), partials[bool(self.parts.kept[index])]])
             for index in self.parts.accumulated
-            for value in map(self.task.fusion.value, self.task.fusion.exprs[index].outputs)
+            for fid in self.task.fusion.exprs[index].outputs
         )
-        return replace(variant, launches=(*variant.launches, finish), scratch=scratch)
+        return [replace(variant, scratch=scratch) for variant in variants]
 
-    def _partials(self, kept: Axes, heuristics: InnerOuterHeuristics) -> tuple[Formula, Formula]:
-        """``(partial results of each column, what the columns are kept for)``, both in points."""
-        if not kept:
-            return heuristics.blocks, 1
-        between = [axis for axis in self.parts.outer if axis not in kept]
-        parts = most_parts(heuristics.blocks, self.domain.points(self.parts.outer))
-        return product([parts, self.domain.points(between)]), self.domain.points(kept)
+    def _partials(self, kernels: Sequence[KernelSpec]) -> tuple[Formula, Formula]:
+        """Partial results at most of a reduction that keeps nothing but columns, and of one that keeps outer indices:
+        of those each index may have two more. The blocks of a multiprocessor have accumulators of so many columns
+        ``owned`` in their registers, or of all columns in memory; there are no more blocks than rows."""
+        in_registers = [(_heuristics(each), each.vec) for each in kernels if _heuristics(each).storage == "registers"]
+        in_memory = [_heuristics(each) for each in kernels if _heuristics(each).storage != "registers"]
+        owned = max((each.min_blocks * each.columns(vec) for each, vec in in_registers), default=0)
+        some = product([max((each.min_blocks for each, _ in in_registers), default=0), self.columns])
+        every = product([max((each.min_blocks for each in in_memory), default=1), self.columns])
+        of_multiprocessor: Formula = ("max", every, ("min", some, owned)) if in_registers else every
+        rows, outer = (self.domain.points(axes) for axes in (self.parts.rows, self.parts.outer))
+        of_rows = product([("max", 1, rows), self.columns])
+        most = simplified(("min", of_rows, product([MULTIPROCESSORS, of_multiprocessor])))
+        return most, total([most, product([2, outer, self.columns])])
 
-    def _group(self, indices: Sequence[int], heuristics: InnerOuterHeuristics) -> FinishGroup:
+    def _group(self, indices: Sequence[int], choice: InnerOuterChoice) -> FinishGroup:
         """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
-        scaled ones or none."""
+        scaled ones or none. What is expected of them is the same for all rows that are short and for all that are long,
+        whose variants share a kernel."""
+        are_short = choice.min_blocks > FEW_BLOCKS
+        blocks = self.target.multiprocessors * (MANY_BLOCKS if are_short else FEW_BLOCKS)
+        columns = SHORT_COLUMNS if are_short else LONG_COLUMNS
         kept = self.parts.kept[indices[0]]
         scaled = [(index, self.parts.scaled[index]) for index in indices if index in self.parts.scaled]
         by_block = not kept and not scaled
         outer = () if by_block else self.parts.outer
         across = tuple(axis for axis in outer if axis not in kept)
-        parts = most_parts(heuristics.blocks, self.domain.points(outer)) if outer else heuristics.blocks
+        parts = most_parts(blocks, self.domain.points(outer)) if outer else blocks
         return FinishGroup(
-            splits=heuristics.blocks,
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
             partials=hint(product([parts, self.domain.points(across)]), self.sizes),
-            results=self.expected((*kept, *self.parts.columns)),
+            results=columns * self.expected(kept),
             across=across,
             outer=outer,
             depth=self.parts.depth if outer else (),
@@ -391,7 +440,13 @@ class _Planner(Planner):
         return self.task.fusion.exprs[index].outputs[0]
 
 
-def most_parts(blocks: int, outers: Formula) -> Formula:
+def _heuristics(kernel: KernelSpec) -> InnerOuterHeuristics:
+    """Those of a kernel that walks rows."""
+    assert isinstance(kernel.heuristics, InnerOuterHeuristics)
+    return kernel.heuristics
+
+
+def most_parts(blocks: Formula, outers: Formula) -> Formula:
     """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
     most."""
     return total([("floor_div", blocks, ("max", outers, 1)), 2])

@@ -281,14 +281,13 @@ def _variant(
         return variant
     (launch,), reduced = variant.launches, folded(task, reductions(task))
     group = FinishGroup(
-        splits=splits,
         reductions=reductions(task),
         kept=domain.kept,
         partials=splits,
         results=planner.expected(domain.kept),
         is_last=True,
     )
-    kept, finisher = domain.points(domain.kept), Finisher.of(planner, reduced=reduced, index=index)
+    kept, finisher = domain.points(domain.kept), Finisher.of(planner, reduced=reduced, index=index, splits=splits)
     return replace(
         variant,
         name=f"{way}_split{splits}",

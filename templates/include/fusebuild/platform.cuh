@@ -167,7 +167,7 @@ FUSEBUILD_DEVICE T* dynamic_shared() {
 
 // Copies of one word to shared memory that the thread does not wait for: nothing is kept in registers.
 FUSEBUILD_DEVICE void copy_word_async(uint4* place, const uint4* address) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(place)), "l"(address)
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared_address(place)), "l"(address)
                : "memory");
 }
 FUSEBUILD_DEVICE void copy_word_async(uint2* place, const uint2* address) {

@@ -209,9 +209,7 @@ class TestWhatNoKernelIsMadeOf:
             ("turned", "vec8_int32", {"threads": 1024},
              "knob threads: a tile of 64 rows has 512 vectors for 1024 threads"),
             ("scanned", "vec4_int32", {"threads": 48}, "knob threads: it is 48, no power of two from 32 to 1024"),
-            ("norm_backward", "registers_vec8_int32", {"blocks": 5000},
-             "knob blocks: it is 5000, but there are 4096 rows"),
-            ("norm_backward", "registers_vec8_int32", {"at_once": 8},
+            ("norm_backward", "registers4096_vec8_int32", {"at_once": 8},
              "knob at_once: it is 8, but a thread works on 4 rows at most"),
         ],
     )  # fmt: skip

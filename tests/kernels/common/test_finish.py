@@ -37,7 +37,7 @@ def parts(launch: LaunchSpec) -> tuple[FinishPart, ...]:
 
 def test_scaled_sums_are_made_from_the_results_of_others() -> None:
     """A thread finishes one of 56 samples; 11 partial results of two sums are on their way at once."""
-    launch = finish_of(ADALN, "registers_vec8_int32", B=56, S=1024, D=1024)
+    launch = finish_of(ADALN, "registers1024_vec8_int32", B=56, S=1024, D=1024)
     (part,) = parts(launch)
     assert part.source is not None
     assert (part.group.kept, part.source.kept) == ((2,), (0, 2))
@@ -47,14 +47,14 @@ def test_scaled_sums_are_made_from_the_results_of_others() -> None:
 
 @pytest.mark.parametrize(("samples", "is_nested"), [(8, False), (35, False), (38, True), (128, True), (129, False)])
 def test_not_where_a_sample_has_many_partial_results_or_threads_too_many_samples(samples: int, is_nested: bool) -> None:
-    found = parts(finish_of(ADALN, "registers_vec8_int32", B=samples, S=1024, D=1024))
+    found = parts(finish_of(ADALN, "registers1024_vec8_int32", B=samples, S=1024, D=1024))
     assert [part.source is not None for part in found] == ([True] if is_nested else [False, False])
     assert [part.group.partials for part in found] == sorted((p.group.partials for p in found), reverse=True)
 
 
 def test_groups_share_out_the_blocks_of_one_launch() -> None:
     sizes = {"B": 8, "S": 4096, "D": 3072}
-    launch = finish_of(ADALN, "registers_vec8_int32", **sizes)
+    launch = finish_of(ADALN, "registers3072_vec8_int32", **sizes)
     assert [part.group.kept for part in parts(launch)] == [(2,), (0, 2)]
     widths = [part.block_x for part in parts(launch)]
     assert evaluate(launch.grid[0], sizes) == 3072 // widths[0] + 8 * 3072 // widths[1]
@@ -77,9 +77,7 @@ def test_one_block_finishes_a_full_reduction() -> None:
     launch = finish_of(FULL_SUM, "vec4_int32_split528", M=16384, N=8192)
     (part,) = parts(launch)
     assert (part.block_x, part.ahead, part.source) == (1, 3, None)
-    assert part.group == FinishGroup(
-        splits=528, reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True
-    )
+    assert part.group == FinishGroup(reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True)
     assert (launch.grid, launch.block) == ((1, 1, 1), (256, 1, 1))
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fusebuild.artifact.plan import FormulaArg
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
-from fusebuild.kernels.common.spec import Rejection, VariantSpec, axis_domain
+from fusebuild.kernels.common.spec import LaunchSpec, Rejection, VariantSpec, axis_domain
+from fusebuild.kernels.common.specialization import taken_variant, used_symbols
 from fusebuild.kernels.families import first_accepting
 from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
-from fusebuild.kernels.inner_outer.schedule import IN_BLOCK
+from fusebuild.kernels.inner_outer.schedule import IN_BLOCK, RUNGS
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS, Target
@@ -45,6 +50,17 @@ def kept_of(task: Task) -> dict[str, tuple[int, ...]]:
 
 def variants(task: Task, target: Target = SM_90, **sizes: int) -> tuple[VariantSpec, ...]:
     return SCHEDULER.schedule(task, target, sizes)
+
+
+def chosen(task: Task, target: Target = SM_90, **sizes: int) -> VariantSpec:
+    """The variant that aligned tensors of these sizes take, whatever the first case is."""
+    return taken_variant(variants(task, target, M=7, N=1001), task.fusion, sizes)
+
+
+def blocks(launch: LaunchSpec, multiprocessors: int = 132, **sizes: int) -> int:
+    """Those of its grid, which lie along x."""
+    assert launch.grid[1:] == (1, 1)
+    return evaluate(launch.grid[0], {**sizes, MULTIPROCESSORS: multiprocessors})
 
 
 def finished(variant: VariantSpec) -> list[FinishGroup]:
@@ -141,10 +157,43 @@ def test_plain_reductions_are_left_to_the_family_that_makes_them_best() -> None:
 
 class TestLaunches:
     def test_variants_from_the_fastest_to_the_one_that_always_works(self) -> None:
+        """A ladder of rows that vectors hold, of odd ones, and what is left."""
         found = variants(NORM, M=16384, N=4096)
-        assert [each.name for each in found] == ["registers_vec8_int32", "registers_vec1_int32", "scratch_scalar_int64"]
-        assert found[0].guard[-1] == ("le", "N", 4096)
+        assert [each.name for each in found] == [
+            *(f"registers{most}_vec8_int32" for most in (64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192)),
+            "staged2_16384_vec8_int32", "staged4_32768_vec8_int32", "staged8_65536_vec8_int32",
+            "staged8_131072_vec8_int32", "scratch_vec8_int64",
+            *(f"registers{most}_vec1_int32" for most in (64, 256, 512, 1024, 2048, 4096)),
+            "scratch_scalar_int64",
+        ]  # fmt: skip
+        assert [each.guard[-1] for each in found[:10]] == [("le", "N", most) for most in RUNGS[:10]]
         assert found[-1].guard == ()
+
+    @pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_120", "host"])
+    @pytest.mark.parametrize("task", [NORM, LEVELS, PREFIXES], ids=["norm", "levels", "prefixes"])
+    def test_rungs_are_longer_and_longer_and_there_is_one_for_all_common_rows(self, task: Task, target: str) -> None:
+        found = variants(task, TARGETS[target], M=16384, N=4096)
+        for way in ("_vec8_int32", "_vec4_int32", "_vec1_int32"):
+            held = [each.guard[-1] for each in found if way in each.name and each.name.startswith(("reg", "stag"))]
+            most = [guard[2] for guard in held if isinstance(guard, tuple)]
+            assert most == sorted({*most})
+            assert not most or most[-1] >= 4096
+
+    @settings(max_examples=200)
+    @given(rows=st.integers(0, 2**24), columns=st.integers(1, 2**17), own=st.sampled_from([8, 1024, 5120, 100_000]))
+    def test_what_the_first_case_is_decides_nothing(self, rows: int, columns: int, own: int) -> None:
+        """Whole vectors are never left to the variant that has no guard, and their rows fit the blocks that take
+        them with at most as many places to spare, from the shortest rung on."""
+        columns = -(-columns // 8) * 8
+        taken = taken_variant(variants(NORM, M=7, N=own), NORM.fusion, {"M": rows, "N": columns})
+        chosen = heuristics(taken)
+        held = chosen.cluster * chosen.columns(8)
+        assert chosen.storage == "registers"
+        assert columns <= held < max(2 * columns + 8, RUNGS[0] + 1)
+
+    def test_rows_that_are_whole_vectors_need_no_kernels_for_odd_ones(self) -> None:
+        task = whole(PAIR, BACKWARD, {"y": "bfloat16", "dw": "float"}, extents="N: {multiple_of: 8}")
+        assert [each.name for each in variants(task, M=64, N=64) if "vec1" in each.name] == []
 
     def test_vector_access_asks_nothing_of_what_the_finish_writes(self) -> None:
         (dw,) = (output.fid for output in NORM.fusion.outputs if output.name == "dw")
@@ -153,22 +202,27 @@ class TestLaunches:
         assert dw not in guarded
 
     def test_blocks_fill_the_gpu_once(self) -> None:
-        chosen = heuristics(variants(NORM, M=16384, N=1024)[0])
-        assert chosen.threads.block == 128
-        assert chosen.blocks == SM_90.multiprocessors * chosen.min_blocks == 132 * 5
+        launch = chosen(NORM, M=16384, N=1024).launches[0]
+        assert (launch.block, heuristics(chosen(NORM, M=16384, N=1024)).min_blocks) == ((128, 1, 1), 5)
+        assert blocks(launch, M=16384) == 5 * 132
+        assert blocks(launch, M=16384, multiprocessors=78) == 5 * 78
 
-    def test_few_rows_are_not_split_into_blocks_of_less_than_four(self) -> None:
-        assert heuristics(variants(NORM, M=16, N=4096)[0]).blocks == 4
-        assert heuristics(variants(NORM, M=3, N=4096)[0]).blocks == 1
+    @pytest.mark.parametrize(
+        ("rows", "expected"), [(0, 1), (1, 1), (100, 100), (132, 132), (400, 132), (1000, 250), (2000, 264)]
+    )
+    def test_blocks_have_four_rows_at_least_where_no_multiprocessor_goes_without(
+        self, rows: int, expected: int
+    ) -> None:
+        assert blocks(chosen(NORM, M=rows, N=4096).launches[0], M=rows) == expected
 
     def test_they_do_so_whatever_the_outer_indices_are(self) -> None:
         for sizes in ({"B": 56, "S": 1024}, {"B": 100_000, "S": 4}, {"B": 1, "S": 65536}):
-            chosen = heuristics(variants(PREFIXES, D=1024, **sizes)[0])
-            assert chosen.blocks == SM_90.multiprocessors * chosen.min_blocks
+            taken = chosen(PREFIXES, D=1024, **sizes)
+            assert blocks(taken.launches[0], **sizes) == SM_90.multiprocessors * heuristics(taken).min_blocks
 
     def test_narrow_rows_share_a_block(self) -> None:
-        launch = variants(NORM, M=10_000, N=64)[0].launches[0]
-        assert (launch.block, heuristics(variants(NORM, M=10_000, N=64)[0]).threads.rows) == ((8, 16, 1), 16)
+        taken = chosen(NORM, M=10_000, N=64)
+        assert (taken.launches[0].block, heuristics(taken).threads.rows) == ((8, 16, 1), 16)
 
     @pytest.mark.parametrize("columns", [8, 40, 128, 1000, 1024, 4096, 8192])
     @pytest.mark.parametrize(("task", "steady", "fetched"), [(NORM, 4 + 4, 2 * 2), (PREFIXES, 4 + 4, 4)])
@@ -177,94 +231,119 @@ class TestLaunches:
     ) -> None:
         for variant in variants(task, M=4096, N=columns, B=8, S=512, D=columns)[:-1]:
             chosen, vec = heuristics(variant), variant.launches[0].kernel.vec
-            words = chosen.chunks * (vec * steady + 2 * chosen.at_once * max(4, vec * fetched)) // 4
-            assert chosen.chunks * vec * chosen.threads.per_row >= columns
-            assert (IN_BLOCK.base + words) * chosen.threads.block * chosen.min_blocks <= SM_90.registers
+            if chosen.storage == "registers" and chosen.stages == 1:
+                words = chosen.chunks * (vec * steady + 2 * chosen.at_once * max(4, vec * fetched)) // 4
+                assert (IN_BLOCK.base + words) * chosen.threads.block * chosen.min_blocks <= SM_90.registers
 
     def test_two_rows_at_once_where_registers_last(self) -> None:
-        short, long = (heuristics(variants(NORM, M=4096, N=columns)[0]) for columns in (1024, 4096))
+        short, long = (heuristics(chosen(NORM, M=4096, N=columns)) for columns in (1024, 4096))
         assert (short.threads.block, short.chunks, short.at_once, short.min_blocks) == (128, 1, 2, 5)
         assert (long.threads.block, long.chunks, long.at_once, long.min_blocks) == (256, 2, 1, 2)
 
     def test_the_next_ones_of_longer_rows_wait_in_shared_memory(self) -> None:
-        found = variants(NORM, M=8192, N=16384)
-        chosen = heuristics(found[0])
-        assert [each.name for each in found] == ["staged2_vec8_int32", "scratch_scalar_int64"]
-        assert (chosen.threads.per_row, chosen.cluster, chosen.chunks, chosen.stages) == (512, 2, 2, 6)
-        assert found[0].launches[0].shared_bytes == 6 * 16384 // 2 * 2 * 2
-        assert found[0].guard[-1] == ("le", "N", 16384)
+        taken = chosen(NORM, M=8192, N=16384)
+        own = heuristics(taken)
+        assert taken.name == "staged2_16384_vec8_int32"
+        assert (own.threads.per_row, own.cluster, own.chunks, own.stages) == (512, 2, 2, 4)
+        assert taken.launches[0].shared_bytes == 4 * 16384 // 2 * 2 * 2
+        assert taken.guard[-1] == ("le", "N", 16384)
 
     def test_the_blocks_of_a_cluster_share_them_and_there_are_as_many_as_run_at_a_time(self) -> None:
-        launch = variants(NORM, M=8192, N=16384)[0].launches[0]
-        assert (launch.grid, launch.block) == ((2 * 66, 1, 1), (512, 1, 1))
-        assert variants(NORM, M=8192, N=16384)[0].scratch == (("mul", 4 * 66, "N"),)
-        assert variants(NORM, M=8192, N=65536)[0].launches[0].grid == (4 * 30, 1, 1)
+        launch = chosen(NORM, M=8192, N=16384).launches[0]
+        assert (blocks(launch, M=8192), launch.block) == (2 * 66, (512, 1, 1))
+        assert blocks(chosen(NORM, M=8192, N=65536).launches[0], M=8192) == 8 * 15
+        assert blocks(chosen(NORM, M=3, N=65536).launches[0], M=3) == 8 * 3
 
     @pytest.mark.parametrize(
         ("columns", "threads", "cluster", "chunks", "blocks"),
-        [(12288, 256, 2, 3, 2), (16384, 512, 2, 2, 1), (24576, 512, 2, 3, 1), (65536, 512, 4, 4, 1)],
+        [(16384, 512, 2, 2, 1), (32768, 512, 4, 2, 1), (65536, 512, 8, 2, 1), (131072, 512, 8, 4, 1)],
     )
     def test_clusters_are_small_and_their_blocks_wide_while_most_threads_have_something_to_do(
         self, columns: int, threads: int, cluster: int, chunks: int, blocks: int
     ) -> None:
-        chosen = heuristics(variants(NORM, M=4096, N=columns)[0])
-        assert (chosen.threads.per_row, chosen.cluster, chosen.chunks) == (threads, cluster, chunks)
-        assert chosen.min_blocks == blocks
+        own = heuristics(chosen(NORM, M=4096, N=columns))
+        assert (own.threads.per_row, own.cluster, own.chunks) == (threads, cluster, chunks)
+        assert own.min_blocks == blocks
 
     def test_what_stays_for_them_is_unpacked_for_each_row_where_registers_do_not_last(self) -> None:
         outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
         task = whole(PAIR, f"{TWO_LEVELS}\ndb = sum(exp(cast(g, float)), dims=[0])", outputs)
-        chosen, other = (heuristics(variants(each, M=8192, N=16384)[0]) for each in (task, LEVELS))
-        assert [(len(each.resident), len(each.packed)) for each in (chosen, other)] == [(0, 1), (1, 0)]
+        own, other = (heuristics(chosen(each, M=8192, N=16384)) for each in (task, LEVELS))
+        assert [(len(each.resident), len(each.packed)) for each in (own, other)] == [(0, 1), (1, 0)]
 
     def test_simple_rows_leave_more_registers_for_what_stays(self) -> None:
         outputs = {"y": "bfloat16", "dw": "float", "db": "float"}
         task = whole(PAIR, f"{BACKWARD}\ndb = sum(cast(g, float), dims=[0])", outputs)
-        chosen = heuristics(variants(task, M=8192, N=16384)[0])
-        assert (chosen.threads.per_row, len(chosen.resident), len(chosen.packed)) == (512, 1, 0)
+        own = heuristics(chosen(task, M=8192, N=16384))
+        assert (own.threads.per_row, len(own.resident), len(own.packed)) == (512, 1, 0)
 
     def test_blocks_share_no_rows_with_a_second_level_of_reductions_nor_where_there_are_no_clusters(self) -> None:
         for task, target, cluster in ((NORM, SM_90, 2), (LEVELS, SM_90, 1), (NORM, TARGETS["sm_80"], 1)):
-            chosen = heuristics(variants(task, target, M=8192, N=12288)[0])
-            assert (chosen.stages > 1, chosen.cluster) == (True, cluster)
+            own = heuristics(chosen(task, target, M=8192, N=12288))
+            assert (own.stages > 1, own.cluster) == (True, cluster)
 
     def test_rows_that_no_block_can_own_accumulate_in_shared_memory_or_in_scratch(self) -> None:
-        found = variants(LEVELS, M=8192, N=32768)
-        assert [each.name for each in found] == ["shared_vec8_int32", "scratch_vec8_int64", "scratch_scalar_int64"]
-        assert found[0].launches[0].shared_bytes == ("mul", 4, "N")
-        assert ("le", ("mul", 4, "N"), SM_90.shared_bytes - 2048) in found[0].guard
-        assert heuristics(found[0]).chunks == 0
+        taken = chosen(LEVELS, M=8192, N=32768)
+        assert [chosen(LEVELS, M=8192, N=columns).name for columns in (8192, 16384, 32768, 65536)] == [
+            "registers8192_vec8_int32", "staged1_16384_vec8_int32", "shared_vec8_int32", "scratch_vec8_int64",
+        ]  # fmt: skip
+        assert taken.launches[0].shared_bytes == ("mul", 4, "N")
+        assert ("le", ("mul", 4, "N"), SM_90.shared_bytes - 2048) in taken.guard
+        assert heuristics(taken).chunks == 0
 
     def test_their_next_one_waits_in_registers_while_they_last(self) -> None:
-        (found, *_) = variants(NORM, TARGETS["sm_86"], M=8192, N=16384)
-        assert (found.name, len(heuristics(found).fetched)) == ("shared_vec8_int32", 2)
-        assert ("le", "N", 16384) in found.guard
+        taken = chosen(NORM, TARGETS["sm_86"], M=8192, N=16384)
+        assert (taken.name, len(heuristics(taken).fetched)) == ("shared16384_vec8_int32", 2)
+        assert ("le", "N", 16384) in taken.guard
 
     def test_inputs_that_stay_and_inputs_that_are_loaded_ahead(self) -> None:
-        chosen = heuristics(variants(NORM, M=4096, N=1024)[0])
-        named = [[NORM.fusion.value(fid).name for fid in fids] for fids in (chosen.fetched, chosen.resident)]
+        own = heuristics(chosen(NORM, M=4096, N=1024))
+        named = [[NORM.fusion.value(fid).name for fid in fids] for fids in (own.fetched, own.resident)]
         assert named == [["x", "g"], ["w"]]
 
     def test_what_only_an_epilogue_reads_does_not_stay(self) -> None:
         task = whole({**PAIR, "bias": "float[N]"}, f"{BACKWARD} + bias", {"y": "bfloat16", "dw": "float"})
-        chosen = heuristics(variants(task, M=4096, N=1024)[0])
-        assert [task.fusion.value(fid).name for fid in chosen.resident] == ["w"]
+        own = heuristics(chosen(task, M=4096, N=1024))
+        assert [task.fusion.value(fid).name for fid in own.resident] == ["w"]
 
     def test_one_launch_finishes_every_set_of_kept_dims(self) -> None:
         """Those whose results have the most partial ones first."""
-        variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
-        chosen = heuristics(variant)
-        assert [(group.kept, group.splits, group.across, group.outer) for group in finished(variant)] == [
-            ((2,), chosen.blocks, (), ()),
-            ((0, 2), chosen.blocks, (), (0,)),
+        variant = chosen(PREFIXES, B=56, S=1024, D=1024)
+        assert [(group.kept, group.across, group.outer) for group in finished(variant)] == [
+            ((2,), (), ()),
+            ((0, 2), (), (0,)),
         ]
+        (parts,) = (each for each in variant.launches[1].kernel.parameters if each.name == "parts")
+        assert parts.arg == FormulaArg(formula=variant.launches[0].grid[0])
         assert [launch.overlaps for launch in variant.launches] == [False, True]
 
-    def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(self) -> None:
-        variant = variants(PREFIXES, B=56, S=1024, D=1024)[0]
-        chosen = heuristics(variant)
-        parts = ("add", ("floor_div", chosen.blocks, ("max", "B", 1)), 2)
-        assert variant.scratch == (("mul", 4, parts, "B", "D"), ("mul", 4 * chosen.blocks, "D"))
+    @pytest.mark.parametrize("task", [NORM, PREFIXES, LEVELS], ids=["norm", "prefixes", "levels"])
+    @settings(max_examples=100)
+    @given(data=st.data())
+    def test_scratch_holds_a_partial_result_for_each_block_that_makes_one(
+        self, task: Task, data: st.DataObject
+    ) -> None:
+        """On every card, and at every size."""
+        target = TARGETS[data.draw(st.sampled_from(["sm_80", "sm_90", "host"]))]
+        symbols = used_symbols(task.fusion)
+        sizes = {symbol: data.draw(st.integers(0, 2**18), symbol) for symbol in symbols}
+        multiprocessors = data.draw(st.integers(1, 200), "multiprocessors")
+        every = {**sizes, MULTIPROCESSORS: multiprocessors}
+        *rows, columns = (sizes[symbol] for symbol in symbols)
+        for variant in variants(task, target):
+            own = heuristics(variant)
+            fits = not own.chunks or columns <= own.cluster * own.columns(variant.launches[0].kernel.vec)
+            clusters = blocks(variant.launches[0], multiprocessors, **sizes) // own.cluster
+            left = [clusters * columns, (clusters // max(1, rows[0]) + 2) * rows[0] * columns]
+            for has, needed in zip(variant.scratch, left[::-1][-len(variant.scratch) :], strict=True):
+                assert not fits or evaluate(has, every) >= 4 * needed
+
+    def test_scratch_is_as_much_as_the_greediest_variant_needs(self) -> None:
+        (scratch,) = {variant.scratch for variant in variants(NORM)}
+        sizes = {"M": 32768, MULTIPROCESSORS: 132}
+        assert [evaluate(scratch[0], {**sizes, "N": columns}) // (4 * 132) for columns in (64, 4096, 131072)] == [
+            8 * 64, 16384, 131072,
+        ]  # fmt: skip
 
     def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""
@@ -292,7 +371,5 @@ class TestLaunches:
     def test_dims_between_are_combined_by_the_finish(self) -> None:
         body = "y = -x\na = sum(x, dims=[2])\nb = sum(x, dims=[1, 2])"
         task = whole({"x": "float[A, B, S, D]"}, body, {"y": "float", "a": "float", "b": "float"})
-        variant = variants(task, A=2, B=3, S=1000, D=512)[0]
+        variant = chosen(task, A=2, B=3, S=1000, D=512)
         assert [(group.kept, group.across) for group in finished(variant)] == [((0, 3), (1,)), ((0, 1, 3), ())]
-        parts = ("add", ("floor_div", heuristics(variant).blocks, ("max", ("mul", "A", "B"), 1)), 2)
-        assert variant.scratch[1] == ("mul", 4, parts, "B", "A", "D")

@@ -1,22 +1,21 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant scratch_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 blocks=528
-//   fetched=[] resident=[] packed=[] min_blocks=4
-// launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid 528, 1, 1; block 128, 1, 1; given weight, scale,
-//   grad_y, mean, rstd, x, grad_x, slot 0 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes,
-//   slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, D, B, S, D
+// schedule: threads.per_row=512 threads.rows=1 cluster=1 storage=scratch chunks=0 at_once=1 stages=1 fetched=[]
+//   resident=[] packed=[] min_blocks=1
+// launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), 1, 1; block 512, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0 of
+//   4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, D, B, S, D
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
-constexpr int kThreadsPerRow = 128;
+constexpr int kThreadsPerRow = 512;
 constexpr int kRowsPerBlock = 1;  // rows side by side in a block
 constexpr int kRows = 1;  // rows that a thread works on together
 constexpr int kVec = 1;  // neighbouring elements per access
-constexpr int kBlocks = 528;  // blocks that share the rows
-constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_6000d36ce5692c6a(
+FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 1)
+inner_outer_persistent_fdb8f9b5a61db31a(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -35,8 +34,10 @@ inner_outer_persistent_6000d36ce5692c6a(
   const int lane = fb::thread_x();
   const int block = fb::block_x();
   fb::ReducePhase phase;
+  const int64_t blocks = fb::grid_x();  // which share the rows
+  constexpr int stride = kRowsPerBlock;  // from one row of a thread to its next
   const int64_t outers = n0, depth = n1;
-  const fb::Partition share = fb::partition(outers, depth, kBlocks);
+  const fb::Partition share = fb::partition(outers, depth, blocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
@@ -55,12 +56,12 @@ inner_outer_persistent_6000d36ce5692c6a(
       fb::store(b19 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
     }
 
-    for (int64_t top = first; top < last; top += kRows * kStride) {
+    for (int64_t top = first; top < last; top += kRows * stride) {
       fb::Vec<float, kRows> a40 = fb::splat<kRows>(fb::Sum::identity<float>());
       fb::Vec<float, kRows> a44 = fb::splat<kRows>(fb::Sum::identity<float>());
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t row = top + u * kStride;
+        const int64_t row = top + u * stride;
         if (row >= last) break;
         const int64_t i0 = row / n1;
         const float t4 = T4[row];  // mean
@@ -108,7 +109,7 @@ inner_outer_persistent_6000d36ce5692c6a(
           fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t row = top + u * kStride;
+        const int64_t row = top + u * stride;
         if (row >= last) break;
         const int64_t i0 = row / n1;
         const float t4 = T4[row];  // mean
@@ -168,4 +169,4 @@ inner_outer_persistent_6000d36ce5692c6a(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_6000d36ce5692c6a)
+FUSEBUILD_ENTRY(inner_outer_persistent_fdb8f9b5a61db31a)

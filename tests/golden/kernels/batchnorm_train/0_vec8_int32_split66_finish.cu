@@ -1,7 +1,7 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32_split66
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: threads=256 parts=[(block_x=8 ahead=3 group=(splits=66 reductions=[1] kept=[1] partials=66 results=1024
-//   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// schedule: threads=256 parts=[(block_x=8 ahead=3 group=(reductions=[1] kept=[1] partials=66 results=1024 across=[]
+//   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32_split66 2 of 2 on sm_90: grid ceil_div(C, 8), 1, 1; block 256, 1, 1; overlaps the one
 //   before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(528*C, 128*C) bytes, slot 1
 //   of max(264*C, 64*C) bytes, slot 2 of max(264*C, 64*C) bytes, R, C; if R*C < 2146435072, (C % 8) == 0, aligned(x,
@@ -13,7 +13,7 @@ using Index = int32_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_c2a75323613a93ba(
+reduction_finish_9db8d3e251b339cb(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -26,11 +26,12 @@ reduction_finish_c2a75323613a93ba(
     int64_t s7,  // R
     int64_t n1) {  // C
   fb::let_next_kernel_start();  // it waits for the end of this one
+  constexpr int64_t parts = 66;  // blocks that left partial results
   constexpr int kBlockX = 8;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
   constexpr int kAhead = 3;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int64_t splits = 66;  // partial results of each, combined in a fixed order
+  const int64_t splits = parts;  // partial results of each, combined in a fixed order
   const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
   const Index kept = Index(fb::block_x()) * kBlockX + x;
   const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
@@ -80,4 +81,4 @@ reduction_finish_c2a75323613a93ba(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_c2a75323613a93ba)
+FUSEBUILD_ENTRY(reduction_finish_9db8d3e251b339cb)

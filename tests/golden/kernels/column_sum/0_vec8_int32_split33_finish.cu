@@ -1,7 +1,7 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32_split33
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 parts=[(block_x=16 ahead=3 group=(splits=33 reductions=[0] kept=[1] partials=33 results=4096
-//   across=[] scaled=[] outer=[] depth=[] is_last=True))]
+// schedule: threads=256 parts=[(block_x=16 ahead=3 group=(reductions=[0] kept=[1] partials=33 results=4096 across=[]
+//   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32_split33 2 of 2 on sm_90: grid ceil_div(N, 16), 1, 1; block 256, 1, 1; overlaps the one
 //   before; given y, slot 0 of max(2112*N, 132*N, 20*N) bytes, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16),
 //   aligned(y, 16)
@@ -11,15 +11,16 @@ using Index = int32_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_00b3baa3bc317ff4(
+reduction_finish_b9b2b2eb5758274e(
     float* __restrict__ T1,  // y: float[N]
     const float* P1,  // partial results of y
     int64_t n1) {  // N
+  constexpr int64_t parts = 33;  // blocks that left partial results
   constexpr int kBlockX = 16;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
   constexpr int kAhead = 3;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
-  const int64_t splits = 33;  // partial results of each, combined in a fixed order
+  const int64_t splits = parts;  // partial results of each, combined in a fixed order
   const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
   const Index kept = Index(fb::block_x()) * kBlockX + x;
   const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
@@ -50,4 +51,4 @@ reduction_finish_00b3baa3bc317ff4(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_00b3baa3bc317ff4)
+FUSEBUILD_ENTRY(reduction_finish_b9b2b2eb5758274e)

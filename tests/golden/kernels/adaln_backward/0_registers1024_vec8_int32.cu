@@ -1,12 +1,13 @@
-// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers_vec8_int32
+// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers1024_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
-// schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 blocks=528
-//   fetched=[3, 6] resident=[0, 2] packed=[] min_blocks=4
-// launch: segment 0, registers_vec8_int32 1 of 2 on sm_90: grid 528, 1, 1; block 128, 1, 1; given weight, scale,
-//   grad_y, mean, rstd, x, grad_x, slot 0 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes,
-//   slot 1 of max(4*((528 // max(B, 1)) + 2)*B*D, 4*((264 // max(B, 1)) + 2)*B*D) bytes, D, B, S, D; if D < 2146435072,
-//   (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 1024
+// schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 fetched=[3, 6]
+//   resident=[0, 2] packed=[] min_blocks=4
+// launch: segment 0, registers1024_vec8_int32 1 of 2 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0
+//   of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, D, B, S, D; if D < 2146435072, (D % 8) == 0,
+//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
+//   16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -15,11 +16,9 @@ constexpr int kRowsPerBlock = 1;  // rows side by side in a block
 constexpr int kRows = 2;  // rows that a thread works on together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
-constexpr int kBlocks = 528;  // blocks that share the rows
-constexpr int kStride = kRowsPerBlock;  // from one row of a thread to its next
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_eb2a7ed4f9110a36(
+inner_outer_persistent_fef1755f7060b3b8(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -38,8 +37,10 @@ inner_outer_persistent_eb2a7ed4f9110a36(
   const int lane = fb::thread_x();
   const int block = fb::block_x();
   fb::ReducePhase phase;
+  const int64_t blocks = fb::grid_x();  // which share the rows
+  constexpr int stride = kRowsPerBlock;  // from one row of a thread to its next
   const int64_t outers = n0, depth = n1;
-  const fb::Partition share = fb::partition(outers, depth, kBlocks);
+  const fb::Partition share = fb::partition(outers, depth, blocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
@@ -60,7 +61,7 @@ inner_outer_persistent_eb2a7ed4f9110a36(
     // The first rows.
     FUSEBUILD_UNROLL
     for (int u = 0; u < kRows; ++u) {
-      const int64_t next = first + u * kStride;
+      const int64_t next = first + u * stride;
       if (next >= last) break;
       q4[u] = T4[next];
       q5[u] = T5[next];
@@ -104,7 +105,7 @@ inner_outer_persistent_eb2a7ed4f9110a36(
       }
     }
 
-    for (int64_t top = first; top < last; top += kRows * kStride) {
+    for (int64_t top = first; top < last; top += kRows * stride) {
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
         c4[u] = q4[u];
@@ -119,7 +120,7 @@ inner_outer_persistent_eb2a7ed4f9110a36(
       // The next rows: in flight while those at hand are worked on.
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t next = top + kRows * kStride + u * kStride;
+        const int64_t next = top + kRows * stride + u * stride;
         if (next >= last) break;
         q4[u] = T4[next];
         q5[u] = T5[next];
@@ -135,7 +136,7 @@ inner_outer_persistent_eb2a7ed4f9110a36(
       fb::Vec<float, kRows> a44 = fb::splat<kRows>(fb::Sum::identity<float>());
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t r = top + u * kStride;
+        const int64_t r = top + u * stride;
         if (r >= last) break;
         const float t4 = c4[u];  // mean
         const float t5 = c5[u];  // rstd
@@ -168,7 +169,7 @@ inner_outer_persistent_eb2a7ed4f9110a36(
           fb::accumulator<fb::Sum>(a44));
       FUSEBUILD_UNROLL
       for (int u = 0; u < kRows; ++u) {
-        const int64_t row = top + u * kStride;
+        const int64_t row = top + u * stride;
         if (row >= last) break;
         const float t4 = c4[u];  // mean
         const float t5 = c5[u];  // rstd
@@ -225,4 +226,4 @@ inner_outer_persistent_eb2a7ed4f9110a36(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_eb2a7ed4f9110a36)
+FUSEBUILD_ENTRY(inner_outer_persistent_fef1755f7060b3b8)

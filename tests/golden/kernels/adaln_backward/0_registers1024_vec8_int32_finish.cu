@@ -1,0 +1,131 @@
+// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers64_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
+// schedule: threads=512 parts=[(block_x=8 ahead=11 group=(reductions=[22, 24] kept=[2] partials=616 results=1024
+//   across=[0] scaled=[[22, 18, 15], [24, 19, 15]] outer=[0] depth=[1] is_last=False) source=(reductions=[10, 11]
+//   kept=[0, 2] partials=11 results=57344 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+// launch: segment 0, registers64_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 64,
+//   min(ceil_div(B*S, 16), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 64
+// launch: segment 0, registers128_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 32,
+//   min(ceil_div(B*S, 8), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 128
+// launch: segment 0, registers256_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 16,
+//   min(ceil_div(B*S, 4), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
+// launch: segment 0, registers512_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
+// launch: segment 0, registers1024_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
+// launch: segment 0, registers64_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 64
+// launch: segment 0, registers256_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 256
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 512;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_48c9f6150cac9629(
+    const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
+    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
+    const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
+    __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
+    __nv_bfloat16* __restrict__ T28,  // grad_scale: bfloat16[B, D]
+    __nv_bfloat16* __restrict__ T52,  // grad_bias: bfloat16[D]
+    __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
+    const float* P18,  // partial results of grad_sum
+    const float* P19,  // partial results of normed_sum
+    int64_t parts,  // blocks that left partial results
+    int64_t n0,  // B
+    int64_t n1,  // S
+    int64_t n2) {  // D
+  constexpr int kBlockX = 8;  // results per block
+  constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+  constexpr int kAhead = 11;  // partial results that a thread loads before it combines the first
+  const int64_t results = n2;
+  const int64_t splits = fb::partition(n0, n1, parts).most_parts();
+  const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+  const Index kept = Index(fb::block_x()) * kBlockX + x;
+  const int64_t stride = n0 * results;  // from one partial result of a thread to its next
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
+
+  float a30 = fb::Sum::identity<float>();
+  float a32 = fb::Sum::identity<float>();
+  for (int64_t outer = y; outer < n0 && kept < results; outer += kBlockY) {
+    const __nv_bfloat16 t0 = T0[kept];  // weight
+    const __nv_bfloat16 t1 = T1[kept];  // bias
+    const __nv_bfloat16 t2 = T2[outer * n2 + kept];  // scale
+    float a18 = fb::Sum::identity<float>();
+    float a19 = fb::Sum::identity<float>();
+    for (int64_t first = 0; first < splits; first += kAhead) {
+      const int64_t left = splits - first;
+      const int count = left < kAhead ? int(left) : kAhead;
+      const int64_t start = (first * n0 + outer) * results + kept;
+      float p18[kAhead];
+      float p19[kAhead];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t place = start + fb::smaller(u, count - 1) * stride;
+        p18[u] = P18[place];
+        p19[u] = P19[place];
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const bool is_there = u < count;
+        a18 = fb::Sum::combine(a18, is_there ? p18[u] : fb::Sum::identity<float>());
+        a19 = fb::Sum::combine(a19, is_there ? p19[u] : fb::Sum::identity<float>());
+      }
+    }
+    const float t18 = a18;  // grad_sum, adaln_backward.yaml:24
+    const float t19 = a19;  // normed_sum, adaln_backward.yaml:25
+    const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+    const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+    const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+    const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+    const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
+    const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
+    const float t23 = t21 * t19;  // adaln_backward.yaml:27
+    const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
+    const float t26 = t24 * t18;  // adaln_backward.yaml:27
+    const float t27 = t23 + t26;  // adaln_backward.yaml:27
+    const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
+    T20[outer * n2 + kept] = t20;
+    T28[outer * n2 + kept] = t28;
+    a30 = fb::Sum::combine(a30, t15 * a18);
+    a32 = fb::Sum::combine(a32, t15 * a19);
+  }
+  fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a32));
+  if (y != 0 || kept >= results) return;
+  const float t30 = a30;  // grad_bias, adaln_backward.yaml:30
+  const float t32 = a32;  // grad_weight, adaln_backward.yaml:31
+  const __nv_bfloat16 t52 = fb::cast<__nv_bfloat16>(t30);  // adaln_backward.yaml:43
+  const __nv_bfloat16 t53 = fb::cast<__nv_bfloat16>(t32);  // adaln_backward.yaml:44
+  T52[kept] = t52;
+  T53[kept] = t53;
+}
+
+FUSEBUILD_ENTRY(reduction_finish_48c9f6150cac9629)

@@ -1,0 +1,226 @@
+// inner_outer_finishes.yaml, segment 0: inner_outer_persistent, variant registers1024_vec4_int32
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 6: 5, 10: 9, 13: 11, 18: 15}
+// schedule: threads=256 parts=[(block_x=16 ahead=17 group=(reductions=[3] kept=[2] partials=264 results=8192 across=[]
+//   scaled=[] outer=[] depth=[] is_last=False)), (block_x=16 ahead=6 group=(reductions=[5, 10, 13] kept=[0, 2]
+//   partials=90 results=24576 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+// launch: segment 0, registers1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 4)
+//   == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 1024
+// launch: segment 0, registers2048_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 4)
+//   == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 2048
+// launch: segment 0, registers4096_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 4) ==
+//   0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 4096
+// launch: segment 0, registers6144_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 4) ==
+//   0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 6144
+// launch: segment 0, staged2_8192_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(max(1, gpu.multiprocessors // 2), max(1, (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))), B, S, D; if
+//   D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <=
+//   8192
+// launch: segment 0, staged4_16384_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
+//   11) // 4)))), B, S, D; if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w,
+//   16), aligned(y, 16), D <= 16384
+// launch: segment 0, staged8_32768_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
+//   11) // 8)))), B, S, D; if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w,
+//   16), aligned(y, 16), D <= 32768
+// launch: segment 0, staged8_65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
+//   11) // 8)))), B, S, D; if D < 2146435072, (D % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w,
+//   16), aligned(y, 16), D <= 65536
+// launch: segment 0, scratch_vec4_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256, 1,
+//   1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if (D % 4) == 0, aligned(x,
+//   16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16)
+// launch: segment 0, registers512_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 512
+// launch: segment 0, registers1024_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <=
+//   1024
+// launch: segment 0, registers2048_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <=
+//   2048
+// launch: segment 0, registers4096_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 4096
+// launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
+//   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 256;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_1a464bbf25b6ca32(
+    const float* T1,  // u: float[D]
+    const float* T2,  // v: float[D]
+    const float* T3,  // w: float[D]
+    float* T10,  // moved: float[D]
+    float* T13,  // weighted: float[B, D]
+    float* T18,  // both: float[B, D]
+    const float* P7,  // partial results of columns
+    const float* P9,  // partial results of squares
+    const float* P14,  // partial results of plain
+    const float* P17,  // partial results of times
+    int64_t parts,  // blocks that left partial results
+    int64_t n0,  // B
+    int64_t n1,  // S
+    int64_t n2) {  // D
+  int64_t block = fb::block_x();
+  {  // moved
+    constexpr int kBlockX = 16;  // results per block
+    constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+    constexpr int kAhead = 17;  // partial results that a thread loads before it combines the first
+    const int64_t results = n2;
+    const int64_t splits = parts;  // partial results of each, combined in a fixed order
+    const int64_t blocks = (results + kBlockX - 1) / kBlockX;
+    if (block < blocks) {
+      const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+      const Index kept = Index(block) * kBlockX + x;
+      const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
+      const bool writes = y == 0 && kept < results;
+      fb::wait_for_previous_kernel();  // it may still be writing partial results
+      const float t1 = writes ? T1[kept] : float{};  // u
+
+      float a7 = fb::Sum::identity<float>();
+      if (kept < results) {
+        for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
+          const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
+          const int count = left < kAhead ? int(left) : kAhead;
+          const int64_t start = first * results + kept;
+          float p7[kAhead];
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const int64_t place = start + fb::smaller(u, count - 1) * stride;
+            p7[u] = P7[place];
+          }
+          FUSEBUILD_UNROLL
+          for (int u = 0; u < kAhead; ++u) {
+            const bool is_there = u < count;
+            a7 = fb::Sum::combine(a7, is_there ? p7[u] : fb::Sum::identity<float>());
+          }
+        }
+      }
+      fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a7));
+      if (y != 0 || kept >= results) return;
+      const float t7 = a7;  // columns, inner_outer_finishes.yaml:10
+      const float t10 = t1 - t7;  // moved, inner_outer_finishes.yaml:12
+      T10[kept] = t10;
+      return;
+    }
+    block -= blocks;
+  }
+  {  // weighted, both
+    constexpr int kBlockX = 16;  // results per block
+    constexpr int kBlockY = kThreads / kBlockX;  // threads per result
+    constexpr int kAhead = 6;  // partial results that a thread loads before it combines the first
+    const int64_t results = n0 * n2;
+    const int64_t splits = fb::partition(n0, n1, parts).most_parts();
+    const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
+    const Index kept = Index(block) * kBlockX + x;
+    const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
+    const bool writes = y == 0 && kept < results;
+    const Index i2 = kept % Index(n2);
+    fb::wait_for_previous_kernel();  // it may still be writing partial results
+    const float t2 = writes ? T2[i2] : float{};  // v
+    const float t3 = writes ? T3[i2] : float{};  // w
+
+    float a9 = fb::Sum::identity<float>();
+    float a14 = fb::Sum::identity<float>();
+    float a17 = fb::Sum::identity<float>();
+    if (kept < results) {
+      for (int64_t first = y; first < splits; first += kAhead * kBlockY) {
+        const int64_t left = (splits - first + kBlockY - 1) / kBlockY;
+        const int count = left < kAhead ? int(left) : kAhead;
+        const int64_t start = first * results + kept;
+        float p9[kAhead];
+        float p14[kAhead];
+        float p17[kAhead];
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kAhead; ++u) {
+          const int64_t place = start + fb::smaller(u, count - 1) * stride;
+          p9[u] = P9[place];
+          p14[u] = P14[place];
+          p17[u] = P17[place];
+        }
+        FUSEBUILD_UNROLL
+        for (int u = 0; u < kAhead; ++u) {
+          const bool is_there = u < count;
+          a9 = fb::Sum::combine(a9, is_there ? p9[u] : fb::Sum::identity<float>());
+          a14 = fb::Sum::combine(a14, is_there ? p14[u] : fb::Sum::identity<float>());
+          a17 = fb::Sum::combine(a17, is_there ? p17[u] : fb::Sum::identity<float>());
+        }
+      }
+    }
+    fb::reduce_columns_at<kBlockX, kBlockY>(x, y, fb::accumulator<fb::Sum>(a9), fb::accumulator<fb::Sum>(a14),
+        fb::accumulator<fb::Sum>(a17));
+    if (y != 0 || kept >= results) return;
+    const float t9 = a9;  // squares, inner_outer_finishes.yaml:11
+    const float t14 = a14;  // plain, inner_outer_finishes.yaml:14
+    const float t17 = a17;  // times, inner_outer_finishes.yaml:15
+    const float t11 = t3 + t2;  // inner_outer_finishes.yaml:13
+    const float t13 = t9 * t11;  // weighted, inner_outer_finishes.yaml:13
+    const float t18 = t14 + t17;  // both, inner_outer_finishes.yaml:16
+    T13[kept] = t13;
+    T18[kept] = t18;
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_finish_1a464bbf25b6ca32)
