@@ -47,15 +47,13 @@ from fusebuild.bench.contenders import (
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.bench.exactness import OutputErrors, our_deviations
 from fusebuild.bench.report import Measurement, Report
+from fusebuild.bench.sizes import least_bytes, require_fitting, symbols_of
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
-from fusebuild.errors import UsageError, VerificationError, nearest
+from fusebuild.errors import UsageError, VerificationError
 from fusebuild.ir.formula import evaluate, total
-from fusebuild.ir.fusion import Fusion
-from fusebuild.ops.footprint import read_bytes
 from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -118,28 +116,9 @@ def _cases(recipe: Recipe, options: BenchOptions) -> tuple[Mapping[str, int], ..
         require_fitting(fusion, case)
     if cases := options.cases or recipe.bench.cases or fusion.cases[:1]:
         return cases
-    if symbols := _symbols(fusion):
+    if symbols := symbols_of(fusion):
         raise UsageError(f"{fusion.name} has no cases; say with --case how large {', '.join(symbols)} are")
     return ({},)
-
-
-def _symbols(fusion: Fusion) -> list[str]:
-    return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
-
-
-def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
-    """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
-    symbols = _symbols(fusion)
-    shown = ",".join(f"{name}={size}" for name, size in case.items())
-    for name in case:
-        if name not in symbols:
-            hint = nearest(name, symbols) or f"its symbols are {', '.join(symbols) or 'none'}"
-            raise UsageError(f"case {shown}: {fusion.name} has no symbol {name}; {hint}")
-    if absent := [symbol for symbol in symbols if symbol not in case]:
-        raise UsageError(f"case {shown}: {fusion.name} needs a size for {', '.join(absent)}")
-    for fact in fusion.facts:
-        if broken := broken_fact(fact, case[fact.symbol]):
-            raise UsageError(f"case {shown}: {fact.symbol} is {case[fact.symbol]}, but {broken}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +206,3 @@ class _Work:
         except TrafficError as error:
             return {**timed, "missing": {**timed["missing"], "ncu": str(error)}}
         return {**timed, "dram_bytes_read": traffic.bytes_read, "dram_bytes_written": traffic.bytes_written}
-
-
-def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:
-    """Bytes that any implementation must move: each distinct element of every input and output once, of inputs that
-    only index ops read what they take."""
-    inputs = [read_bytes(fusion, value.fid) for value in fusion.tensor_inputs]
-    outputs = [fusion.value(fid).tensor for fid in fusion.output_fids]
-    return evaluate(total([*inputs, *(output.nbytes for output in outputs)]), case)

@@ -18,9 +18,10 @@ from click.testing import CliRunner
 
 from fusebuild.bench import measure, traffic
 from fusebuild.bench.exactness import OutputErrors, rms_error
-from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
+from fusebuild.bench.measure import BenchOptions, bench_artifacts
 from fusebuild.bench.plot import require_plot, write_plot
 from fusebuild.bench.report import Measurement, Report, markdown_table, summary_table, write_report
+from fusebuild.bench.sizes import least_bytes
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli.main import cli
