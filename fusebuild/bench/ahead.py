@@ -44,11 +44,11 @@ def compile_ahead(jobs: Sequence[Job], processes: int, seed: int, device: Device
     logger.info("torch.compile: %d cases, %d processes", len(jobs), len(shares))
     command = [sys.executable, "-m", "fusebuild.bench.ahead", device.torch_name, str(seed)]
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # the processes are enough
+    running: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
-        running = [
-            _started(command, share, Path(folder, str(index)), environment) for index, share in enumerate(shares)
-        ]
         try:
+            for index, share in enumerate(shares):
+                running.append(_started(command, share, Path(folder, str(index)), environment))
             ended = [process.wait() for process in running]
         finally:
             for process in running:

@@ -3,6 +3,7 @@ up."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
 from fusebuild.bench import drawn, measure
 from fusebuild.bench.ahead import Job
@@ -19,6 +21,7 @@ from fusebuild.bench.plot import write_plot
 from fusebuild.bench.report import Measurement, Report, Sweep, markdown_table, write_report
 from fusebuild.bench.swept import groups_of, sweep_table
 from fusebuild.cli.main import cli
+from fusebuild.cli.schema import schema_of
 from fusebuild.errors import UsageError, VerificationError
 from fusebuild.oracle.verification import Trial, TrialOutcome, read_recipe, run_trial
 from fusebuild.pipeline import compile_recipes
@@ -80,6 +83,15 @@ class TestTable:
         found = msgspec.json.decode((tmp_path / "sweep.json").read_bytes(), type=Report)
         assert found == SWEPT
         assert "| f | M=9 N=3 | 1 | 0.5000 |" in markdown_table(found)
+
+    def test_the_schema_knows_sweeps(self, tmp_path: Path) -> None:
+        write_report(SWEPT, tmp_path / "sweep.json")
+        written, schema = json.loads((tmp_path / "sweep.json").read_text()), Draft202012Validator(schema_of("bench"))
+        schema.validate(written)
+        assert written["sweep"]["seed"] == 7
+        assert written["measurements"][0]["variants"] == ["rows_vec8", "plain"]
+        del written["sweep"]["count"]
+        assert not schema.is_valid(written)
 
 
 class TestPlot:
