@@ -97,6 +97,7 @@ class TestJobs:
 
 
 class TestProcesses:
+    @pytest.mark.exhaustive  # torch compiles C++ for 10 s
     def test_what_they_compile_is_found_in_the_cache(
         self, artifacts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
