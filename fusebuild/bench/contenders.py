@@ -63,7 +63,7 @@ class Lineup:
         try:
             return [make()]
         except Exception as error:  # whatever torch raises: it did not run, and the report says why
-            self.missing[name] = _reason(error)
+            self.missing[name] = reason(error)
         device.release()  # what it allocated is free only now that nobody holds the error
         return []
 
@@ -90,6 +90,17 @@ def our_contender(plan: LoadedPlan, fusion: Fusion, sets: InputSets, device: Dev
     """``plan``, with outputs of its own for each set."""
     timed = _timed(lambda inputs: _into_own_outputs(plan, fusion, inputs), sets, device)
     return Contender(name=OURS, timed=timed, call=lambda: plan(*sets.timed[0]))
+
+
+def variants_taken(plan: LoadedPlan, inputs: Inputs) -> tuple[str, ...]:
+    """What each segment of ``plan`` runs on ``inputs``: the name of the variant, or of its scheduler where it has
+    none."""
+    target = plan.plan.target(plan.target)
+    assert target is not None
+    return tuple(
+        segment.variants[valid[0]].name if valid else segment.scheduler
+        for segment, valid in zip(target.segments, plan.variants_for(*inputs), strict=True)
+    )
 
 
 def _timed(call_of: Callable[[Inputs], Run], sets: InputSets, device: Device) -> Timed:
@@ -185,7 +196,7 @@ def reference_module(recipe: Recipe) -> Any:
     return torch_module(recipe.fusion)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """``error`` in one line."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, FusebuildError):

@@ -21,16 +21,19 @@ read and write.
 
 from __future__ import annotations
 
+import gc
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fusebuild.artifact.plan import as_formula
+from fusebuild.bench.ahead import Job, compile_ahead
 from fusebuild.bench.contenders import (
     COPY,
     OURS,
@@ -39,23 +42,24 @@ from fusebuild.bench.contenders import (
     input_sets,
     our_contender,
     output_errors,
+    reason,
     roof_copy,
     set_count,
     torch_contender,
     torch_forms,
+    variants_taken,
 )
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
+from fusebuild.bench.drawn import drawn_cases
 from fusebuild.bench.exactness import OutputErrors, our_deviations
-from fusebuild.bench.report import Measurement, Report
+from fusebuild.bench.report import Measurement, Report, Sweep
+from fusebuild.bench.sizes import least_bytes, require_fitting, symbols_of
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
-from fusebuild.errors import UsageError, VerificationError, nearest
+from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
 from fusebuild.ir.formula import evaluate, total
-from fusebuild.ir.fusion import Fusion
-from fusebuild.ops.footprint import read_bytes
 from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sections import broken_fact
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -65,9 +69,13 @@ _ROOF = "roof"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """What to measure. ``cases`` replace those of the recipes; ``compare`` with torch; ``ncu`` counts DRAM bytes."""
+    """What to measure. ``cases`` replace those of the recipes, and so do as many as ``sweep`` says, drawn with ``seed``
+    for each; ``compare`` with torch, which ``jobs`` processes compile for ahead where there are any; ``ncu`` counts
+    DRAM bytes."""
 
     cases: tuple[Mapping[str, int], ...] = ()
+    sweep: int = 0
+    jobs: int = 0
     compare: bool = True
     ncu: bool = False
     seed: int = 0
@@ -81,65 +89,51 @@ def bench_artifacts(
 
     A case with wrong results is not timed; the report says so, and has the others. Raises :class:`UsageError` when
     there is no device or a case does not fit a recipe, before anything is measured at all, and
-    :class:`OutOfMemoryError` where a case does not fit into memory.
+    :class:`OutOfMemoryError` where a case does not fit into memory. Of a sweep, whose cases nobody chose, the report
+    names such a case too, and counts as wrong whatever else a case raises.
     """
     import torch
 
     options = options or BenchOptions()
     chosen: Device = device if device is not None else CudaDevice()
-    work: list[_Work] = []
+    work, skipped = list[_Work](), list[str]()
     for path in paths:
         recipe = read_recipe(path)
-        work += [_Work(path, recipe, case, options, chosen) for case in _cases(recipe, options)]
+        cases = _cases(recipe, options)
+        work += [_Work(path, recipe, case, options, chosen) for case in cases]
+        skipped += [] if cases else [recipe.fusion.name]
+    if options.compare and options.jobs:
+        jobs = [Job(path=str(each.path), case=dict(each.case)) for each in work]
+        compile_ahead(jobs, options.jobs, options.seed, chosen)
+    found = _Found()
     roof = roof_copy(chosen)
-    measurements, wrong = list[Measurement](), list[str]()
-    for each in work:
-        try:
-            with memory_named(
-                each.path, each.recipe.fusion, each.case, chosen.torch_name, "--case measures other sizes"
-            ):
-                measurements.append(each.measured(roof))
-        except VerificationError as error:
-            wrong.append(str(error))
+    for index, each in enumerate(work):
+        found.take(each, roof)
+        if index == 0:
+            gc.freeze()  # two collections a case took 0.37 s each, for 450,000 objects of torch's modules
     name, driver = chosen.description
     return Report(
         device=name,
         driver=driver,
         torch=str(torch.__version__),  # a subclass of str, which msgspec does not write
         date=date.today().isoformat(),
-        measurements=tuple(measurements),
-        wrong=tuple(wrong),
+        measurements=tuple(found.measurements),
+        wrong=tuple(found.wrong),
+        sweep=_sweep(options, skipped, found) if options.sweep else None,
     )
 
 
 def _cases(recipe: Recipe, options: BenchOptions) -> tuple[Mapping[str, int], ...]:
     fusion = recipe.fusion
+    if options.sweep:
+        return drawn_cases(recipe, options.sweep, options.seed)
     for case in options.cases:
         require_fitting(fusion, case)
     if cases := options.cases or recipe.bench.cases or fusion.cases[:1]:
         return cases
-    if symbols := _symbols(fusion):
+    if symbols := symbols_of(fusion):
         raise UsageError(f"{fusion.name} has no cases; say with --case how large {', '.join(symbols)} are")
     return ({},)
-
-
-def _symbols(fusion: Fusion) -> list[str]:
-    return list(dict.fromkeys(binding.extent for binding in fusion.extents if isinstance(binding.extent, str)))
-
-
-def require_fitting(fusion: Fusion, case: Mapping[str, int]) -> None:
-    """Raise :class:`UsageError` unless ``case`` gives each symbol of ``fusion`` a size that the recipe allows."""
-    symbols = _symbols(fusion)
-    shown = ",".join(f"{name}={size}" for name, size in case.items())
-    for name in case:
-        if name not in symbols:
-            hint = nearest(name, symbols) or f"its symbols are {', '.join(symbols) or 'none'}"
-            raise UsageError(f"case {shown}: {fusion.name} has no symbol {name}; {hint}")
-    if absent := [symbol for symbol in symbols if symbol not in case]:
-        raise UsageError(f"case {shown}: {fusion.name} needs a size for {', '.join(absent)}")
-    for fact in fusion.facts:
-        if broken := broken_fact(fact, case[fact.symbol]):
-            raise UsageError(f"case {shown}: {fact.symbol} is {case[fact.symbol]}, but {broken}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +145,10 @@ class _Work:
     case: Mapping[str, int]
     options: BenchOptions
     device: Device
+
+    @property
+    def name(self) -> str:
+        return f"{self.recipe.fusion.name} {dict(self.case)}"
 
     def measured(self, roof: Run) -> Measurement:
         """Raises :class:`VerificationError` where the artifact's results are wrong."""
@@ -185,7 +183,7 @@ class _Work:
         found = outcome.verdict
         if not found.ok:
             error = f"error {found.error} exceeds {found.bound} {found.problem}".rstrip()
-            raise VerificationError(f"{found.fusion} {dict(self.case)}: {error}")
+            raise VerificationError(f"{self.name}: {error}")
         ours = our_deviations(trial, outcome)
         del outcome
         self.device.release()
@@ -208,6 +206,7 @@ class _Work:
         fields: dict[str, Any] = {
             "roof": device.roof_bytes / statistics.median(times[_ROOF]) / 1e6,
             "missing": lineup.missing,
+            "variants": variants_taken(plan, sets.timed[0]),
         }
         if self.options.compare and "reference" not in lineup.missing:
             fields["reference"] = recipe.bench.reference.text if recipe.bench.reference else "fusion"
@@ -229,9 +228,33 @@ class _Work:
         return {**timed, "dram_bytes_read": traffic.bytes_read, "dram_bytes_written": traffic.bytes_written}
 
 
-def least_bytes(fusion: Fusion, case: Mapping[str, int]) -> int:
-    """Bytes that any implementation must move: each distinct element of every input and output once, of inputs that
-    only index ops read what they take."""
-    inputs = [read_bytes(fusion, value.fid) for value in fusion.tensor_inputs]
-    outputs = [fusion.value(fid).tensor for fid in fusion.output_fids]
-    return evaluate(total([*inputs, *(output.nbytes for output in outputs)]), case)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What measuring found, case by case."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
+
+    def take(self, work: _Work, roof: Run) -> None:
+        """Measure ``work``, or say why it was not. Raises what only a sweep goes on after."""
+        hint, device = "--case measures other sizes", work.device
+        try:
+            with memory_named(work.path, work.recipe.fusion, work.case, device.torch_name, hint):
+                self.measurements.append(work.measured(roof))
+            return
+        except VerificationError as error:
+            self.wrong.append(str(error))
+        except Exception as error:  # whatever the executor or torch raises: a sweep has other cases to measure
+            if not work.options.sweep:
+                raise
+            if isinstance(error, OutOfMemoryError):
+                self.too_large.append(reason(error))
+            else:
+                self.wrong.append(f"{work.name}: {reason(error)}")
+        with suppress(Exception):  # what a device raises that is of no use any more, the next case says
+            device.release()  # what was allocated is free only now that nobody holds the error
+
+
+def _sweep(options: BenchOptions, skipped: Sequence[str], found: _Found) -> Sweep:
+    return Sweep(count=options.sweep, seed=options.seed, skipped=tuple(skipped), too_large=tuple(found.too_large))

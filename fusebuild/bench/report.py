@@ -24,7 +24,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     ``reference`` says what eager torch and torch.compile ran: the recipe's expression, or ``fusion``, op by op.
     ``copy_milliseconds`` is a copy that moves ``least_bytes``, half read and half written. ``dram_*`` are ncu's counts.
     ``error``, ``eager_error`` and ``compile_error`` are the largest of any output that each gives, against the fp64
-    oracle on the same inputs; ``outputs`` has those of each, and RMS errors.
+    oracle on the same inputs; ``outputs`` has those of each, and RMS errors. ``variants`` names what each segment ran:
+    the variant that was taken, or its scheduler where it has none.
     """
 
     fusion: str
@@ -52,6 +53,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     compile_call_microseconds: float | None = None
     dram_bytes_read: int | None = None
     dram_bytes_written: int | None = None
+    variants: tuple[str, ...] = ()
     missing: dict[str, str] = {}
 
     @property
@@ -92,9 +94,19 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(f"{name}={size}" for name, size in self.case.items()) or "constant"
 
 
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cases of a report were drawn: ``count`` for each recipe, with ``seed``. ``skipped`` names the recipes of
+    which no size is free, and ``too_large`` says which cases did not fit into memory."""
+
+    count: int
+    seed: int
+    skipped: tuple[str, ...] = ()
+    too_large: tuple[str, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of one run, with what they were measured on; ``wrong`` says which cases were not timed because
-    their results are wrong."""
+    their results are wrong. ``sweep`` is there where the cases were drawn."""
 
     device: str
     driver: str
@@ -102,6 +114,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     date: str
     measurements: tuple[Measurement, ...]
     wrong: tuple[str, ...] = ()
+    sweep: Sweep | None = None
 
     @property
     def origin(self) -> str:
@@ -118,8 +131,9 @@ def write_report(report: Report, path: Path) -> None:
     path.write_text(json.dumps(json_value(report), indent=2) + "\n")
 
 
-_SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
+SPELLED = {"reference": "torch reference", "eager": "eager torch", "compile": "torch.compile",
             "copy": "equal copy", "errors": "errors of eager", "ncu": "DRAM bytes"}  # fmt: skip
+"""What is missing, by its name in :attr:`Measurement.missing`, as people call it."""
 
 
 def markdown_table(report: Report) -> str:
@@ -135,7 +149,7 @@ def markdown_table(report: Report) -> str:
         *_table(_COLUMNS, report.measurements),
     ]
     reasons = [
-        f"- {each.fusion} {each.label}: no {_SPELLED.get(what, what)}: {why}"
+        f"- {each.fusion} {each.label}: no {SPELLED.get(what, what)}: {why}"
         for each in report.measurements
         for what, why in each.missing.items()
     ]
@@ -164,7 +178,7 @@ def _exactness(report: Report) -> list[str]:
         return []
     worse = [
         f"- {each.fusion} {each.label}: the RMS error of {output.output} ({output.dtype}) is {output.rms:.1e}, "
-        f"eager's {_shown(output.eager_rms, '.1e')}"
+        f"eager's {shown(output.eager_rms, '.1e')}"
         for each, output in compared
         if output.is_worse
     ]
@@ -173,19 +187,20 @@ def _exactness(report: Report) -> list[str]:
     return [f"{claim}:", "", *worse] if worse else [f"{claim}."]
 
 
-def _shown(number: float | None, form: str) -> str:
+def shown(number: float | None, form: str) -> str:
+    """``number`` in a cell of a table, in the format ``form``."""
     return ABSENT if number is None else format(number, form)
 
 
 def _calls(each: Measurement) -> str:
     calls = (each.call_microseconds, each.eager_call_microseconds, each.compile_call_microseconds)
-    return ABSENT if calls == (None,) * 3 else " / ".join(_shown(call, ".1f") for call in calls)
+    return ABSENT if calls == (None,) * 3 else " / ".join(shown(call, ".1f") for call in calls)
 
 
 def _errors(each: Measurement) -> str:
     torchs = (each.eager_error, each.compile_error)
-    shown = (each.error,) if torchs == (None, None) else (each.error, *torchs)
-    return " / ".join(_shown(error, ".1e") for error in shown)
+    errors = (each.error,) if torchs == (None, None) else (each.error, *torchs)
+    return " / ".join(shown(error, ".1e") for error in errors)
 
 
 _COLUMNS: dict[str, Column] = {
@@ -193,22 +208,22 @@ _COLUMNS: dict[str, Column] = {
     "case": lambda each: each.label,
     "segments": lambda each: str(each.segments),
     "ms": lambda each: f"{each.milliseconds:.4f}",
-    "eager ms": lambda each: _shown(each.eager_milliseconds, ".4f"),
-    "compile ms": lambda each: _shown(each.compile_milliseconds, ".4f"),
+    "eager ms": lambda each: shown(each.eager_milliseconds, ".4f"),
+    "compile ms": lambda each: shown(each.compile_milliseconds, ".4f"),
     "GB/s": lambda each: f"{each.gigabytes_per_second:.0f}",
     "of the copy roof": lambda each: f"{each.ratio:.2f}",
-    "of an equal copy": lambda each: _shown(each.copy_ratio, ".2f"),
-    "times compile": lambda each: _shown(each.compile_ratio, ".2f"),
+    "of an equal copy": lambda each: shown(each.copy_ratio, ".2f"),
+    "times compile": lambda each: shown(each.compile_ratio, ".2f"),
     "call µs": _calls,
     "plan bytes / least bytes": lambda each: f"{each.plan_bytes / max(each.least_bytes, 1):.2f}",
-    "DRAM bytes / least bytes": lambda each: _shown(each.dram_ratio, ".2f"),
+    "DRAM bytes / least bytes": lambda each: shown(each.dram_ratio, ".2f"),
     "error": _errors,
-    "RMS error / eager's": lambda each: _shown(each.error_ratio, ".2f"),
+    "RMS error / eager's": lambda each: shown(each.error_ratio, ".2f"),
 }
 
 _SUMMARY_COLUMNS: dict[str, Column] = {
     **{name: _COLUMNS[name] for name in ("recipe", "case", "ms")},
-    "times eager": lambda each: _shown(each.eager_ratio, ".2f"),
+    "times eager": lambda each: shown(each.eager_ratio, ".2f"),
     "times compile": _COLUMNS["times compile"],
     "times a copy": _COLUMNS["of an equal copy"],
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fusebuild.bench.measure import require_fitting
+from fusebuild.bench.sizes import require_fitting
 from fusebuild.build.build_dir import write_if_changed
 from fusebuild.build.objects import Progress
 from fusebuild.build.toolchain import find_toolchain

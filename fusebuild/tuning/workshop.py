@@ -22,7 +22,7 @@ from fusebuild.artifact.plan import Plan, as_formula
 from fusebuild.bench.contenders import InputSets, input_sets, our_contender, roof_copy, set_count
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
-from fusebuild.bench.measure import least_bytes
+from fusebuild.bench.sizes import least_bytes
 from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.job import KernelSource
 from fusebuild.build.objects import BuildError, BuildResult, build

@@ -18,9 +18,11 @@ from click.testing import CliRunner
 
 from fusebuild.bench import measure, traffic
 from fusebuild.bench.exactness import OutputErrors, rms_error
-from fusebuild.bench.measure import BenchOptions, bench_artifacts, least_bytes
+from fusebuild.bench.measure import BenchOptions, bench_artifacts
 from fusebuild.bench.plot import require_plot, write_plot
-from fusebuild.bench.report import Measurement, Report, markdown_table, summary_table, write_report
+from fusebuild.bench.report import Measurement, Report, Sweep, markdown_table, summary_table, write_report
+from fusebuild.bench.sizes import least_bytes
+from fusebuild.bench.swept import sweep_table
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
 from fusebuild.cli.main import cli
@@ -40,6 +42,7 @@ from support.small_recipes import text_of
 torch = pytest.importorskip("torch")
 
 MEASURED = ROOT / "recipes" / "bench.json"
+SWEPT = ROOT / "recipes" / "sweep.json"
 
 
 def a_report(**more: Any) -> Report:
@@ -131,18 +134,29 @@ def test_every_shipped_recipe_was_measured() -> None:
     assert {each.fusion for each in read_report(MEASURED).measurements} == recipes
 
 
+def the_sweep(path: Path) -> str:
+    """The table of the sweep in the file ``path``, or that there is none."""
+    return sweep_table(read_report(path)) if path.is_file() else "No sweep is committed.\n"
+
+
 @pytest.mark.parametrize(
-    ("page", "part", "table"),
-    [("docs/measured.md", "measured", markdown_table), ("README.md", "summary", summary_table)],
+    ("page", "part", "text"),
+    [
+        ("docs/measured.md", "measured", lambda: markdown_table(read_report(MEASURED))),
+        ("README.md", "summary", lambda: summary_table(read_report(MEASURED))),
+        ("docs/measured.md", "sweep", lambda: the_sweep(SWEPT)),
+    ],
 )
-def test_a_page_shows_the_committed_measurement(
-    page: str, part: str, table: Callable[[Report], str], golden: Golden
-) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    before, rest = text.split(f"<!-- {part}:begin -->\n")
+def test_a_page_shows_the_committed_measurement(page: str, part: str, text: Callable[[], str], golden: Golden) -> None:
+    before, rest = (ROOT / page).read_text(encoding="utf-8").split(f"<!-- {part}:begin -->\n")
     _, after = rest.split(f"<!-- {part}:end -->")
-    whole = f"{before}<!-- {part}:begin -->\n{table(read_report(MEASURED))}<!-- {part}:end -->{after}"
-    golden(ROOT / page, whole)
+    golden(ROOT / page, f"{before}<!-- {part}:begin -->\n{text()}<!-- {part}:end -->{after}")
+
+
+def test_a_sweep_that_is_committed_is_shown(tmp_path: Path) -> None:
+    swept = msgspec.structs.replace(a_report(), sweep=Sweep(count=1, seed=2))
+    write_report(swept, tmp_path / "sweep.json")
+    assert the_sweep(tmp_path / "sweep.json") == sweep_table(swept)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

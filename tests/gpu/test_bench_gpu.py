@@ -56,6 +56,13 @@ def test_everybody_is_measured_on_a_small_case(artifacts: Path, name: str) -> No
     assert found.roof > 0
 
 
+def test_drawn_cases_are_compiled_ahead_and_measured(artifacts: Path) -> None:
+    report = bench_artifacts([artifacts / "softmax.fuse"], BenchOptions(sweep=4, jobs=2))
+    assert report.wrong == ()
+    assert len(report.measurements) == 4
+    assert all(is_whole(found) and found.missing == {} for found in report.measurements)
+
+
 def test_a_call_that_waits_for_the_device_is_refused_and_the_next_is_captured() -> None:
     device, ones = CudaDevice(), torch.ones(3, device="cuda")
     with pytest.raises(RuntimeError, match="synchroniz"):
