@@ -9,7 +9,7 @@ from itertools import chain
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.lambdas import foldings, structs
-from fusebuild.kernels.common.spec import KernelParameter, KernelSpec
+from fusebuild.kernels.common.spec import KernelParameter, KernelSpec, VectorLayout
 from fusebuild.kernels.common.statements import Body
 
 Lines = tuple[str, ...]
@@ -97,6 +97,7 @@ class KernelView:
     finishes: tuple[object, ...] = ()
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
+    anywhere: bool = False
     clamped: bool = False
 
     def names(self, variable: str) -> bool:
@@ -140,6 +141,7 @@ def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
         scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
         shifted=spec.is_shifted,
+        anywhere=spec.vectors is VectorLayout.ANYWHERE,
         block=walking_block(spec),
         **(defaults | parts),  # type: ignore[arg-type]
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
@@ -41,7 +42,16 @@ from fusebuild.kernels.common.rows import (
     next_power_of_two,
     rows_beside,
 )
-from fusebuild.kernels.common.spec import KernelSpec, VariantSpec, fits_int32, hint, kernel_parameters, try_domain
+from fusebuild.kernels.common.spec import (
+    KernelSpec,
+    KnownSizes,
+    VariantSpec,
+    VectorLayout,
+    fits_int32,
+    hint,
+    kernel_parameters,
+    try_domain,
+)
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
@@ -70,6 +80,8 @@ MOST_STAGES = 4
 way, and rows are simple. What is left of a multiprocessor's memory is its first cache, which rows need that begin
 anywhere in a line of it. (H100, layernorm's backward pass, 6565 x 12776: 0.90 of a copy's bandwidth with 6, 0.92 with
 4.)"""
+WORD = 16
+"""Bytes of the widest access to memory."""
 LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
@@ -84,8 +96,10 @@ RUNGS = (64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 65
 rungs of 1536, 12288 and 24576 gain nothing.)"""
 ALONE = 12288
 """One more, of the longest rows that a block can own, where blocks form no clusters."""
-ODD_RUNGS = (64, 256, 512, 1024, 2048, 4096)
-"""The same where rows are no multiples of a vector. Longer ones take more registers than there are."""
+REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144)
+"""The same where rows are no multiples of a vector, and are realigned: each takes a warp at least."""
+SINGLE_RUNGS = (64, 256, 512, 1024, 2048, 4096)
+"""The same where threads load element by element. Longer ones take more registers than there are."""
 LONGEST = RUNGS[-1] + 1
 """Elements of rows that are longer than those of all rungs."""
 MEMORY_THREADS = 512
@@ -104,8 +118,12 @@ def variants(planner: Planner) -> list[VariantSpec]:
     if own.vec > 1:
         rungs = own.ladder(RUNGS if planner.target.cluster > 1 else (*RUNGS, ALONE))
         found += [*rungs.values(), *own.memory(max(rungs, default=0))]
-    if own.vec == 1 or own.has_odd_rows(own.vec, own.columns):
-        found += single.ladder(ODD_RUNGS).values()
+    has_odd = own.has_odd_rows(own.vec, own.columns)
+    if has_odd and own.can_realign:
+        found += single.ladder(SINGLE_RUNGS[:1]).values()
+        found += replace(own, vectors=VectorLayout.ANYWHERE).ladder(REALIGNED_RUNGS).values()
+    elif own.vec == 1 or has_odd:
+        found += single.ladder(SINGLE_RUNGS).values()
     return own.sharing_scratch([*found, single.scratch(())])
 
 
@@ -148,6 +166,22 @@ class _Planner(Planner):
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
     levels: int
+    vectors: VectorLayout = VectorLayout.ALIGNED
+
+    @property
+    def _is_realigned(self) -> bool:
+        return self.vectors is VectorLayout.ANYWHERE
+
+    @property
+    def can_realign(self) -> bool:
+        """Whether rows that begin anywhere can be realigned: all that changes along them is theirs alone or stays, and
+        what is theirs has no gaps."""
+        domain, (*others, inner) = self.domain, self.parts.columns
+        wide = {fid for fid, access in domain.accesses.items() if inner in access.axes}
+        read = wide.intersection(_read_by_rows(self.task, self.parts), self.task.inputs)
+        whole = {*self.fetched, *wide.intersection(self.parts.written_by_rows(self.task))}
+        is_theirs = read <= {*self.fetched, *self.resident} and whole <= {*domain.flat}
+        return is_theirs and bool(self.fetched) and not others
 
     @property
     def columns(self) -> Formula:
@@ -174,7 +208,7 @@ class _Planner(Planner):
         choices = [*self._choices()]
         if not choices:
             return
-        way = f"registers{self.elements}_vec{self.vec}_int32"
+        way = f"{'realigned' if self._is_realigned else 'registers'}{self.elements}_vec{self.vec}_int32"
         proposal = min(choices, key=lambda each: each.preference(self._chunks(each), self._vectors))
         choice = decide(way, proposal, self.tuned, self._check_registers)
         chunks = self._chunks(choice)
@@ -190,7 +224,9 @@ class _Planner(Planner):
 
     @property
     def _guard(self) -> tuple[Formula, ...]:
-        """What holds where rows are vectors, and 32-bit indices enough for them."""
+        """What holds where rows are vectors, or realigned, and 32-bit indices enough for them."""
+        if self._is_realigned:
+            return (fits_int32(self.columns), *self.aligned(self.domain.flat, self.vec))
         vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
         return (fits_int32(self.columns), *vector)
 
@@ -221,6 +257,8 @@ class _Planner(Planner):
         choice.require(choice.stages == 1 or self._can_stage, "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
         choice.require(choice.cluster == 1 or self._can_share(choice), "cluster", message)
+        is_whole = not self._is_realigned or choice.threads_per_row >= WARP
+        choice.require(is_whole, "threads_per_row", "rows that are realigned share no warp")
         staged = self._staged_bytes(choice)
         message = f"{choice.stages} stages take {staged} bytes of shared memory"
         choice.require(staged + self._reserved_bytes(choice) <= self.target.shared_bytes, "stages", message)
@@ -247,6 +285,9 @@ class _Planner(Planner):
     def _choices(self) -> Iterator[InnerOuterChoice]:
         """Those that own rows of ``elements`` and whose registers a multiprocessor has."""
         vectors = self._vectors
+        if self._is_realigned:
+            yield from self._realigned_choices()
+            return
         whole = max(FEWEST_THREADS, next_power_of_two(vectors))
         staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage else []
         prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
@@ -266,6 +307,18 @@ class _Planner(Planner):
             room = self._room(choice) if cluster == 1 or self._can_share(choice) else 0
             if room:
                 yield replace(choice, min_blocks=room)
+
+    def _realigned_choices(self) -> Iterator[InnerOuterChoice]:
+        """The same where rows are realigned: no two of them share a warp, and the next ones wait in registers."""
+        whole = max(WARP, next_power_of_two(self._vectors))
+        for per_row in (each for each in (WARP, 64, *BLOCK_THREADS) if each <= whole):
+            for at_once in (1, 2):
+                choice = InnerOuterChoice(
+                    threads_per_row=per_row, cluster=1, rows_per_block=rows_beside(per_row, BLOCK_THREADS[0]),
+                    at_once=at_once, stages=1, unpacks=True, min_blocks=1,
+                )  # fmt: skip
+                if room := self._room(choice):
+                    yield replace(choice, min_blocks=room)
 
     def _can_share(self, choice: InnerOuterChoice) -> bool:
         """Whether blocks of a cluster can share rows: staged ones with one level of reductions. (Of rows that a warp
@@ -291,8 +344,10 @@ class _Planner(Planner):
 
     @property
     def _can_stage(self) -> bool:
-        """Whether threads can copy all that they fetch to shared memory: words of 4 bytes at least."""
-        return bool(self.fetched) and all(self.vec * self.bytes_of([fid]) >= LEAST_COPY for fid in self.fetched)
+        """Whether threads can copy all that they fetch to shared memory, words of 4 bytes at least, and use it as it
+        is."""
+        copied = all(self.vec * self.bytes_of([fid]) >= LEAST_COPY for fid in self.fetched)
+        return bool(self.fetched) and copied and not self._is_realigned
 
     def _registers(self, choice: InnerOuterChoice) -> int:
         """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
@@ -304,7 +359,8 @@ class _Planner(Planner):
         unpacked = sum(resident) if in_cluster else max(resident, default=0)
         steady += unpacked if choice.unpacks else self.bytes_of(self.resident)
         fetched = self._register_bytes(self.fetched, self.vec) if choice.stages == 1 else 0
-        kept = -(-self._chunks(choice) * (self.vec * steady + 2 * choice.at_once * fetched) // 4)
+        ahead = 2 * fetched + (len(self.fetched) * WORD if self._is_realigned else 0)
+        kept = -(-self._chunks(choice) * (self.vec * steady + choice.at_once * ahead) // 4)
         if not in_cluster:
             return IN_BLOCK.base + kept
         return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
@@ -379,13 +435,16 @@ class _Planner(Planner):
     ) -> VariantSpec:
         partials = partial_parameters(self.task, self.reduced, const=False)
         parameters = kernel_parameters(self.task, self.domain, partials)
-        kernel = self.kernel("inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters)
+        kernel = self.kernel(
+            "inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters, vectors=self.vectors
+        )
         blocks = simplified(self._blocks(choice))
         grid, block = product([heuristics.cluster, blocks]), (heuristics.threads.per_row, heuristics.threads.rows, 1)
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
         finisher = Finisher.of(self, reduced=self.reduced, index="int64_t", splits=blocks)
         finish = finisher.launch([self._group(own, choice) for own in self.parts.finishes.values()])
-        return replace(variant, launches=(*variant.launches, finish))
+        known = KnownSizes(help=bool(self.parts.outer))
+        return replace(variant, launches=(*variant.launches, finish)).with_kernels(partial(replace, sizes=known))
 
     def sharing_scratch(self, variants: Sequence[VariantSpec]) -> list[VariantSpec]:
         """``variants`` with scratch for their partial results: as much as any of them needs."""

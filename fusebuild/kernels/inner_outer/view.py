@@ -11,7 +11,7 @@ from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of,
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, reduction_in_block
-from fusebuild.kernels.common.spec import KernelSpec
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout
 from fusebuild.kernels.common.statements import Body, Group, literal_text
 from fusebuild.kernels.common.steady import steady_of
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulators, join, make_view
@@ -62,6 +62,8 @@ NUMBERS_AHEAD = _RowNumbers(
     load="y{0}[u] = {1};",
     handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
 )
+INSIDE = "const unsigned inside = fb::inside_up_to<kVec>(col, columns);  // bit k: the row has column col + k"
+STORE = "fb::store(p{0} + col, {1}[c]);"
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
 
@@ -77,6 +79,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
             "columns": body.size(walk.parts.columns),
             "depth": body.size(walk.parts.depth),
             "outers": body.size(walk.parts.outer),
+            "rows": body.size(walk.parts.rows),
         },
     )  # fmt: skip
 
@@ -111,6 +114,7 @@ class _Walk:
         lifetimes = dict.fromkeys(self.heuristics.resident, self._lifetime)
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
+        self._is_realigned = spec.vectors is VectorLayout.ANYWHERE
 
     @property
     def _in_registers(self) -> bool:
@@ -135,15 +139,26 @@ class _Walk:
             sweep = join(
                 self._summed(all_along.get(at, [])),
                 self._row(targets, narrow if at == last else [], held),
-                Sweep(element=self._steady.taken(body, targets)),
+                Sweep(element=self._steady.taken(body, targets), coordinates=self._inside(along)),
                 rows.sweep(targets, self._ready, partial(self._loads, held)),
                 self._along(gathered),
                 self._down(down),
-                (replace(rows, column=self._column(stored))).stores(stored),
+                self._stores(stored),
                 Sweep(results=rows.results(narrow if at == last else [])),
             )
             sweeps.append(sweep)
         return tuple(sweeps)
+
+    def _inside(self, along: Sequence[int]) -> Lines:
+        """Which elements of a vector are the row's, for the reductions ``along``."""
+        return (INSIDE,) if self._is_realigned and along else ()
+
+    def _stores(self, fids: Sequence[int]) -> Sweep:
+        """Stores of the outputs ``fids``, which change along the row."""
+        rows = replace(self.rows, column=self._column(fids))
+        if not self._is_realigned:
+            return rows.stores(fids)
+        return rows.stores_of(fids, {fid: f"fb::store_realigned(r{fid}, col, columns, o{fid});" for fid in fids})
 
     def _column(self, fids: Iterable[int]) -> Group:
         """The columns by the name that they have in addresses of the tensors ``fids``. A thread's own are added one
@@ -227,7 +242,13 @@ class _Walk:
                 else reduction_in_block(self.heuristics.threads, arguments)
             ),
         )
-        return join(one_by_one, gathered.along_rows("[u]"))
+        return self._of_the_row(join(one_by_one, gathered.along_rows("[u]")))
+
+    def _of_the_row(self, sweep: Sweep) -> Sweep:
+        """``sweep``, which accumulates no element beyond the row."""
+        if not self._is_realigned:
+            return sweep
+        return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
     def _down(self, indices: Sequence[int]) -> Sweep:
         """The updates of accumulators down columns."""
@@ -268,6 +289,8 @@ class _Walk:
         wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
         held = [] if self._is_staged else wide
         numbers = NUMBERS_AHEAD if self.heuristics.in_cluster else NEXT_NUMBERS
+        if self._is_realigned:
+            return self._next_words(wide, numbers, following)
         return Sweep(
             arrays=(
                 *((numbers.comment,) if self._scalars or held else ()),
@@ -281,6 +304,36 @@ class _Walk:
                          if self._is_staged),
             accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
+        )  # fmt: skip
+
+    def _next_words(self, wide: Sequence[tuple[int, str, str]], numbers: _RowNumbers, following: Group) -> Sweep:
+        """The same where rows begin anywhere: q holds the aligned words in which a thread's columns begin, x the one
+        after them, and z how many elements the columns begin after those."""
+        return Sweep(
+            arrays=(
+                numbers.comment,
+                "int z[kRows]{};  // how far into the words of the next rows their columns begin",
+                *(f"{self.rows.body.c_type(fid)} {numbers.arrays.format(fid)};" for fid in self._scalars),
+                *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
+                  for fid, c_type, _ in wide),
+                *(f"fb::NextWord<{c_type}, kVec> x{fid}[kRows][kChunks]{{}};" for fid, c_type, _ in wide),
+            ),
+            vector=(
+                "z[u] = fb::shift_of<kVec>(next * columns);",
+                *(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
+            ),
+            loads=tuple(
+                line
+                for fid, _, offset in wide
+                for line in (
+                    f"q{fid}[u][c] = fb::load_words<kVec>(T{fid}, {offset}, size);",
+                    f"x{fid}[u][c] = fb::load_next_word<kVec>(T{fid}, {offset}, size);",
+                )
+            ),
+            accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
+            accumulate=tuple(
+                f"c{fid}[u][c] = fb::realigned<kVec>(q{fid}[u][c], x{fid}[u][c], z[u]);" for fid, _, _ in wide
+            ),
         )  # fmt: skip
 
     def _number(self, fid: int, following: Group, numbers: _RowNumbers) -> str:
@@ -302,7 +355,8 @@ class _Walk:
         results = [fid for folding in own for fid in folding.expr.outputs]
         stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
         if self._in_registers:
-            stores = [f"fb::store(p{f.expr.outputs[0]} + col, {f.accumulator}[c]);" for f in own if not f.has_state]
+            partial = "fb::store_elements(p{0} + col, {1}[c], columns - col);" if self._is_realigned else STORE
+            stores = [partial.format(f.expr.outputs[0], f.accumulator) for f in own if not f.has_state]
         states = [folding for folding in own if folding.has_state and self._in_registers]
         return Lifetime(
             coordinates=(
@@ -314,13 +368,26 @@ class _Walk:
                 *(f"fb::Packed<{body.c_type(fid)}, kVec> h{fid}[kChunks];" for fid in packed),
                 *declarations,
             ),
-            steady=join(self._steady.sweep(body, lifetime, outer, self.rows.column), self._packed(packed, outer)),
+            steady=join(self._steady_sweep(lifetime, outer), self._packed(packed, outer)),
             resets=self._resets(own),
             reduce=self._reduce(own),
             stores=tuple(stores),
             element_stores=tuple(line for f in states for line in f.partial_stores("col + k", "[c][k]", "p")),
             blanks=self._blanks(own),
         )
+
+    def _steady_sweep(self, lifetime: int, outer: Group) -> Sweep:
+        """The walk that computes what stays for ``lifetime``; where rows begin anywhere, so does what stays."""
+        body, column = self.rows.body, self.rows.column
+        sweep = self._steady.sweep(body, lifetime, outer, column)
+        if not self._is_realigned:
+            return sweep
+        base = {fid: body.base(fid, [outer], column.axes) for fid in self._steady.reads(lifetime)}
+        row = {fid: f"T{fid}" if start == "0" else f"T{fid} + {start}" for fid, start in base.items()}
+        loads = tuple(
+            self.rows.vector(fid, f"fb::load_beside<kVec>({start}, col, columns)") for fid, start in row.items()
+        )
+        return replace(sweep, loads=loads)
 
     def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
         """The loads of inputs that stay packed."""
@@ -332,8 +399,11 @@ class _Walk:
 
     def _blanks(self, own: Iterable[Folding]) -> Lines:
         """The lines that leave the identity where the part ``blank`` of an outer index would be."""
+        blank = "fb::store({} + col, {});"
+        if self._is_realigned:
+            blank = "fb::store_elements({} + col, {}, columns - col);"
         return tuple(
-            f"fb::store(P{fid} + {self._position(folding, 'blank')} + col, fb::splat<kVec>({identity}));"
+            blank.format(f"P{fid} + {self._position(folding, 'blank')}", f"fb::splat<kVec>({identity})")
             for folding in own
             for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
         )

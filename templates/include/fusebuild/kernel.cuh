@@ -20,6 +20,7 @@
 #include "fusebuild/math.cuh"
 #include "fusebuild/partition.cuh"
 #include "fusebuild/random.cuh"
+#include "fusebuild/realigned.cuh"
 #include "fusebuild/reduce.cuh"
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"

@@ -59,26 +59,24 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
 //   gpu.multiprocessors))), B, S, D; if (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16),
 //   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16)
-// launch: segment 0, registers512_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+// launch: segment 0, realigned2048_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 512
-// launch: segment 0, registers1024_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
-//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 1024
-// launch: segment 0, registers2048_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
-//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 2048
-// launch: segment 0, registers4096_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   2048
+// launch: segment 0, realigned4096_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 4096
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   4096
+// launch: segment 0, realigned6144_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
+//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   6144
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
 //   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,

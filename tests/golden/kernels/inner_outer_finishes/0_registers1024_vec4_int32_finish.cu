@@ -70,32 +70,27 @@
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if (D % 4) == 0, aligned(x,
 //   16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16)
-// launch: segment 0, registers512_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+// launch: segment 0, realigned1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 512
-// launch: segment 0, registers1024_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072,
+//   aligned(x, 16), aligned(y, 16), D <= 1024
+// launch: segment 0, realigned2048_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <=
-//   1024
-// launch: segment 0, registers2048_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072,
+//   aligned(x, 16), aligned(y, 16), D <= 2048
+// launch: segment 0, realigned4096_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
 //   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
-//   min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <=
-//   2048
-// launch: segment 0, registers4096_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
-//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
-//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
-//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 4096
+//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(x,
+//   16), aligned(y, 16), D <= 4096
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
