@@ -10,7 +10,7 @@ kind along its columns; they meet in shared memory (nvFuser's transpose schedule
   a sector of memory does, up to two vectors before those of the tile: what is dense along rows moves by aligned
   vectors, and no two blocks write to one sector. For that a tile reads two vectors of columns more from the other
   tensors, each of their vectors cut out of the aligned words around it. H100, transpose_add of odd sizes from 54 to
-  279 MB: 0.61 to 0.71 of a copy with scalar squares, 0.85 to 0.96 with shifted tiles.
+  279 MB: 0.58 to 0.71 of a copy with scalar squares, 0.85 to 0.96 with shifted tiles.
 - What is left moves element by element: by squares, which have indices of 64 bits where 32 are too few, or by boxes
   (:mod:`fusebuild.kernels.transpose.boxes`) where matrices are thin or tiny.
 """
