@@ -116,7 +116,8 @@ class TestChoosing:
         assert (choice.way, choice.knobs["min_blocks"], choice.spilled) == ("vec8_int32", 3, 12)
         before, after = (each.plan.targets[0].segments[0].variants for each in (planned, found))
         assert [each.name for each in before] == [each.name for each in after]
-        assert [one.launches == other.launches for one, other in zip(before, after, strict=True)] == [False, True, True]
+        stayed = [one.launches == other.launches for one, other in zip(before, after, strict=True)]
+        assert stayed == [False, True, True, True, True]
         assert "vec8_int32, eased" in found.kernels["sm_90"][after[0].launches[0].kernel].text
 
     def test_inspect_shows_what_was_taken_as_text_and_as_a_page(self, toolchain: Toolchain) -> None:
@@ -129,15 +130,18 @@ class TestChoosing:
     def test_a_way_that_always_spills_is_left_out(self, toolchain: Toolchain) -> None:
         planned = plan_recipe(recipe_of(TURNED), [SM_90])
         found = eased(planned, toolchain, lambda text: "vec8_int32" in text)
-        assert [each.name for each in found.plan.targets[0].segments[0].variants] == ["scalar_int32", "scalar_int64"]
-        assert [each.knobs for each in eased_in(found.plan)["sm_90"]] == [{}]
+        left = [each.name for each in found.plan.targets[0].segments[0].variants]
+        assert left == ["scalar_int32", "boxes_int32", "scalar_int64"]
+        assert [(each.way, each.knobs) for each in eased_in(found.plan)["sm_90"]] == [
+            ("shifted_vec8_int32", {}), ("vec8_int32", {}),
+        ]  # fmt: skip
 
     def test_one_that_nothing_stands_in_for_stays(self, toolchain: Toolchain) -> None:
         planned = plan_recipe(recipe_of(TURNED), [SM_90])
         found = eased(planned, toolchain, lambda text: True)
         (variant,) = found.plan.targets[0].segments[0].variants
         assert variant.guard == ()
-        assert [each.knobs for each in eased_in(found.plan)["sm_90"]] == [{}, {}]
+        assert [each.knobs for each in eased_in(found.plan)["sm_90"]] == [{}, {}, {}, {}]
 
     def test_a_recipe_may_keep_the_first_choice(self, toolchain: Toolchain) -> None:
         planned = plan_recipe(recipe_of(TURNED + "allow_spills: true\n"), [SM_90])

@@ -396,6 +396,18 @@ class AxisDomain:
             running = product([self.axes[axis].extent, running])
         return access.offset == 0 and not access.bounds and access.position is None
 
+    def fills_memory(self, access: Access) -> bool:
+        """True when the tensor's elements lie side by side, from its first one on, in whatever order of axes."""
+        running: Formula = 1
+        left = {*access.axes}
+        while left:
+            axis = next((axis for axis in left if access.strides[axis] == running), None)
+            if axis is None:
+                return False
+            left.remove(axis)
+            running = product([self.axes[axis].extent, running])
+        return access.offset == 0 and not access.bounds and access.position is None
+
     def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
         """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a
         vector's length, beside the extent of ``axis``; None for any other tensor."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Sweep, make_view, with_nearest
 from fusebuild.ops.table import Kind, op_of
+
+NOTHING_TILED: Mapping[int, str] = MappingProxyType({})
 
 
 def pointwise(spec: KernelSpec) -> KernelView:
@@ -20,11 +23,13 @@ def pointwise(spec: KernelSpec) -> KernelView:
     return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
 
 
-def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), known: Collection[int] = ()) -> Sweep:
+def elements(
+    body: Body, groups: Sequence[Group], tiled: Mapping[int, str] = NOTHING_TILED, known: Collection[int] = ()
+) -> Sweep:
     """The walk over vectors of neighbouring elements: everything of a vector is loaded before any of it is computed.
 
-    Tensors ``tiled`` are found in, and left in, tiles of shared memory that other lines fill and empty; the last two
-    groups are then the tile's rows ``o`` and columns ``i``. Values ``known`` are there before the walk.
+    Tensors ``tiled`` are found in, and left in, tiles of shared memory that other lines fill and empty, where an
+    element of each has a name. Values ``known`` are there before the walk.
     """
     spec, outputs = body.spec, body.task.outputs
     inner = spec.domain.inner
@@ -62,11 +67,10 @@ def elements(body: Body, groups: Sequence[Group], tiled: Collection[int] = (), k
         element=(
             *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in vectors),
             *(f"const {body.c_type(fid)} t{fid} = x{fid}[k];" for fid in sources.loaded),
-            *(f"const {body.c_type(fid)} t{fid} = {tile_element(body, fid)};" for fid in tiled if fid not in outputs),
+            *(f"const {body.c_type(fid)} t{fid} = {place};" for fid, place in tiled.items() if fid not in outputs),
             *(body.strided_load(fid, groups) for fid in moving if fid in strided),
             *(body.statement(expr, coordinate) for expr in element),
-            *(f"{tile_element(body, fid)} = {body.own_operand(fid)};"
-              for fid in outputs if fid in tiled),
+            *(f"{tiled[fid]} = {body.own_operand(fid)};" for fid in outputs if fid in tiled),
             *(body.element_store(fid, fid in strided, groups) for fid in stored),
         ),
         stores=tuple(
@@ -130,12 +134,6 @@ def _count_on(body: Body, walked: Collection[int]) -> tuple[str, ...]:
         wrapped = f"if (++i{axis} == Index({body.extents[axis]})) {{ i{axis} = 0;{outer} }}"
         text = f"++i{axis};" if axis == 0 else wrapped
     return (f"if (i + k + 1 < total) {{ {text} }}",) if text else ()
-
-
-def tile_element(body: Body, fid: int) -> str:
-    """The element of a tile of ``fid`` at the current row and column."""
-    column = "column + k" if body.spec.vec > 1 else "column"
-    return f"tile{fid}[fb::tile_index<kTile, kVec>({column}, row)]"
 
 
 def coordinate_lines(

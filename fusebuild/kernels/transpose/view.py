@@ -1,29 +1,38 @@
-"""The view of transposing kernels."""
+"""The views of transposing kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
-from fusebuild.kernels.pointwise.view import elements
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view, with_nearest
+from fusebuild.kernels.pointwise.view import coordinate_lines, elements
 from fusebuild.kernels.transpose.schedule import TransposeHeuristics
+
+SQUARE_ELEMENT = "tile{}[fb::tile_index<kTile, kVec>(column{}, row)]"
+BOX_ELEMENT = "tile{}[fb::skewed(place)]"
+"""What one element of a tensor's tile is called at the current row and column."""
+
+OF_COLUMNS = (
+    "const int place = (walk.outer * own_rows + walk.inner) * own_columns + walk.middle;",
+    "const Index o = first_row + walk.inner;",
+    "const Index i = first_column + walk.middle;",
+)
+OF_ROWS = (
+    "const int place = fb::thread_x() + u * kThreads;",
+    "const Index o = first_row + walk.middle;",
+    "const Index i = first_column + walk.inner;",
+)
+"""Where a walk over a box is: the element's number, row by row, and its coordinates."""
 
 
 def transpose(spec: KernelSpec) -> KernelView:
-    heuristics = spec.heuristics
-    assert isinstance(heuristics, TransposeHeuristics)
-    body, inner = Body(spec), spec.domain.inner
-    across, outputs = heuristics.across, spec.task.outputs
-    groups = [
-        Group(name="before", axes=tuple(range(across))),
-        Group(name="o", axes=(across,)),
-        Group(name="between", axes=tuple(range(across + 1, inner))),
-        Group(name="i", axes=(inner,)),
-    ]
-    groups = [group for group in groups if group.axes]
-    exprs = body.closure(outputs)
-    read = [fid for fid in body.reads(outputs) if fid in heuristics.tiled]
-    written = [fid for fid in outputs if fid in heuristics.tiled]
+    """Squares, whose rows and columns are whole vectors."""
+    body, groups = Body(spec), _groups(spec)
+    read, written = _tiled(body)
+    beside = " + k" if spec.vec > 1 else ""
     turned = Sweep(
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> w{fid}[kUnroll];" for fid in read),
         loads=tuple(f"w{fid}[u] = fb::load_packed_wide<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in read),
@@ -36,35 +45,181 @@ def transpose(spec: KernelSpec) -> KernelView:
             for fid in written
         )
     )
-    own = elements(body, groups, [*read, *written])
-    every = {axis for group in groups for axis in group.axes}
+    own = elements(body, groups, {fid: SQUARE_ELEMENT.format(fid, beside) for fid in (*read, *written)})
     return make_view(
-        body, exprs,
-        setup=(*_tiles(body, groups), *(line for group in groups for line in body.coordinates(group, every))),
-        bases=tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, tile{fid}, kTile * kTile);" for fid in (*read, *written)),
+        body, body.closure(spec.task.outputs),
+        setup=(*_tiles(_matrix(body, groups)), *_coordinates(body, groups)),
+        bases=_arrays(body, (*read, *written), "kTile * kTile"),
         sweeps=(turned, own, returned),
-        extents={"rows": body.size([across]), "columns": body.size([inner])},
+        extents=_extents(body),
     )  # fmt: skip
 
 
-def _tiles(body: Body, groups: list[Group]) -> Lines:
-    """Which tile, and of which matrix, the block owns."""
-    lines = [
+def transpose_shifted(spec: KernelSpec) -> KernelView:
+    """Tiles whose rows begin where memory is aligned."""
+    body, groups = Body(spec), _groups(spec)
+    read, _ = _tiled(body)
+    offsets = {fid: f"Index({body.offset(fid, groups)})" for fid in read}
+    sizes = {fid: f"Index({body.size(spec.domain.accesses[fid].axes)})" for fid in read}
+    turned = Sweep(
+        arrays=tuple(f"fb::WordsAround<{body.c_type(fid)}, kVec> w{fid}[kWalks];" for fid in read),
+        loads=tuple(f"w{fid}[u] = fb::load_words_around<kVec>(T{fid}, {offsets[fid]}, {sizes[fid]});" for fid in read),
+        stores=tuple(
+            f"fb::store_tile<kTile, kVec>(tile{fid}, column + kAlign, row, fb::cut_around(w{fid}[u], {offsets[fid]}));"
+            for fid in read
+        ),
+    )
+    start = body.base(spec.task.outputs[0], groups[:-1], [spec.domain.inner])
+    return make_view(
+        body, body.closure(spec.task.outputs),
+        setup=(*_shifted_tiles(_matrix(body, groups)), *_coordinates(body, groups)),
+        bases=_arrays(body, read, "(kTile + kAlign) * kTile"),
+        sweeps=(turned, _shifted_elements(body, groups, read)),
+        extents=_extents(body) | {"total": body.size(spec.domain.every), "start": start},
+    )  # fmt: skip
+
+
+def transpose_boxes(spec: KernelSpec) -> KernelView:
+    """Boxes that move element by element: loads along columns and along rows, then all that is left."""
+    body, groups = Body(spec), _groups(spec)
+    read, written = _tiled(body)
+    address = {fid: f"T{fid} + {body.offset(fid, groups)}" for fid in (*read, *written)}
+    place = {fid: BOX_ELEMENT.format(fid) for fid in (*read, *written)}
+    own, matrix = elements(body, groups, place), _matrix(body, groups, "first_matrix + walk.outer")
+    loaded = Sweep(
+        coordinates=(*OF_COLUMNS, *matrix, *coordinate_lines(body, groups, read, ())),
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, 1> w{fid}[kUnroll];" for fid in read),
+        loads=tuple(f"w{fid}[u] = fb::load_packed<1>({address[fid]});" for fid in read),
+    )
+    own_loaded = Sweep(coordinates=(*OF_ROWS, *matrix, *own.load_coordinates), arrays=own.arrays, loads=own.loads)
+    kept = Sweep(
+        coordinates=OF_COLUMNS,
+        stores=tuple(f"fb::store_shared(&{place[fid]}, fb::unpack(w{fid}[u]));" for fid in read),
+    )
+    made = replace(own, load_coordinates=(), arrays=(), loads=(), coordinates=(*OF_ROWS, *matrix, *own.coordinates))
+    returned = Sweep(
+        coordinates=(*OF_COLUMNS, *matrix, *coordinate_lines(body, groups, written, ())),
+        stores=tuple(f"fb::store_packed({address[fid]}, fb::load_shared_packed<1>(&{place[fid]}));" for fid in written),
+    )
+    return make_view(
+        body, body.closure(spec.task.outputs),
+        bases=_arrays(body, (*read, *written), "kElements + kElements / 32"),
+        sweeps=tuple(each.without_idle_coordinates() for each in (loaded, own_loaded, kept, made, returned)),
+        extents=_extents(body) | ({"matrices": body.size(axis for group in _batch(groups) for axis in group.axes)}
+                                  if matrix else {}),
+    )  # fmt: skip
+
+
+def _shifted_elements(body: Body, groups: Sequence[Group], tiled: Sequence[int]) -> Sweep:
+    """The walk over shifted vectors of rows: vectors of tensors that are dense over the domain are loaded before any is
+    computed, what else lies along rows is cut out of the words around it."""
+    domain, outputs = body.domain, body.task.outputs
+    inner, own_groups = domain.inner, [*groups[:-1], replace(groups[-1], name="at")]
+    reads = [fid for fid in body.reads(outputs) if fid not in tiled]
+    flat = [fid for fid in reads if fid in {*domain.flat}]
+    steady = [fid for fid in reads if inner not in domain.accesses[fid].axes]
+    beside = [fid for fid in reads if fid not in (*flat, *steady)]
+    hoisted, moving = body.split(body.closure(outputs), [inner])
+    row = {fid: f"T{fid} + {body.base(fid, groups[:-1], [inner])}" for fid in beside}
+    own = (
+        *(f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in (*flat, *beside)),
+        *(f"const {body.c_type(fid)} t{fid} = z{fid}[k];" for fid in tiled),
+        *(body.statement(expr, body.within(*own_groups)) for expr in moving),
+        *(f"v{fid}[k] = {body.own_operand(fid)};" for fid in outputs),
+    )
+    return Sweep(
+        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
+        loads=tuple(f"p{fid}[u] = fb::load_packed_up_to<kVec>(T{fid} + first, total - first);" for fid in flat),
+        vector=(
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_beside<kVec>({row[fid]}, i, columns);"
+              for fid in beside),
+            *(f"const fb::TileColumn<{body.c_type(fid)}, kTile, kVec> z{fid}"
+              f"(tile{fid}, i - first_column + kAlign, row);" for fid in tiled),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in steady),
+            *(body.statement(expr, body.within(*groups)) for expr in hoisted),
+            *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in outputs),
+        ),
+        element=with_nearest(own, "i", "columns"),
+        stores=tuple(f"fb::store_inside(T{fid} + first, v{fid}, inside);" for fid in outputs),
+    )  # fmt: skip
+
+
+def _groups(spec: KernelSpec) -> list[Group]:
+    """The axes before the one across, that one, those between them, and the innermost."""
+    heuristics, inner = spec.heuristics, spec.domain.inner
+    assert isinstance(heuristics, TransposeHeuristics)
+    across = heuristics.across
+    groups = [
+        Group(name="before", axes=tuple(range(across))),
+        Group(name="o", axes=(across,)),
+        Group(name="between", axes=tuple(range(across + 1, inner))),
+        Group(name="i", axes=(inner,)),
+    ]
+    return [group for group in groups if group.axes]
+
+
+def _tiled(body: Body) -> tuple[list[int], list[int]]:
+    """The inputs and the outputs that go through tiles."""
+    heuristics, outputs = body.spec.heuristics, body.task.outputs
+    assert isinstance(heuristics, TransposeHeuristics)
+    read = [fid for fid in body.reads(outputs) if fid in heuristics.tiled]
+    return read, [fid for fid in outputs if fid in heuristics.tiled]
+
+
+def _extents(body: Body) -> dict[str, str]:
+    heuristics = body.spec.heuristics
+    assert isinstance(heuristics, TransposeHeuristics)
+    return {"rows": body.size([heuristics.across]), "columns": body.size([body.domain.inner])}
+
+
+def _arrays(body: Body, tiled: Iterable[int], elements: str) -> Lines:
+    """The tiles, each of so many ``elements``."""
+    return tuple(f"FUSEBUILD_SHARED({body.c_type(fid)}, tile{fid}, {elements});" for fid in tiled)
+
+
+def _coordinates(body: Body, groups: Sequence[Group]) -> Lines:
+    every = {axis for group in groups for axis in group.axes}
+    return tuple(line for group in groups for line in body.coordinates(group, every))
+
+
+def _tiles(matrix: Lines) -> Lines:
+    """Which square, and of which ``matrix``, the block owns."""
+    return (
         "const Index column_tiles = (columns + kTile - 1) / kTile;",
         "const Index row_tiles = (rows + kTile - 1) / kTile;",
         "const Index tile = fb::block_x();",
         "const Index first_column = tile % column_tiles * kTile;",
         "const Index first_row = tile / column_tiles % row_tiles * kTile;",
-    ]
-    matrix = "tile / column_tiles / row_tiles"
-    names = {group.name: group for group in groups}
-    if "between" in names and "before" in names:
-        size = body.size(names["between"].axes)
-        lines += [
-            f"const Index matrix = {matrix};",
-            f"const Index between = matrix % Index({size});",
-            f"const Index before = matrix / Index({size});",
-        ]
-    elif "between" in names or "before" in names:
-        lines.append(f"const Index {'between' if 'between' in names else 'before'} = {matrix};")
-    return tuple(lines)
+        *matrix,
+    )
+
+
+def _shifted_tiles(matrix: Lines) -> Lines:
+    """The same where rows of a tile may begin up to ``kAlign`` columns before it."""
+    return (
+        "const Index column_tiles = (columns + kAlign - 1 + kTile - 1) / kTile;",
+        "const Index row_tiles = (rows + kTile - 1) / kTile;",
+        "const Index tile = fb::block_x();",
+        "const fb::TilePlace<Index> own(tile % (column_tiles * row_tiles), row_tiles, column_tiles);",
+        "const Index first_column = own.column * kTile;",
+        "const Index first_row = own.row * kTile;",
+        *matrix,
+    )
+
+
+def _batch(groups: Sequence[Group]) -> list[Group]:
+    return [group for group in groups if group.name in ("before", "between")]
+
+
+def _matrix(body: Body, groups: Sequence[Group], matrix: str = "tile / column_tiles / row_tiles") -> Lines:
+    """The coordinates of the matrix with the number ``matrix``; none where there is one matrix."""
+    batch = _batch(groups)
+    if len(batch) < 2:
+        return tuple(f"const Index {group.name} = {matrix};" for group in batch)
+    size = body.size(batch[1].axes)
+    return (
+        f"const Index matrix = {matrix};",
+        f"const Index between = matrix % Index({size});",
+        f"const Index before = matrix / Index({size});",
+    )

@@ -41,9 +41,9 @@ FUSEBUILD_DEVICE Index nearest_column(Index col, Index columns) {
 
 // The aligned vector at `address`, where only `readable` elements may be read, at least one; those beyond are
 // zero.
-template <int N, typename Index, typename T>
+template <int N, Hint kHint = Hint::kNone, typename Index, typename T>
 FUSEBUILD_DEVICE Packed<T, N> load_packed_up_to(const T* address, Index readable) {
-  if (readable >= N) return load_packed<N>(address);
+  if (readable >= N) return load_packed_with_hint<kHint, N>(address);
   Vec<T, N> values = {};
   FUSEBUILD_UNROLL
   for (int k = 0; k < N - 1; ++k)
@@ -160,6 +160,40 @@ FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond,
     memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
   }
   return cut_out<N, T>(registers, beyond);
+}
+
+// The aligned words around N elements that begin anywhere in a tensor.
+template <typename T, int N>
+struct WordsAround {
+  using Word = typename Packed<T, N>::Word;
+  static constexpr int kPerWord = sizeof(Word) / sizeof(T), kWords = Packed<T, N>::kWords + 1;
+
+  Packed<T, kPerWord> words[kWords];
+};
+
+// Those around the N elements from `first` on of a tensor of `total` elements, which begins aligned and has at
+// least the first of them: what it lacks is zero. Its neighbouring bytes another block is about to read.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE WordsAround<T, N> load_words_around(const T* tensor, Index first, Index total) {
+  constexpr int kPerWord = WordsAround<T, N>::kPerWord, kWords = WordsAround<T, N>::kWords;
+  const int beyond = shift_of<kPerWord>(first);
+  WordsAround<T, N> around = {};
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) {
+    if (w == kWords - 1 && beyond == 0) continue;
+    const Index word = first - beyond + w * kPerWord;
+    around.words[w] = load_packed_up_to<kPerWord, Hint::kWide>(tensor + word, total - word);
+  }
+  return around;
+}
+
+// The N elements from `first` on.
+template <typename T, int N, typename Index>
+FUSEBUILD_DEVICE Packed<T, N> cut_around(const WordsAround<T, N>& around, Index first) {
+  constexpr int kPerWord = WordsAround<T, N>::kPerWord;
+  uint32_t registers[sizeof(around.words) / 4];
+  memcpy(registers, around.words, sizeof(registers));
+  return pack(cut_out<N, T>(registers, shift_of<kPerWord>(first)));
 }
 
 // What the row `row`, which begins aligned, has at columns `col` + k, where is_within() says that it has all
