@@ -25,7 +25,7 @@ from support.small_recipes import SUM_THEN_ADD, planned_file, recipe_of, text_of
 SM_90 = TARGETS["sm_90"]
 KERNELS = GOLDEN / "kernels"
 SHOWN = {
-    "layernorm": ("registers_vec8_int32", "shared_vec8_int32", "tiled_vec8_int32", "reread_scalar_int64"),
+    "layernorm": ("short_vec8_int32", "registers_vec8_int32", "tiled_vec8_int32", "reread_scalar_int64"),
     "rmsnorm": ("few_rows_vec8_int32", "few_long_rows_vec8_int32", "N128_registers_vec8_int32"),
     "silu_mul": ("vec8_int32",),
     "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
@@ -54,7 +54,7 @@ SHOWN_FUSIONS = {
     "inner_outer_finishes": ("0_registers1024_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
     "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged_tiles_vec8_int32"),
-    "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged8_vec8_int32"),
+    "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged32768_vec8_int32"),
     "odd_lambdas": ("0_shifted_vec4_int32",),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }

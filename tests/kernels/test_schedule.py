@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import RowThreads, levels, next_power_of_two, row_threads
 from fusebuild.kernels.common.spec import (
@@ -22,8 +22,8 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
-from fusebuild.kernels.persistent.cluster import CLUSTER_ROW_BYTES, CLUSTER_SHARE_BYTES, ClusterHeuristics
-from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS
+from fusebuild.kernels.persistent.cluster import CLUSTER_SHARE_BYTES, ClusterHeuristics
+from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, EDGED_RUNGS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
 from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
@@ -298,7 +298,16 @@ def persistent(spec: KernelSpec) -> PersistentHeuristics:
     return spec.heuristics
 
 
-WAYS = ("brief", "short", "registers", "shared", "edged1", "tiled")
+EDGED = ("edged1", "edged8192", "edged32768", "edged65536", "edged131072")
+WAYS = ("short", "registers4096", "registers", *EDGED, "tiled")
+WHOLE = "N: {multiple_of: 8}"
+"""Rows that are whole vectors."""
+
+
+def taken(found: Sequence[VariantSpec], columns: int) -> VariantSpec:
+    """The variant that aligned rows of so many ``columns`` take."""
+    sizes = {"M": 16384, "N": columns}
+    return next(each for each in found if all(evaluate(guard, sizes, lambda fid, size: True) for guard in each.guard))
 
 
 class TestInnerPersistent:
@@ -308,23 +317,34 @@ class TestInnerPersistent:
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
-        assert [variant.guard for variant in found[:3]] == [(*dense, ("le", "N", most)) for most in (256, 1024, 8192)]
-        assert found[3].guard == (*dense, ("le", ("mul", 2, "N"), SM_90.shared_bytes - 2048))
+        assert [variant.guard for variant in found[:3]] == [(*dense, ("le", "N", most)) for most in (1024, 4096, 8192)]
         odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
-        assert found[4].guard == (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", 16384 + 15))
-        assert [variant.guard for variant in found[5:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
+        assert [variant.guard for variant in found[3:8]] == [
+            (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", most + 15)) for most in EDGED_RUNGS
+        ]
+        assert [variant.guard for variant in found[8:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
+
+    @pytest.mark.parametrize("size", [1, 64, 1000, 4096, 20000, 65536])
+    def test_rows_of_whole_vectors_have_the_same_ladder_whatever_the_first_case_is(self, size: int) -> None:
+        task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents=WHOLE)
+        held = [variant.guard[-1][2] for variant in variants("inner_persistent", task, M=16, N=size)[:-2]]
+        assert {1024, 4096, 16384, 65536, 131072} <= {*held}
+        assert held == sorted(held)
 
     @pytest.mark.parametrize(
-        ("size", "shorter"), [(8192, {"brief": (8, 16), "short": (32, 4)}), (1024, {"brief": (8, 16)}), (256, {})]
+        ("facts", "first", "held"),
+        [
+            ("max: 3000", 64, [1024, 4096]),
+            ("max: 4096", 64, [1024, 4096]),
+            ("max: 20000", 64, [1024, 4096, 16384, 65536]),
+            ("min: 5000", 5000, [1024, 8192, 16384, 65536, 131072]),
+        ],
     )
-    def test_a_warp_or_a_part_of_one_walks_a_row_that_is_shorter_than_the_rule(
-        self, size: int, shorter: dict[str, tuple[int, int]]
-    ) -> None:
-        found = {own.name.split("_")[0]: own for own in variants("inner_persistent", SOFTMAX, M=16384, N=size)}
-        threads = {
-            name: persistent(found[name].launches[0].kernel).threads for name in ("brief", "short") if name in found
-        }
-        assert threads == {name: RowThreads(per_row=lanes, rows=rows) for name, (lanes, rows) in shorter.items()}
+    def test_there_are_no_kernels_for_rows_that_there_cannot_be(self, facts: str, first: int, held: list[int]) -> None:
+        extents = f"N: {{multiple_of: 8, {facts}}}"
+        task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents=extents)
+        found = variants("inner_persistent", task, M=16, N=first)
+        assert [each.guard[-1][2] for each in found if "vec8" in each.name] == held
 
     def test_registers_hold_the_row(self) -> None:
         (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches
@@ -335,8 +355,10 @@ class TestInnerPersistent:
         assert launch.shared_bytes == 0
 
     def test_shared_memory_is_as_long_as_the_row(self) -> None:
-        launch = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[3].launches[0]
-        assert launch.shared_bytes == ("mul", 2, "N")
+        found = {each.name: each for each in PERSISTENT.schedule(SOFTMAX, TARGETS["sm_80"], {"M": 16384, "N": 8192})}
+        shared = found["shared_vec8_int32"]
+        assert shared.launches[0].shared_bytes == ("mul", 2, "N")
+        assert shared.guard[-1] == ("le", ("mul", 2, "N"), TARGETS["sm_80"].shared_bytes - 2048)
 
     def test_a_row_too_long_for_registers_and_shared_memory_is_read_again(self) -> None:
         task = whole({"x": "float[4, 100000]"}, SOFTMAX_BODY, {"y": "float"})
@@ -344,10 +366,10 @@ class TestInnerPersistent:
         assert names(found)[-2:] == ["reread_vec4_int32", "reread_scalar_int64"]
         assert "shared_vec4_int32" not in names(found)
 
-    def test_rows_that_may_be_too_long_are_read_again_by_vectors_where_the_first_case_has_such(self) -> None:
-        for size, is_reread in ((128256, True), (80000, False)):
+    def test_rows_that_may_be_too_long_are_read_again_by_vectors(self) -> None:
+        for size in (128256, 80000):
             found = PERSISTENT.schedule(SOFTMAX, TARGETS["sm_80"], {"M": 8192, "N": size})
-            assert ("reread_vec8_int32" in names(found)) == is_reread
+            assert "reread_vec8_int32" in names(found)
 
     def test_rows_that_a_cluster_keeps_are_not_read_again_by_vectors(self) -> None:
         assert "reread_vec8_int32" not in names(variants("inner_persistent", SOFTMAX, M=8192, N=128256))
@@ -359,7 +381,7 @@ class TestInnerPersistent:
         assert {fid: sweeps for fid, sweeps in input_sweeps(task).items() if fid < 3} == {0: {0, 1}, 1: {1}, 2: {1}}
 
     def test_costly_values_are_kept_while_registers_last(self) -> None:
-        found = {size: variants("inner_persistent", SOFTMAX, M=4096, N=size)[0]
+        found = {size: taken(variants("inner_persistent", SOFTMAX, M=4096, N=size), size)
                  for size in (64, 16384, 65536, 262144)}  # fmt: skip
         specs = {size: variant.launches[0].kernel for size, variant in found.items()}
         assert {size: persistent(spec).kept for size, spec in specs.items()} == {
@@ -371,7 +393,7 @@ class TestInnerPersistent:
         task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents="N: {multiple_of: 8}")
         found = {variant.name: variant for variant in variants("inner_persistent", task, M=16, N=65536)}
         heuristics = persistent(kernels(found["registers_vec1_int32"])[0])
-        assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 4)
+        assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 8)
 
     def test_of_a_chain_the_last_costly_value_is_kept(self) -> None:
         body = "e = tanh(exp(x))\nd = e * 2.0\ns = sum(d, dims=[1], keepdim=True)\ny = d / s"
@@ -426,43 +448,33 @@ class TestClusters:
     def test_run_where_the_target_has_them(self, name: str) -> None:
         assert bool(clusters(SOFTMAX, TARGETS[name], M=16, N=65536)) == (name not in ("sm_80", "sm_86", "sm_89"))
 
-    def test_go_before_the_other_variants_for_long_rows_alone(self) -> None:
+    def test_go_after_the_variants_for_shorter_rows(self) -> None:
         found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
-        ways = ("cluster2", *WAYS[:-2], "edged4", "tiled")
+        ways = ("short", "registers4096", "registers", "cluster2", *EDGED, "tiled")
         assert names(found) == [*(f"{way}_vec8_int32" for way in ways), "reread_scalar_int64"]
-        assert found[0].guard[-2:] == (("lt", CLUSTER_ROW_BYTES, ("mul", 2, "N")), ("le", "N", 65536))
-        assert found[0].guard[:-2] == found[1].guard[:-1]
-        (launch,) = found[0].launches
+        assert found[3].guard[-1] == ("le", "N", 65536)
+        assert found[3].guard[:-1] == found[2].guard[:-1]
+        (launch,) = found[3].launches
         assert (launch.grid, launch.block, launch.shared_bytes) == ((("mul", 2, "M"), 1, 1), (512, 1, 1), 0)
-
-    def test_leave_the_other_variants_as_they_are(self) -> None:
-        def others(target: Target) -> dict[str, object]:
-            found = PERSISTENT.schedule(SOFTMAX, target, {"M": 1024, "N": 65536})
-            specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
-            return {
-                name: own
-                for name, own in specs.items()
-                if name.split("_")[0] in ("brief", "short", "registers", "shared")
-            }
-
-        assert others(TARGETS["sm_80"]) == others(SM_90)
 
     @pytest.mark.parametrize(
         ("facts", "first", "expected"),
         [
-            ("{max: 262144}", 4096, "cluster8_vec8_int32"),
-            ("{max: 262144}", 65536, "cluster2_vec8_int32"),
-            ("{values: [768, 65536]}", 768, None),  # sizes that are named have variants of their own
-            ("{max: 16384}", 4096, None),
-            ("{multiple_of: 8}", 4096, None),
+            ("{max: 262144}", 4096, ["cluster8"]),  # shorter ones are taken by kernels for rows with edges
+            ("{max: 262144}", 65536, ["cluster2", "cluster262144"]),
+            ("{values: [768, 65536]}", 768, []),  # sizes that are named have variants of their own
+            ("{max: 16384}", 4096, []),
+            ("{multiple_of: 8}", 4096, ["cluster2", "cluster131072"]),
+            ("{multiple_of: 8}", 262144, ["cluster65536", "cluster131072", "cluster8"]),
+            ("{multiple_of: 8, max: 16384}", 4096, []),
         ],
     )
     def test_facts_tell_of_long_rows_where_the_first_case_does_not(
-        self, facts: str, first: int, expected: str | None
+        self, facts: str, first: int, expected: list[str]
     ) -> None:
         text = text_of({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, name="facts")
         task = recipe_of(text.replace("inputs:", f"extents:\n  N: {facts}\ninputs:", 1)).fusion.whole()
-        assert list(clusters(task, M=16, N=first)) == ([expected] if expected else [])
+        assert [*clusters(task, M=16, N=first)] == [f"{name}_vec8_int32" for name in expected]
 
     def test_compute_costly_values_again_since_registers_hold_the_row(self) -> None:
         for size in (65536, 131072, 262144):
@@ -471,8 +483,8 @@ class TestClusters:
     def test_share_what_several_inputs_take(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
         task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
-        ((name, found),) = clusters(task, M=16, N=16384).items()
-        assert (name, found.threads.per_row, found.chunks) == ("cluster2_vec4_int32", 512, 4)
+        found = clusters(task, M=16, N=16384)["cluster2_vec4_int32"]
+        assert (found.threads.per_row, found.chunks) == (512, 4)
 
     def test_nothing_is_spread_where_nothing_is_kept(self) -> None:
         strided = '{dtype: "float[M, N]", contiguity: [true, false]}'
@@ -499,7 +511,7 @@ class TestClusters:
             f"  y = x - {' - '.join(names)}", "outputs:", "  y: bfloat16", "",
         ])  # fmt: skip
         task = primitive(text).whole()
-        assert bool(clusters(task, M=16, N=262144)) == is_taken
+        assert ("cluster8_vec8_int32" in clusters(task, M=16, N=262144)) == is_taken
 
 
 @pytest.mark.parametrize("target", [SM_90, HOST], ids=lambda target: target.name)

@@ -39,18 +39,18 @@ SOFTMAX = text_of(
     "e = exp(x - max(x, dims=[1], keepdim=True))\ny = e / sum(e, dims=[1], keepdim=True)",
     {"y": "bfloat16"},
     name="softmax",
-    cases="M: 64, N: 512",
+    cases="M: 64, N: 2048",
 )
-KNOBS = {"threads_per_row": 8, "rows_per_block": 16, "min_blocks": 2, "keeps": False}
+KNOBS = {"threads_per_row": 128, "rows_per_block": 1, "min_blocks": 2, "keeps": False}
 ENTRY = Entry(
     segment="0",
-    bucket={"M": 6, "N": 9},
+    bucket={"M": 6, "N": 11},
     arch="host",
     multiprocessors=1,
     toolchain="abc",
     variant="registers_vec8_int32",
     knobs=KNOBS,
-    heuristic={**KNOBS, "threads_per_row": 16, "rows_per_block": 8, "keeps": True},
+    heuristic={**KNOBS, "threads_per_row": 64, "min_blocks": 12, "keeps": True},
     milliseconds=0.5,
     heuristic_milliseconds=0.625,
     device="a CPU",
@@ -120,21 +120,21 @@ EXAMPLE = """\
       "arch": "host",
       "bucket": {
         "M": 6,
-        "N": 9
+        "N": 11
       },
       "device": "a CPU",
       "heuristic": {
         "keeps": true,
-        "min_blocks": 2,
-        "rows_per_block": 8,
-        "threads_per_row": 16
+        "min_blocks": 12,
+        "rows_per_block": 1,
+        "threads_per_row": 64
       },
       "heuristic_milliseconds": 0.625,
       "knobs": {
         "keeps": false,
         "min_blocks": 2,
-        "rows_per_block": 16,
-        "threads_per_row": 8
+        "rows_per_block": 1,
+        "threads_per_row": 128
       },
       "milliseconds": 0.5,
       "multiprocessors": 1,
@@ -245,8 +245,8 @@ class TestWhatItChanges:
         assert changed == [tuned_variant(tuned.plan)]
         assert changed[0].tuned == KNOBS
         assert all(variant.tuned is msgspec.UNSET for variant in before)
-        assert "constexpr int kThreadsPerRow = 16;" in source(plain)
-        assert "constexpr int kThreadsPerRow = 8;\nconstexpr int kRowsPerBlock = 16;" in source(tuned)
+        assert "constexpr int kThreadsPerRow = 64;" in source(plain)
+        assert "constexpr int kThreadsPerRow = 128;\nconstexpr int kRowsPerBlock = 1;" in source(tuned)
         assert "// softmax.yaml, segment 0: inner_persistent, variant registers_vec8_int32, tuned\n" in source(tuned)
 
     def test_the_heuristics_own_choice_gives_the_same_kernels(self, tmp_path: Path) -> None:
@@ -263,19 +263,19 @@ class TestWhatItChanges:
         assert b"tuned" not in encode(planned(path).plan)
 
     def test_named_sizes_have_entries_of_their_own(self, tmp_path: Path) -> None:
-        text = SOFTMAX.replace("inputs:", "extents:\n  N: {values: [2048]}\ninputs:")
-        knobs = {"threads_per_row": 128, "rows_per_block": 1, "min_blocks": 2, "keeps": False}
-        path = write(tmp_path, tuned_entry(bucket={"M": 6, "N": 11}, knobs=knobs), text=text)
+        text = SOFTMAX.replace("inputs:", "extents:\n  N: {values: [4096]}\ninputs:")
+        knobs = {"threads_per_row": 256, "rows_per_block": 1, "min_blocks": 2, "keeps": False}
+        path = write(tmp_path, tuned_entry(bucket={"M": 6, "N": 12}, knobs=knobs), text=text)
         first, second, *_ = planned(path).plan.targets[0].segments[0].variants
-        assert (first.name, first.tuned) == ("N2048_registers_vec8_int32", knobs)
+        assert (first.name, first.tuned) == ("N4096_registers_vec8_int32", knobs)
         assert second.tuned is msgspec.UNSET
 
     def test_inspection_shows_it(self, tmp_path: Path) -> None:
         found = planned(write(tmp_path, tuned_entry()))
-        inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 512})
+        inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 2048})
         variants = inspection.report.segments[0].variants
         assert {each.name: each.tuned for each in variants if each.tuned} == {ENTRY.variant: KNOBS}
-        assert "\n    tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false\n" in inspection.as_text()
+        assert "\n    tuned: threads_per_row=128 rows_per_block=1 min_blocks=2 keeps=false\n" in inspection.as_text()
 
     def test_inspect_shows_what_the_compiler_at_hand_would_use(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -300,9 +300,9 @@ class TestWhatItChanges:
 
     def test_the_page_shows_it(self, tmp_path: Path) -> None:
         found = planned(write(tmp_path, tuned_entry()))
-        inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 512})
+        inspection = Inspection(plan=found.plan, target="host", sizes={"M": 64, "N": 2048})
         write_page(tmp_path / "page.html", [inspection], found.recipe.fusion)
-        shown = "registers_vec8_int32 (tuned: threads_per_row=8 rows_per_block=16 min_blocks=2 keeps=false)"
+        shown = "registers_vec8_int32 (tuned: threads_per_row=128 rows_per_block=1 min_blocks=2 keeps=false)"
         assert shown in (tmp_path / "page.html").read_text()
 
     def test_equal_layers_share_it(self, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ class TestWhatItChanges:
         assert len(twins) == 2
         digest = digest_of(text)
         knobs = {"threads_per_row": 8, "rows_per_block": 4, "min_blocks": 2, "splits": 1}
-        entry = tuned_entry(segment=digest, knobs=knobs, variant="vec4_int32")
+        entry = tuned_entry(segment=digest, bucket={"M": 6, "N": 9}, knobs=knobs, variant="vec4_int32")
         tuned = planned(write(tmp_path, entry, text=text, name="layers")).plan.targets[0].segments
         assert [tuned[id].variants[0].tuned for id in twins] == [knobs, knobs]
 
@@ -335,8 +335,9 @@ class TestWhatDoesNotHoldAnyMore:
             ({"bucket": {"M": 6}}, "neither the first case nor a named size lies in its bucket (M from 64)"),
             ({"multiprocessors": 4}, "it was measured on 4 multiprocessors, and host is planned for 1"),
             ({"variant": "registers_vec4_int32"},
-             "segment 0 has no such variant, only brief_vec8_int32, registers_vec8_int32, shared_vec8_int32, "
-             "tiled_vec8_int32, shifted_vec8_int32, reread_scalar_int64"),
+             "segment 0 has no such variant, only short_vec8_int32, registers_vec8_int32, registers4096_vec8_int32, "
+             "edged_vec8_int32, edged8192_vec8_int32, edged32768_vec8_int32, edged65536_vec8_int32, "
+             "edged131072_vec8_int32, tiled_vec8_int32, reread_scalar_int64"),
         ],
     )  # fmt: skip
     def test_is_told_in_a_warning_and_the_heuristics_decide(
@@ -390,7 +391,7 @@ class TestKnobsThatNoKernelIsMadeWith:
             ({"threads_per_row": 2, "rows_per_block": 64}, "21:28",
              "knob threads_per_row: it is 2, no power of two from 8 to 1024"),
             ({"rows_per_block": 3}, "20:27",
-             "knob rows_per_block: a block would have 24 threads, no whole number of warps"),
+             "knob rows_per_block: it is 3, but rows of 128 threads share no block here"),
             ({"keeps": 3}, "18:18", "knob keeps: it is true or false"),
             ({"warps": 3}, "22:18", "knob warps: registers_vec8_int32 has no such knob; "
              "its knobs are threads_per_row, rows_per_block, min_blocks, keeps"),
@@ -430,7 +431,7 @@ class TestDigests:
 
     def test_sizes_and_names_of_sizes_do_not(self) -> None:
         named = SOFTMAX.replace("inputs:", "extents:\n  N: {values: [768]}\ninputs:")
-        assert digest_of(named) == digest_of(SOFTMAX) == digest_of(SOFTMAX.replace("N: 512", "N: 4096"))
+        assert digest_of(named) == digest_of(SOFTMAX) == digest_of(SOFTMAX.replace("N: 2048", "N: 4096"))
 
     def test_facts_about_other_symbols_do_not(self) -> None:
         fusion: Fusion = primitive(SOFTMAX)
@@ -469,7 +470,7 @@ class TestCompiling:
         artifact = open_artifact(built / "build" / "softmax.fuse")
         tuned = tuned_variant(artifact.plan)
         assert tuned.tuned == KNOBS
-        assert "constexpr int kThreadsPerRow = 8;" in artifact.kernel_text(tuned.launches[0].kernel)
+        assert "constexpr int kThreadsPerRow = 128;" in artifact.kernel_text(tuned.launches[0].kernel)
         verdicts = list(verify_artifact(artifact.path, target="host"))
         assert len(verdicts) > 3
         assert all(verdict.ok for verdict in verdicts)

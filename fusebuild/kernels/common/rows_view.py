@@ -27,6 +27,9 @@ from fusebuild.kernels.common.view import Lines, Sweep, accumulate, join, with_n
 ELEMENT = "v{0}[k]"
 """An element of the current vector of an input: a format of the fid."""
 
+STORE_ROWS = "fb::store_rows<kThreadsPerRow, kRowsPerBlock>({})"
+"""The call that stores what is one element a row for all rows of a block: a format of its arguments."""
+
 INSIDE = "const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row"
 
 
@@ -300,12 +303,13 @@ class Rows:
         """Those of ``outputs`` that have the elements of neighbouring rows side by side."""
         return [fid for fid in outputs if self.body.offset(fid, [self.row]) == self.row.name]
 
-    def result_stores(self, outputs: Sequence[int], threads: RowThreads) -> Sweep:
+    def result_stores(self, outputs: Sequence[int], threads: RowThreads, store: str = STORE_ROWS) -> Sweep:
         """Stores of ``outputs``, which hold one element a row. Where rows share a block, what has the elements of
-        neighbouring rows side by side is stored by the block's first threads, all rows of a block at once."""
+        neighbouring rows side by side is stored by the block's first threads, all rows of a block at once: by the call
+        whose format is ``store``."""
         joint = self.side_by_side(outputs) if threads.rows > 1 else []
         results = (f"fb::row_result(T{fid}, {self.body.own_operand(fid)})" for fid in joint)
-        call = f"fb::store_rows<kThreadsPerRow, kRowsPerBlock>({', '.join(['rows', *results])});"
+        call = f"{store.format(', '.join(['rows', *results]))};"
         stores = self.results([fid for fid in outputs if fid not in joint])
         return Sweep(stores=stores, joint_stores=(call,) if joint else ())
 
@@ -339,6 +343,11 @@ def reduction_in_block(threads: RowThreads, arguments: str) -> str:
     one of two."""
     phase = "" if threads.in_one_warp else "phase, "
     return f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({phase}{arguments});"
+
+
+def reduction_in_threads(arguments: str) -> str:
+    """The call that combines the ``arguments`` over as many threads of a warp as have a row at run time."""
+    return f"fb::reduce_threads(threads, {arguments});"
 
 
 def reduction_in_cluster(arguments: str) -> str:

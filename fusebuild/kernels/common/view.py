@@ -99,6 +99,7 @@ class KernelView:
     shifted: bool = False
     anywhere: bool = False
     clamped: bool = False
+    threads: str = "kThreadsPerRow"
 
     def names(self, variable: str) -> bool:
         """Whether any statement names the ``variable``: otherwise a template that defines it has no need to."""

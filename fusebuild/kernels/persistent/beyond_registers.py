@@ -13,12 +13,26 @@ from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.rows import MAX_THREADS, RESERVED_BYTES, RowThreads, check_rows, row_threads
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent.cluster import Cluster
-from fusebuild.kernels.persistent.way import PersistentHeuristics, Way, row_choice
+from fusebuild.kernels.persistent.long_rows import Edged
+from fusebuild.kernels.persistent.registers import RUNGS
+from fusebuild.kernels.persistent.way import PersistentHeuristics, RowTask, Way, row_choice
+
+
+def are_taken(rows: RowTask, earlier: Collection[type[Way]]) -> bool:
+    """Whether ``earlier`` ways take all ``rows`` that are to be fast: long ones in clusters, or those that facts allow,
+    all of which one block keeps."""
+    _, most = rows.extremes
+    fit_registers = most is not None and most <= max(RUNGS)
+    return fit_registers or Cluster in earlier or (Edged in earlier and rows.target.cluster > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared(Way):
-    """A row in the shared memory of each block: rows beyond the registers, up to what one block may use."""
+    """A row in the shared memory of each block: rows beyond the registers, up to what one block may use, where no
+    cluster keeps them."""
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        return not are_taken(self, earlier)
 
     def variants(self) -> tuple[VariantSpec, ...]:
         way = f"shared_vec{self.vec}_int32"
@@ -48,11 +62,10 @@ class Elements(Way):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors(Elements):
-    """Rows by vectors, where those at hand fit neither shared memory nor a cluster."""
+    """Rows by vectors, where they fit neither shared memory nor a cluster."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
-        fits_shared = self.bytes_of(self.cached) * self.size <= self.target.shared_bytes - RESERVED_BYTES
-        return self.vec > 1 and Cluster not in earlier and not fits_shared
+        return self.vec > 1 and not are_taken(self, earlier)
 
     def variants(self) -> tuple[VariantSpec, ...]:
         return (self.by(f"reread_vec{self.vec}_int32", self.vector_guard, "int32_t"),)

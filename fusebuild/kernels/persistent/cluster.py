@@ -20,12 +20,14 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.persistent.budgets import LAST_SWEEP
+from fusebuild.kernels.persistent.long_rows import has_edged
+from fusebuild.kernels.persistent.registers import RUNGS as BLOCK_RUNGS
 from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
 from fusebuild.kernels.persistent.way import PersistentHeuristics, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
-CLUSTER_ROW_BYTES = 96 * 1024
-"""Bytes of a row's inputs beyond which a cluster keeps them: up to there one block does, which waits for no peers."""
+RUNGS = (65536, 131072)
+"""Elements of the longest rows of a kernel of its own, beside those of the longest that facts allow."""
 
 CLUSTER_SHARE_BYTES = 64 * 1024
 """Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
@@ -67,17 +69,33 @@ class ClusterChoice(RegisterChoice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster(InRegisters):
-    """One variant, for the longest row that the recipe tells of; shorter ones down to ``CLUSTER_ROW_BYTES`` take it
-    too: no thread then has more vectors, and all blocks have the same share but for one vector a thread."""
+    """A ladder of kernels for rows that one block does not keep. Shorter rows than those that a kernel is planned for
+    take it too: no thread then has more vectors, and all blocks have the same share but for one vector a thread."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        """None where the recipe tells of no such rows, since to compile it is not for free; where no cluster keeps the
-        longest row that it tells of; and where partial results are too large to exchange."""
-        vec, vector_bytes = self.vec, self.vector_bytes(self.cached)
-        size = self.long_row(CLUSTER_ROW_BYTES * vec // max(1, vector_bytes))
-        if self.target.cluster == 1 or not vector_bytes or size is None:
+        """None where there are no clusters, where nothing is kept, and for rows that no cluster keeps or whose partial
+        results are too large to exchange."""
+        if self.target.cluster == 1 or not self.cached or self.vec == 1:
             return ()
-        way = f"cluster_vec{vec}_int32"
+        is_long, rungs = self.in_one_block is not self, self._rungs
+        if not is_long and not rungs:
+            return ()
+        own = self if is_long else replace(self, size=rungs[0])
+        return own.climbed(rungs, lambda rows: rows.keeping(rows.rung_name("cluster", own.size)))
+
+    @property
+    def _rungs(self) -> tuple[int, ...]:
+        """Those that rows can be as long as: none where others take rows that facts tell nothing of."""
+        _, most = self.extremes
+        if isinstance(self.columns, int) or (most is not None and most <= max(BLOCK_RUNGS)):
+            return ()
+        longest = (most,) if most is not None and most > RUNGS[-1] else ()
+        return (*(() if has_edged(self) else RUNGS), *longest)
+
+    def keeping(self, name: str) -> tuple[VariantSpec, ...]:
+        """The variant for rows of up to ``size`` elements, whose way is called ``name``."""
+        vec, size, vector_bytes = self.vec, self.size, self.vector_bytes(self.cached)
+        way = f"{name}_vec{vec}_int32"
         proposal = self._propose(size, vector_bytes)
         if not self._holds(proposal, size):
             return ()
@@ -92,10 +110,9 @@ class Cluster(InRegisters):
             cluster=choice.cluster,
             ahead=self._ahead(choice, chunks),
         )
-        above: Formula = ("lt", CLUSTER_ROW_BYTES, product([vector_bytes // vec, self.columns]))
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
-        guard, name = (*self.vector_guard, above, fits), f"cluster{choice.cluster}_vec{vec}_int32"
-        return (self.rows_variant(way, guard, heuristics, choice, name=name),)
+        own_name = f"cluster{choice.cluster}_vec{vec}_int32" if name == "cluster" else way
+        return (self.rows_variant(way, (*self.vector_guard, fits), heuristics, choice, name=own_name),)
 
     def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:
         row_bytes, most = -(-row // self.vec) * vector_bytes, self._thread_bytes

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import ClassVar, Self
 
-from fusebuild.ir.formula import Formula, product
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
@@ -37,11 +37,11 @@ from fusebuild.kernels.common.rows import (
     has_lambdas,
     next_power_of_two,
 )
-from fusebuild.kernels.common.spec import VariantSpec, reductions
+from fusebuild.kernels.common.spec import VariantSpec, formula_parameter, reductions
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.way import Way
+from fusebuild.kernels.persistent.way import RowTask, Way
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
@@ -52,6 +52,9 @@ ahead."""
 
 EDGED_COLUMNS = 512
 """Elements beyond which a row may have edges: in a shorter one they are too much of it."""
+
+EDGED_RUNGS = (2048, 8192, 32768, 65536, 131072)
+"""Elements of the longest rows with edges of a kernel of its own."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -76,7 +79,9 @@ FEW_BLOCKS = 2
 class ResidentHeuristics:
     """A row is in the registers of a block of ``threads``, or of a ``cluster`` of several neighbouring ones: ``chunks``
     vectors of inputs ``cached`` to a thread and, where rows have edges, an element beside them. So many ``walkers``
-    share the rows, or each row has blocks of its own where there are none. Inputs ``resident`` are the same for all
+    share the rows on the device that is planned for, and as many more or less on another one as that has more or less
+    multiprocessors; each row has blocks of its own where there are none. The walkers of each of the ``places`` in a
+    vector that rows may begin at are as many as those of another. Inputs ``resident`` are the same for all
     rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
     that is stored."""
 
@@ -84,6 +89,8 @@ class ResidentHeuristics:
     cluster: int
     chunks: int
     walkers: int
+    multiprocessors: int
+    places: int
     cached: tuple[int, ...]
     resident: tuple[int, ...]
     ahead: bool
@@ -96,10 +103,13 @@ class ResidentHeuristics:
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
-        walking = rows
-        if self.walkers:
-            walking = min(rows, self.walkers) if isinstance(rows, int) else ("min", rows, self.walkers)
-        return product([self.cluster, walking])
+        return product([self.cluster, ("min", rows, self.walkers_of_device) if self.walkers else rows])
+
+    @property
+    def walkers_of_device(self) -> Formula:
+        """The walkers on the device of a call."""
+        alike = product([self.walkers // self.places, MULTIPROCESSORS])
+        return product([self.places, ("max", 1, ("floor_div", alike, self.multiprocessors))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,15 +208,20 @@ class LongRowsWay(Way):
     def has_edges(self) -> bool:
         return self.FOR_ODD_ROWS
 
-    def longest(self, shared: tuple[int, ...], beyond: int) -> Self | None:
-        """This way for rows of more elements than so many ``beyond`` which the recipe tells of, that read the inputs
-        ``shared``; None where it tells of none, or where nothing of them is worth keeping by vectors."""
-        domain, size = self.domain, self.long_row(beyond)
-        if not self.cached or self.vec == 1 or size is None:
+    def sharing(self, shared: tuple[int, ...] | None) -> Self | None:
+        """This way for rows that read the inputs ``shared``; None where there is nothing to share, or where nothing of
+        rows is worth keeping by vectors."""
+        domain = self.domain
+        if shared is None or not self.cached or self.vec == 1:
             return None
         tensor_bytes = self.vector_bytes(domain.dense_along(domain.inner))
         costly = bool(costly_values(self.task, domain, domain.reduced))
-        return replace(self, size=size, resident=shared, tensor_bytes=tensor_bytes, costly=costly)
+        return replace(self, resident=shared, tensor_bytes=tensor_bytes, costly=costly)
+
+    @property
+    def places(self) -> int:
+        """Places of a vector that rows may begin at."""
+        return self.vec if self.has_edges else 1
 
     def stays(self, cluster: int) -> bool:
         """Whether blocks walk rows, and what all rows share stays with them."""
@@ -288,8 +303,7 @@ class LongRowsWay(Way):
         if not self.stays(cluster):
             return 0
         fitting = self.target.clusters(cluster, blocks)
-        places = self.vec if self.has_edges else 1
-        return max(1, fitting // places) * places
+        return max(1, fitting // self.places) * self.places
 
     def by(self, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """The variant for rows of ``size`` elements whose name begins with ``name``; none where blocks have no room for
@@ -311,6 +325,8 @@ class LongRowsWay(Way):
             cluster=cluster,
             chunks=self.chunks(per_row, cluster),
             walkers=choice.walkers if isinstance(choice, ResidentChoice) else 0,
+            multiprocessors=self.target.multiprocessors,
+            places=self.places,
             cached=self.cached,
             resident=self.resident if walks else (),
             ahead=isinstance(choice, ResidentChoice) and choice.ahead,
@@ -318,14 +334,16 @@ class LongRowsWay(Way):
         )
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned(self.resident, self.vec) if self.has_edges else ()
+        walkers = formula_parameter("walkers", heuristics.walkers_of_device, "clusters that share the rows")
         variant = self.rows_variant(
             way,
             (*guard, *aligned, fits),
             heuristics,
             choice,
-            name=f"{name}{cluster}_vec{self.vec}_int32",
+            name=way if name[-1].isdigit() else f"{name}{cluster}_vec{self.vec}_int32",
             shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
+            more=(walkers,) if heuristics.walkers else (),
         )
         return (TicketCounters().serving(variant) if heuristics.walkers else variant,)
 
@@ -363,8 +381,8 @@ class Resident(LongRowsWay):
             return ()
         bytes_of_column = self.bytes_of(self.cached)
         row_bytes = WEIGHTED_ROW_BYTES if self.bytes_of(shared) > bytes_of_column else RESIDENT_ROW_BYTES
-        rows = self.longest(shared, (row_bytes - 1) // max(1, bytes_of_column))
-        if rows is None:
+        rows = self.sharing(shared)
+        if rows is None or bytes_of_column * self.size < row_bytes:
             return ()
         least: Formula = ("le", row_bytes, product([bytes_of_column, self.columns]))
         return rows.by("resident", (*self.vector_guard, least))
@@ -377,12 +395,17 @@ class Edged(LongRowsWay):
     FOR_ODD_ROWS: ClassVar[bool] = True
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        """One variant or none. Where the first case's rows are not odd, those that are are others, and may be longer:
-        it is for rows of up to twice as many elements then, if there is room for them."""
-        shared = shared_by_rows(self.task, self.domain, has_edges=self.has_edges)
-        rows = None if shared is None else self.longest(shared, EDGED_COLUMNS)
-        if rows is None:
+        """A ladder; where the first case's rows are not odd, those that are are others, but for the longest."""
+        rows = self.sharing(shared_by_rows(self.task, self.domain, has_edges=self.has_edges))
+        if rows is None or (isinstance(self.columns, int) and self.columns <= EDGED_COLUMNS):
             return ()
+        has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
+        own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
         guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
-        longer = replace(rows, size=2 * rows.size).by("edged", guard) if rows.size % self.vec == 0 else ()
-        return longer or rows.by("edged", guard)
+        return own.climbed(EDGED_RUNGS, lambda each: each.by(each.rung_name("edged", own.size), guard))
+
+
+def has_edged(rows: RowTask) -> bool:
+    """Whether ``rows`` longer than ``EDGED_COLUMNS`` are taken by kernels for rows with edges, with or without."""
+    edged = Edged.of(rows)
+    return edged.applies(()) and bool(edged.variants())

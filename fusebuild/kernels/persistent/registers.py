@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula
 from fusebuild.kernels.common.choice import decide
@@ -18,7 +18,7 @@ from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, 
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
 from fusebuild.kernels.common.sweeps import column_inputs
 from fusebuild.kernels.persistent.budgets import ALL_AT_ONCE, IN_REGISTERS
-from fusebuild.kernels.persistent.long_rows import Edged
+from fusebuild.kernels.persistent.long_rows import Edged, has_edged
 from fusebuild.kernels.persistent.way import PersistentHeuristics, Way, chunks_of, row_choice
 from fusebuild.ops.table import op_of
 
@@ -35,9 +35,21 @@ known: layernorm of 128 columns 273 -> 265 us in 40 registers to a thread, of 25
 REGISTER_BYTES = 128
 """Bytes of inputs that one thread keeps in registers: half of its 64 at full occupancy for 4-byte registers."""
 
-SHORT_ROWS = {"brief": 256, "short": 1024}
-"""Elements of rows that a quarter of a warp walks, and a warp: where rows are longer as a rule, too many threads would
-share one as short (H200: layernorm of 128 columns 660 us by warps, 308 by quarters, of 64 1277 and 430)."""
+SHORT = 1024
+"""Elements of the longest rows that a part of a warp may share: :mod:`fusebuild.kernels.persistent.short_rows`."""
+
+RUNGS = (4096, 16384)
+"""Elements of the longest rows of a kernel of its own, beyond those."""
+
+ODD_RUNGS = (8192, 32768)
+"""The same for rows by shifted vectors, which may begin a vector before them."""
+
+BEFORE_EDGES = 4096
+"""Elements of the longest rows of whole vectors that have kernels of their own where others take rows with edges: those
+are as fast for longer ones without."""
+
+LONGEST_BYTES = 96 * 1024
+"""Bytes of a row's inputs up to which one block keeps them, which waits for no peers, where a cluster could do so."""
 
 ChunksOf = Callable[[RowThreads], int]
 """The vectors of a row that each of its threads has."""
@@ -55,6 +67,12 @@ class RegisterChoice(RowChoice):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InRegisters(Way):
     """What all kernels have in common that keep a row in the registers of one block."""
+
+    @property
+    def in_one_block(self) -> Self:
+        """This for rows of the first case, or where a cluster shares those for the longest ones of a block."""
+        is_shared = self.target.cluster > 1 and self.size * self.bytes_of(self.cached) > LONGEST_BYTES
+        return replace(self, size=max(RUNGS)) if is_shared else self
 
     def known_size(self, heuristics: PersistentHeuristics, min_blocks: int) -> PersistentHeuristics | None:
         """The heuristics of a kernel that knows the row's size, None where that is no gain: a compiler that does moves
@@ -89,12 +107,15 @@ class InRegisters(Way):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeVectors(InRegisters):
-    """Rows of whole vectors: kernels for short ones first, where those at hand are longer."""
+    """Rows of whole vectors: a ladder of kernels."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        shorter = {name: size for name, size in SHORT_ROWS.items() if self.vec > 1 and size < self.size}
-        short = (replace(self, size=size).named(name, self.vector_guard) for name, size in shorter.items())
-        return (*short, self.named("registers", self.vector_guard))
+        own = self.in_one_block
+        is_short = self.vec > 1 and self.size <= SHORT and not isinstance(self.columns, int)
+        named = self.size if is_short else own.size
+        own = replace(self, size=RUNGS[0]) if is_short else own
+        rungs = [rung for rung in RUNGS if rung <= BEFORE_EDGES or not has_edged(self)] if self.vec > 1 else []
+        return own.climbed(rungs, lambda rows: (rows.named(rows.rung_name("registers", named), self.vector_guard),))
 
     def named(self, name: str, guard: tuple[Formula, ...], vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
         """The variant of that ``name``. Shifted vectors begin up to ``vec - 1`` columns before the row; a row that
@@ -103,7 +124,7 @@ class WholeVectors(InRegisters):
         way = f"{name}_vec{vec}_int32"
         is_shifted = vectors is VectorLayout.SHIFTED
         before = vec - 1 if is_shifted else 0
-        most = self._most_chunks
+        most = self.most_chunks
         lay = partial(chunks_of, self.size + before, vec, most=most, tight=is_shifted and self.size % vec != 0)
         check = partial(self._check, before=before, lay=lay)
         choice = decide(way, self._propose(before, most, lay), self.tuned, check)
@@ -120,7 +141,7 @@ class WholeVectors(InRegisters):
         return self.rows_variant(way, (*guard, fits), heuristics, choice, vectors=vectors, when_known=known)
 
     @property
-    def _most_chunks(self) -> int:
+    def most_chunks(self) -> int:
         """Vectors of a row that a thread may have registers for."""
         if not self.cached:
             return max(1, 16 // self.vec)
@@ -166,7 +187,11 @@ class ShiftedVectors(WholeVectors):
         return super(ShiftedVectors, self).applies(earlier) and Edged not in earlier
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        return (self.named("shifted", self.odd_guard, VectorLayout.SHIFTED),)
+        own, before = self.in_one_block, self.vec - 1
+        return own.climbed(
+            [rung - before for rung in ODD_RUNGS],
+            lambda rows: (rows.named(rows.rung_name("shifted", own.size), self.odd_guard, VectorLayout.SHIFTED),),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,4 +202,4 @@ class Elements(WholeVectors):
         return self.vec > 1 and not self.is_odd
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        return (replace(self, vec=1).named("registers", (fits_int32(self.columns),)),)
+        return (replace(self.in_one_block, vec=1).named("registers", (fits_int32(self.columns),)),)

@@ -22,6 +22,7 @@ from fusebuild.kernels.persistent import (
     few_rows,
     long_rows,
     registers,
+    short_rows,
     threaded,
     tiled,
 )
@@ -30,16 +31,18 @@ from fusebuild.kernels.persistent.way import RowTask, Way
 WAYS: tuple[type[Way], ...] = (
     few_rows.LoadedAhead,  # rows that are too few for all multiprocessors
     long_rows.Resident,  # very long rows, in blocks that stay with what all rows share
-    cluster.Cluster,  # long rows, in the registers of a cluster of blocks
+    short_rows.ShortRows,  # short rows, in the registers of a part of a warp
     registers.WholeVectors,  # rows in the registers of one block
+    cluster.Cluster,  # longer rows, in the registers of a cluster of blocks
+    long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
     beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:
-    long_rows.Edged,  # long ones, by aligned vectors and the elements beside those
     threaded.Threaded,  # of a few elements, whose number is known: a thread has whole rows
     edged_tiles.EdgedTiles,  # short ones of a known length: many in shared memory, read by aligned vectors
     tiled.Tiled,  # short ones of any length: many in shared memory, read by elements
     registers.ShiftedVectors,  # in registers, by vectors that begin before the row
     # What vectors do not fit, or no memory on chip:
+    short_rows.ShortElements,
     registers.Elements,
     beyond_registers.Vectors,
     beyond_registers.Elements,

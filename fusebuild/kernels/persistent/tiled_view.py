@@ -14,7 +14,7 @@ from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.dynamic_shared import SharedArray, widest_first
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
-from fusebuild.kernels.common.rows_view import Rows, reduced_rows
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
@@ -143,8 +143,4 @@ class _Tiles(Tiles):
     def sweeps(self, kept: Kept) -> list[Sweep]:
         """One for each level of reductions, and one for the outputs that change along the row."""
         store = "fb::store_present(r{0} + col, o{0}, present);"
-        return self.walks(kept, self.loader(), _reduction, store, reader="lane == 0")
-
-
-def _reduction(arguments: str) -> str:
-    return f"fb::reduce_threads(threads, {arguments});"
+        return self.walks(kept, self.loader(), reduction_in_threads, store, reader="lane == 0")

@@ -9,13 +9,22 @@ from functools import partial
 from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import ELEMENT, Rows, reduced_rows, reduction_in_block, reduction_in_cluster
+from fusebuild.kernels.common.rows_view import (
+    ELEMENT,
+    STORE_ROWS,
+    Rows,
+    reduced_rows,
+    reduction_in_block,
+    reduction_in_cluster,
+    reduction_in_threads,
+)
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.cluster import ClusterHeuristics
 from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
+from fusebuild.kernels.persistent.short_rows import ShortRowsHeuristics
 from fusebuild.kernels.persistent.way import PersistentHeuristics
 
 FIRST_AHEAD = ("FUSEBUILD_UNROLL", "for (int c = 0; c < kAhead; ++c) load_ahead(c);")
@@ -47,7 +56,9 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     if wide:
         next_ahead = Sweep(stores=(NEXT_AHEAD,) if loader.ahead else ())
         sweeps.append(join(kept.around(rows, wide, loader.last), next_ahead, rows.stores(wide)))
-    narrow = rows.result_stores(rows.narrow, heuristics.threads)
+    shares_warps = isinstance(heuristics, ShortRowsHeuristics)
+    joint = "fb::store_rows_of_threads<kThreads>(int(row_shift), {})" if shares_warps else STORE_ROWS
+    narrow = rows.result_stores(rows.narrow, heuristics.threads, joint)
     return make_view(
         body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
@@ -58,6 +69,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         extents=rows.extents,
         ahead=loader.loads_ahead(),
         clamped=isinstance(heuristics, FewRowsHeuristics) and heuristics.clamped,
+        threads="threads" if shares_warps else "kThreadsPerRow",
     )  # fmt: skip
 
 
@@ -93,6 +105,8 @@ def row_levels(
 
 def _reduction(heuristics: PersistentHeuristics, arguments: str) -> str:
     """The call that combines the ``arguments`` over the threads of a row."""
+    if isinstance(heuristics, ShortRowsHeuristics):
+        return reduction_in_threads(arguments)
     in_cluster = heuristics.storage == "cluster"
     return reduction_in_cluster(arguments) if in_cluster else reduction_in_block(heuristics.threads, arguments)
 

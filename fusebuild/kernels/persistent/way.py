@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, Self
 
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, symbols
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, next_power_of_two
-from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, VectorLayout, fits_int32, hint
+from fusebuild.kernels.common.spec import (
+    KernelParameter,
+    KnownSizes,
+    VariantSpec,
+    VectorLayout,
+    fits_int32,
+    hint,
+    kernel_parameters,
+)
 
 
 class RowsHeuristics(Protocol):
@@ -86,12 +94,40 @@ class RowTask(Planner):
         """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""
         return sum(max(4, self.vec * self.bytes_of([fid])) for fid in fids)
 
-    def long_row(self, beyond: int) -> int | None:
-        """The elements of a row longer than ``beyond`` that the recipe tells of: in its first case, else the longest
-        that its facts allow; None where there is none. (Sizes that facts name have variants of their own.)"""
-        most = {fact.symbol: fact.max for fact in self.task.fusion.facts if fact.max}
-        found = (hint(self.columns, self.sizes), hint(self.columns, {**self.sizes, **most}))
-        return next((size for size in found if size > beyond), None)
+    def ladder(self, rungs: Iterable[int]) -> Iterator[Self]:
+        """This for rows of the first case and of ``rungs``, in ascending order of the elements that they are planned
+        for: each takes the rows that are too long for those before it, so that there are good kernels whatever the
+        first case is. Rungs for no rows that there can be are left out."""
+        if isinstance(self.columns, int):
+            return iter((self,))
+        least, most = self.extremes
+        wanted = sorted(rung for rung in rungs if rung >= least)
+        needed = next((at for at, rung in enumerate(wanted, 1) if most is not None and rung >= most), len(wanted))
+        return (replace(self, size=size) for size in sorted({self.size, *wanted[:needed]}))
+
+    def climbed(self, rungs: Iterable[int], plan: Callable[[Self], Iterable[VariantSpec]]) -> tuple[VariantSpec, ...]:
+        """What ``plan`` makes of each step of the :meth:`ladder`; of two for the same rows that of the first case."""
+        found: dict[tuple[Formula, ...], VariantSpec] = {}
+        for rows in self.ladder(rungs):
+            for variant in plan(rows):
+                if variant.guard not in found or rows.size == self.size:
+                    found[variant.guard] = variant
+        return tuple(found.values())
+
+    def rung_name(self, name: str, first: int) -> str:
+        """The name of a step: ``name`` alone for rows of the ``first`` case."""
+        return name if self.size == first else f"{name}{self.size}"
+
+    @property
+    def extremes(self) -> tuple[int, int | None]:
+        """The elements of the shortest row that is not empty and of the longest one, None where facts allow any."""
+        facts = {fact.symbol: fact for fact in self.task.fusion.facts}
+        own = [*symbols(self.columns)]
+        least = hint(self.columns, {each: max(1, facts[each].min) if each in facts else 1 for each in own})
+        most = [facts[each].max if each in facts else None for each in own]
+        if any(each is None for each in most):
+            return least, None
+        return least, hint(self.columns, {each: size for each, size in zip(own, most, strict=True) if size is not None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +165,17 @@ class Way(RowTask, ABC):
         shared_bytes: Formula = 0,
         vectors: VectorLayout = VectorLayout.ALIGNED,
         when_known: RowsHeuristics | None = None,
+        more: tuple[KernelParameter, ...] = (),
     ) -> VariantSpec:
         """The variant of one kernel that ``choice`` gives; ``name`` is that of the ``way`` if it has no other one.
-        ``when_known`` are the heuristics of a kernel that knows a row's size, None where it gains nothing by that."""
+        ``when_known`` are the heuristics of a kernel that knows a row's size, None where it gains nothing by that;
+        ``more`` parameters come after those of every kernel."""
         kernel = self.kernel(
             self.TEMPLATE,
             heuristics,
             vec=self.vec,
             index=index,
+            parameters=(*kernel_parameters(self.task, self.domain), *more),
             vectors=vectors,
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=when_known is not None, heuristics=when_known),

@@ -44,4 +44,25 @@ FUSEBUILD_DEVICE void store_rows(int64_t rows, const RowResult<Values>&... resul
   }
 }
 
+// The same for a block of kThreads, of which each row has 2^`row_shift`.
+template <int kThreads, typename... Values>
+FUSEBUILD_DEVICE void store_rows_of_threads(int row_shift, int64_t rows, const RowResult<Values>&... results) {
+  using Layout = Partials<kThreads, RowResult<Values>...>;
+  constexpr int kBytes = Layout::kValues * Layout::kBytesPerValue;
+  FUSEBUILD_SHARED(unsigned char, storage, kBytes);
+  const int held = kThreads >> row_shift;  // rows of the block
+  int number = 0;
+  if ((thread_x() & ((1 << row_shift) - 1)) == 0) {
+    const int slot = thread_x() >> row_shift;
+    ((*Layout::template at<Values>(storage, number++, slot) = results.value), ...);
+  }
+  sync_block();
+  if (thread_x() < held) {
+    const int64_t row = int64_t(block_x()) * held + thread_x();
+    number = 0;
+    if (row < rows)
+      ((results.tensor[row] = *Layout::template at<Values>(storage, number++, thread_x())), ...);
+  }
+}
+
 }  // namespace fusebuild

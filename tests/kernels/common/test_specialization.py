@@ -56,10 +56,10 @@ def variants(folder: Path, facts: str, target: str = "sm_90") -> tuple[tuple[Var
 
 class TestVariants:
     def test_a_named_size_comes_first_and_is_guarded_by_that_size(self, tmp_path: Path) -> None:
-        own, _ = variants(tmp_path, "{values: [2048, 128]}")
-        assert [variant.name for variant in own[:2]] == ["N2048_registers_vec8_int32", "N128_registers_vec8_int32"]
+        own, _ = variants(tmp_path, "{values: [2048, 1536]}")
+        assert [variant.name for variant in own[:2]] == ["N2048_registers_vec8_int32", "N1536_registers_vec8_int32"]
         guards = [[as_formula(guard) for guard in variant.guard] for variant in own[:2]]
-        assert [guard[0] for guard in guards] == [("eq", "N", 2048), ("eq", "N", 128)]
+        assert [guard[0] for guard in guards] == [("eq", "N", 2048), ("eq", "N", 1536)]
 
     def test_the_variants_for_any_size_stay_as_they_are(self, tmp_path: Path) -> None:
         plain, _ = variants(tmp_path, "{min: 1}")
@@ -108,7 +108,7 @@ class TestVariants:
         texts = {own.name: planned.kernels["sm_90"][own.launches[-1].kernel].text for own in segment.variants}
         assert "constexpr int64_t n1 = 128;  // N" in texts["N128_registers_vec8_int32"]
         assert "cached=[0, 1, 2] " in texts["N128_registers_vec8_int32"]
-        assert "cached=[0] " in texts["brief_vec8_int32"]
+        assert "cached=[0] " in texts["short_vec8_int32"]
         assert "N1000_registers_vec8_int32" not in texts  # too many registers: it is walked as one of any size
 
     def test_few_rows_go_before_sizes_that_are_named(self) -> None:

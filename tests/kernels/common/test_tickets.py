@@ -61,7 +61,7 @@ def test_each_place_that_rows_begin_at_has_one() -> None:
     assert variant.launches[1].kernel.vec == 8 <= COUNTERS
     text = render(variant.launches[1].kernel, ORIGIN).source
     assert text.count("fb::draw_ticket<kCluster>(counters + first % kVec)") == 2
-    assert "const int64_t later = 2 * kWalkers + first % kVec + kVec * int64_t(ticket);" in text
+    assert "const int64_t later = 2 * walkers + first % kVec + kVec * int64_t(ticket);" in text
 
 
 def test_a_ticket_is_drawn_before_anything_is_loaded_and_awaited_before_the_next_row_is() -> None:

@@ -8,13 +8,14 @@ import re
 import pytest
 
 from fusebuild.errors import KnobError
-from fusebuild.ir.formula import evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
+    EDGED_RUNGS,
     RESIDENT_ROW_BYTES,
     THREAD_BYTES,
     WEIGHTED_ROW_BYTES,
@@ -47,6 +48,13 @@ def walked(
     }
 
 
+def own(task: Task, columns: int, target: Target = SM_90) -> tuple[str, VariantSpec]:
+    """The variant with edges that is planned for rows of the first case, and its name."""
+    found = walked(task, columns, target)
+    (name,) = (name for name in found if name.startswith("edged") and name.partition("_")[0][5:] in "1248")
+    return name, found[name]
+
+
 def heuristics_of(variant: VariantSpec) -> ResidentHeuristics:
     heuristics = variant.launches[-1].kernel.heuristics
     assert isinstance(heuristics, ResidentHeuristics)
@@ -59,7 +67,7 @@ class TestEdgedRows:
         [(1025, 1, 32, 4), (5003, 1, 128, 5), (8191, 1, 128, 8), (12289, 1, 256, 6), (50257, 2, 512, 7)],
     )
     def test_that_share_nothing_have_a_block_each(self, columns: int, cluster: int, threads: int, chunks: int) -> None:
-        ((name, variant),) = walked(SOFTMAX, columns).items()
+        name, variant = own(SOFTMAX, columns)
         found = heuristics_of(variant)
         assert name == f"edged{cluster}_vec8_int32"
         assert (found.cluster, found.threads.per_row, found.chunks) == (cluster, threads, chunks)
@@ -73,13 +81,16 @@ class TestEdgedRows:
     )
     def test_that_share_weights_in_clusters_are_walked(self, task: Task, columns: int, walkers: int) -> None:
         """As many walkers for each place that rows begin at as run at a time."""
-        variant = next(variant for name, variant in walked(task, columns).items() if name.startswith("edged"))
+        _, variant = own(task, columns)
         (_, launch), found = variant.launches, heuristics_of(variant)
         assert (found.walkers, found.ahead) == (walkers, True)
         blocks = found.cluster * found.threads.per_row * found.chunks * 2 * len(found.resident) * 8
         assert launch.shared_bytes == blocks // found.cluster
         for rows in (0, 1, walkers, 10 * walkers):
-            assert evaluate(launch.grid[0], {"M": rows}) == found.cluster * min(rows, walkers)
+            for multiprocessors, of_device in ((132, walkers), (66, walkers // 16 * 8), (1, 8)):
+                sizes = {"M": rows, MULTIPROCESSORS: multiprocessors}
+                assert evaluate(launch.grid[0], sizes) == found.cluster * min(rows, of_device)
+                assert evaluate(found.walkers_of_device, sizes) == of_device
 
     @pytest.mark.parametrize(
         ("task", "columns", "threads", "chunks", "blocks"),
@@ -88,7 +99,7 @@ class TestEdgedRows:
     def test_that_share_weights_cut_them_in_one_block(
         self, task: Task, columns: int, threads: int, chunks: int, blocks: int
     ) -> None:
-        (variant,) = walked(task, columns).values()
+        _, variant = own(task, columns)
         (launch,), found = variant.launches, heuristics_of(variant)
         assert (found.threads.per_row, found.chunks, launch.kernel.min_blocks) == (threads, chunks, blocks)
         assert (found.walkers, found.resident, launch.grid[0], launch.shared_bytes) == (0, (), "M", 0)
@@ -98,32 +109,35 @@ class TestEdgedRows:
     @pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_120", "host"])
     def test_have_room_for_the_rows_that_they_are_made_for(self, task: Task, columns: int, name: str) -> None:
         target = TARGETS[name]
-        for variant in (each for name, each in walked(task, columns, target).items() if name.startswith("edged")):
+        for name, variant in walked(task, columns, target).items():
+            if not name.startswith("edged"):
+                continue
             launch, found = variant.launches[-1], heuristics_of(variant)
             held = found.cluster * found.threads.per_row * found.chunks * 8 + 15
             assert variant.guard[-1] == ("le", "N", held)
-            assert columns <= held
+            planned = name.partition("_")[0][5:]
+            assert (columns if len(planned) == 1 and columns % 8 else int(planned)) <= held
             assert 16 * found.chunks <= THREAD_BYTES
             assert found.walkers % 8 == 0
             assert isinstance(launch.shared_bytes, int)
             assert launch.kernel.min_blocks * launch.shared_bytes < target.shared_bytes
             assert launch.kernel.min_blocks * found.threads.block <= target.threads_per_multiprocessor
 
-    def test_are_those_longer_than_a_few_vectors(self) -> None:
-        assert walked(SOFTMAX, EDGED_COLUMNS - 1) == {}
-        assert list(walked(SOFTMAX, EDGED_COLUMNS + 1)) == ["edged1_vec8_int32"]
+    @pytest.mark.parametrize("columns", [1, 100, 8192, 131072])
+    def test_are_a_ladder_whatever_the_first_case_is(self, columns: int) -> None:
+        held = [variant.guard[-1] for variant in walked(SOFTMAX, columns).values()]
+        assert held == [("le", "N", rung + 15) for rung in EDGED_RUNGS]
 
-    def test_are_planned_longer_where_the_first_case_is_not_odd(self) -> None:
-        assert walked(SOFTMAX, 8192)["edged1_vec8_int32"].guard[-1] == ("le", "N", 16384 + 15)
-        assert walked(SOFTMAX, 262144)["edged8_vec8_int32"].guard[-1] == ("le", "N", 262144 + 15)  # no room for more
+    def test_are_planned_for_the_longest_rows_whether_or_not_those_are_odd(self) -> None:
+        assert own(SOFTMAX, 262144)[1].guard[-1] == ("le", "N", 262144 + 15)
 
     def test_take_aligned_rows_and_weights_that_are_cut(self) -> None:
         x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
-        assert walked(NORM, 5003)["edged1_vec8_int32"].guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
+        assert own(NORM, 5003)[1].guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
 
     def test_take_aligned_weights_that_stay(self) -> None:
         x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
-        (variant,) = walked(NORM, 50257).values()
+        _, variant = own(NORM, 50257)
         assert variant.guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
 
     def test_two_kept_inputs_share_registers(self) -> None:
@@ -152,12 +166,13 @@ class TestResidentRows:
         assert variant.launches[-1].kernel.min_blocks == blocks
         least = WEIGHTED_ROW_BYTES if task is NORM else RESIDENT_ROW_BYTES
         assert variant.guard[-2:] == (("le", least, ("mul", 2, "N")), ("le", "N", columns))
-        assert variant.launches[-1].grid[0] == ("mul", 8, ("min", "M", walkers))
+        assert variant.launches[-1].grid[0] == ("mul", 8, ("min", "M", found.walkers_of_device))
+        assert evaluate(found.walkers_of_device, {MULTIPROCESSORS: 132}) == walkers
 
     def test_go_before_the_variants_for_shorter_rows(self) -> None:
         found = PERSISTENT.schedule(NORM, SM_90, {"M": 1024, "N": 262144})
         names = [variant.name for variant in found]
-        assert names.index("resident8_vec8_int32") + 1 == names.index("cluster8_vec8_int32")
+        assert names.index("resident8_vec8_int32") < names.index("short_vec8_int32")
 
     @pytest.mark.parametrize(
         ("task", "columns"), [(NORM, 65536 - 8), (NORM, 262144 + 8), (SCALE, 65536), (SCALE, 131072 - 8)]
@@ -188,7 +203,7 @@ class TestResidentRows:
         assert "resident8_vec8_int32" not in walked(task, 262144)
 
     def test_need_clusters(self) -> None:
-        assert walked(NORM, 262144, TARGETS["sm_80"]) == {}
+        assert not any(name.startswith("resident") for name in walked(NORM, 262144, TARGETS["sm_80"]))
 
 
 def test_clusters_that_surely_fit() -> None:
@@ -246,9 +261,9 @@ class TestChoices:
         tuned = self.knobs(
             "edged_vec8_int32", 50257, threads_per_row=512, cluster=2, walkers=64, min_blocks=1, ahead=True
         )
-        ((name, variant),) = walked(NORM, 50257, tuned=tuned).items()
+        variant = walked(NORM, 50257, tuned=tuned)["edged2_vec8_int32"]
         found = heuristics_of(variant)
-        assert (name, found.threads.per_row, found.chunks, found.walkers) == ("edged2_vec8_int32", 512, 7, 64)
+        assert (variant.name, found.threads.per_row, found.chunks, found.walkers) == ("edged2_vec8_int32", 512, 7, 64)
         assert found.ahead
         assert variant.launches[-1].kernel.min_blocks == 1
         assert variant.launches[-1].shared_bytes == 512 * 7 * 32

@@ -1,11 +1,12 @@
 // resident_rows.yaml, segment 0: inner_persistent, variant resident8_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 11: 10, 16: 9, 24: 16, 26: 18}
-// schedule: threads.per_row=512 threads.rows=1 cluster=8 chunks=2 walkers=15 cached=[0, 1] resident=[3, 4] ahead=True
-//   has_edges=False
-// launch: segment 0, resident8_vec8_int32 2 of 2 on sm_90: grid 8*min(M, 15), 1, 1; block 512, 1, 1; shared 49152
-//   bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v, normed, gated, N, M, N, slot 0
-//   of 128 bytes; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(residual, 16), aligned(z, 16),
-//   aligned(weight, 16), aligned(bias, 16), aligned(normed, 16), aligned(gated, 16), 262144 <= 6*N, N <= 65536
+// schedule: threads.per_row=512 threads.rows=1 cluster=8 chunks=2 walkers=15 multiprocessors=132 places=1 cached=[0, 1]
+//   resident=[3, 4] ahead=True has_edges=False
+// launch: segment 0, resident8_vec8_int32 2 of 2 on sm_90: grid 8*min(M, max(1, (15*gpu.multiprocessors) // 132)), 1,
+//   1; block 512, 1, 1; shared 49152 bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v,
+//   normed, gated, N, M, N, max(1, (15*gpu.multiprocessors) // 132), slot 0 of 128 bytes; if N < 2146435072, (N % 8) ==
+//   0, aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(weight, 16), aligned(bias, 16), aligned(normed,
+//   16), aligned(gated, 16), 262144 <= 6*N, N <= 65536
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -14,10 +15,9 @@ constexpr int kCluster = 8;  // neighbouring blocks, which have rows together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kWalkers = 15;  // clusters that share the rows
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_resident_375d957221a73d91(
+inner_resident_c6e9ac4dc670c550(
     const float* T0,  // x: float[M, N]
     const __half* T1,  // residual: half[M, N]
     const __nv_bfloat16* T2,  // z: bfloat16[M, N]
@@ -31,6 +31,7 @@ inner_resident_375d957221a73d91(
     int64_t s8,  // N
     int64_t n0,  // M
     int64_t n1,  // N
+    int64_t walkers,  // clusters that share the rows
     int32_t* __restrict__ counters) {  // of tickets
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
@@ -59,11 +60,12 @@ inner_resident_375d957221a73d91(
       q0[c] = fb::load_packed<kVec>(next0 + start + c * kStep);
       q1[c] = fb::load_packed<kVec>(next1 + start + c * kStep);
     }
-    // Vectors after the last one are not used, but a load behind a branch would wait for those before it.
-    const Index last = columns - kVec;
+    // Vectors after the last one are not used, but a load behind a branch would wait for those before it. Those take
+    // the thread's first one again: so many threads that took the same one would wait for each other.
+    const Index last = columns - kVec, own = fb::smaller(start, last);
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
-      const Index col = start + c * kStep < last ? start + c * kStep : last;
+      const Index col = start + c * kStep <= last ? start + c * kStep : own;
       fb::copy_async(&h3[c * kThreadsPerRow], T3 + col);
       fb::copy_async(&h4[c * kThreadsPerRow], T4 + col);
     }
@@ -71,7 +73,7 @@ inner_resident_375d957221a73d91(
     fb::wait_copies<0>();
   }
   fb::meet_cluster(phase);
-  int64_t next = first + kWalkers;
+  int64_t next = first + walkers;
   for (int64_t row = first; row < rows;) {
     const float t5 = T5[row];  // per_row
     const __nv_bfloat16* r2 = T2 + row * n1;
@@ -141,7 +143,7 @@ inner_resident_375d957221a73d91(
     const float t15 = t14 / fb::cast<float>(s8);  // v_reduced, resident_rows.yaml:14
     const float t18 = t15 + 1e-05f;  // resident_rows.yaml:15
     const float t19 = fb::rsqrt(t18);  // resident_rows.yaml:15
-    const int64_t later = 2 * kWalkers + int64_t(ticket);
+    const int64_t later = 2 * walkers + int64_t(ticket);
     ticket = fb::draw_ticket<kCluster>(counters);
 
     FUSEBUILD_UNROLL
@@ -186,4 +188,4 @@ inner_resident_375d957221a73d91(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_resident_375d957221a73d91, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_resident_c6e9ac4dc670c550, kCluster)

@@ -1,19 +1,19 @@
 // softmax.yaml, segment 0: inner_persistent, variant edged1_vec8_int32
 // segment fids to original fids: {0: 0, 9: 7}
-// schedule: threads.per_row=256 threads.rows=1 cluster=1 chunks=8 walkers=0 cached=[0] resident=[] ahead=False
-//   has_edges=True
-// launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, N; if N < 2146435072,
-//   aligned(x, 16), aligned(y, 16), 512 < N, N <= 16399
+// schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=8 walkers=0 multiprocessors=132 places=8 cached=[0]
+//   resident=[] ahead=False has_edges=True
+// launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 32, 1, 1; given x, y, N; if N < 2146435072,
+//   aligned(x, 16), aligned(y, 16), 512 < N, N <= 2063
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsPerRow = 256;
+constexpr int kThreadsPerRow = 32;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
-FUSEBUILD_KERNEL(kThreadsPerRow, 4)
-inner_resident_bcd0c92fec60d469(
+FUSEBUILD_KERNEL(kThreadsPerRow, 24)
+inner_resident_c6deaf0659f8a912(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     __nv_bfloat16* __restrict__ T9,  // y: bfloat16[M, N]
     int64_t n1) {  // N
@@ -110,4 +110,4 @@ inner_resident_bcd0c92fec60d469(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_bcd0c92fec60d469)
+FUSEBUILD_ENTRY(inner_resident_c6deaf0659f8a912)

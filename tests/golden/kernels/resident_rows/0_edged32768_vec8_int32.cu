@@ -1,23 +1,23 @@
-// resident_rows.yaml, segment 0: inner_persistent, variant edged8_vec8_int32
+// resident_rows.yaml, segment 0: inner_persistent, variant edged32768_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 11: 10, 16: 9, 24: 16, 26: 18}
-// schedule: threads.per_row=512 threads.rows=1 cluster=8 chunks=2 walkers=8 cached=[0, 1] resident=[3, 4] ahead=True
-//   has_edges=True
-// launch: segment 0, edged8_vec8_int32 2 of 2 on sm_90: grid 8*min(M, 8), 1, 1; block 512, 1, 1; shared 49152 bytes;
-//   overlaps the one before; given x, residual, z, weight, bias, per_row, m, v, normed, gated, N, M, N, slot 0 of 128
-//   bytes; if N < 2146435072, aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(normed, 16),
-//   aligned(gated, 16), 512 < N, aligned(weight, 16), aligned(bias, 16), N <= 65551
+// schedule: threads.per_row=256 threads.rows=1 cluster=8 chunks=2 walkers=24 multiprocessors=132 places=8 cached=[0, 1]
+//   resident=[3, 4] ahead=True has_edges=True
+// launch: segment 0, edged32768_vec8_int32 2 of 2 on sm_90: grid 8*min(M, 8*max(1, (3*gpu.multiprocessors) // 132)), 1,
+//   1; block 256, 1, 1; shared 24576 bytes; overlaps the one before; given x, residual, z, weight, bias, per_row, m, v,
+//   normed, gated, N, M, N, 8*max(1, (3*gpu.multiprocessors) // 132), slot 0 of 128 bytes; if N < 2146435072,
+//   aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512 < N,
+//   aligned(weight, 16), aligned(bias, 16), N <= 32783
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsPerRow = 512;
+constexpr int kThreadsPerRow = 256;
 constexpr int kCluster = 8;  // neighbouring blocks, which have rows together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 2;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
-constexpr int kWalkers = 8;  // clusters that share the rows
 
-FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 1, kCluster)
-inner_resident_2bfbc1956c3c4d9c(
+FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 2, kCluster)
+inner_resident_fa7fedfa6f748257(
     const float* T0,  // x: float[M, N]
     const __half* T1,  // residual: half[M, N]
     const __nv_bfloat16* T2,  // z: bfloat16[M, N]
@@ -31,6 +31,7 @@ inner_resident_2bfbc1956c3c4d9c(
     int64_t s8,  // N
     int64_t n0,  // M
     int64_t n1,  // N
+    int64_t walkers,  // clusters that share the rows
     int32_t* __restrict__ counters) {  // of tickets
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   fb::ClusterPhase phase = fb::join_cluster();
@@ -71,11 +72,12 @@ inner_resident_2bfbc1956c3c4d9c(
       f0 = next0[edge];
       f1 = next1[edge];
     }
-    // Vectors after the last one are not used, but a load behind a branch would wait for those before it.
-    const Index last = edges.end() - kVec;
+    // Vectors after the last one are not used, but a load behind a branch would wait for those before it. Those take
+    // the thread's first one again: so many threads that took the same one would wait for each other.
+    const Index last = edges.end() - kVec, own = fb::smaller(start, last);
     FUSEBUILD_UNROLL_BY(2)
     for (int c = 0; c < kChunks; ++c) {
-      const Index col = start + c * kStep < last ? start + c * kStep : last;
+      const Index col = start + c * kStep <= last ? start + c * kStep : own;
       h3[c * kThreadsPerRow] = fb::pack(fb::load_cut<kVec>(T3 + col, edges.before));
       h4[c * kThreadsPerRow] = fb::pack(fb::load_cut<kVec>(T4 + col, edges.before));
     }
@@ -85,7 +87,7 @@ inner_resident_2bfbc1956c3c4d9c(
     }
   }
   fb::meet_cluster(phase);
-  int64_t next = first + kWalkers;
+  int64_t next = first + walkers;
   for (int64_t row = first; row < rows;) {
     const float t5 = T5[row];  // per_row
     const __nv_bfloat16* r2 = T2 + row * n1;
@@ -179,7 +181,7 @@ inner_resident_2bfbc1956c3c4d9c(
     const float t15 = t14 / fb::cast<float>(s8);  // v_reduced, resident_rows.yaml:14
     const float t18 = t15 + 1e-05f;  // resident_rows.yaml:15
     const float t19 = fb::rsqrt(t18);  // resident_rows.yaml:15
-    const int64_t later = 2 * kWalkers + first % kVec + kVec * int64_t(ticket);
+    const int64_t later = 2 * walkers + first % kVec + kVec * int64_t(ticket);
     ticket = fb::draw_ticket<kCluster>(counters + first % kVec);
 
     FUSEBUILD_UNROLL
@@ -242,4 +244,4 @@ inner_resident_2bfbc1956c3c4d9c(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_resident_2bfbc1956c3c4d9c, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_resident_fa7fedfa6f748257, kCluster)

@@ -1,18 +1,19 @@
-// layernorm.yaml, segment 0: inner_persistent, variant shared_vec8_int32
+// layernorm.yaml, segment 0: inner_persistent, variant short_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=256 threads.rows=1 storage=shared chunks=0 cached=[0] kept=[]
-// launch: segment 0, shared_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; shared 2*N bytes; given x, weight,
-//   bias, mean, rstd, y, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16),
-//   aligned(y, 16), 2*N <= 230400
+// schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=4 cached=[0] kept=[] vec=8
+// launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) + -32*(16 < N) + -16*(32 < N) + -12*(256 <
+//   N) + 128), 1, 1; block 128, 1, 1; given x, weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32 < N) +
+//   2*(256 < N); if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16), aligned(y,
+//   16), N <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsPerRow = 256;
-constexpr int kRowsPerBlock = 1;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_26b2840c2da36d2c(
+FUSEBUILD_KERNEL(kThreads, 2)
+inner_persistent_32eaaf9e083ec7cc(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -20,21 +21,35 @@ inner_persistent_26b2840c2da36d2c(
     float* __restrict__ T15,  // rstd: float[M, 1]
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[M, N]
     int64_t s4,  // N
-    int64_t n1) {  // N
-  fb::ReducePhase phase;
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t row_shift) {  // 2 to it threads share a row
+  const int64_t rows = n0;
   const Index columns = n1;
-  const int lane = fb::thread_x() % kThreadsPerRow;
-  const int64_t row = fb::block_x();
+  const int threads = 1 << int(row_shift);  // of a row
+  const int lane = fb::thread_x() & (threads - 1);
+  const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> int(row_shift)) + (fb::thread_x() >> int(row_shift));
+  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+  const int64_t row = active ? wanted : rows - 1;
   const __nv_bfloat16* r0 = T0 + row * n1;
   const __nv_bfloat16* r1 = T1;
   const __nv_bfloat16* r2 = T2;
   __nv_bfloat16* r21 = T21 + row * n1;
-  __nv_bfloat16* c0 = fb::dynamic_shared<__nv_bfloat16>();
+  fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * threads + lane) * kVec;
+    if (col >= columns) break;
+    c0[c] = fb::load_packed<kVec>(r0 + col);
+  }
 
   float a5 = fb::Sum::identity<float>();
-  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-    fb::store_shared(c0 + col, v0);
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * threads + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
@@ -42,13 +57,16 @@ inner_persistent_26b2840c2da36d2c(
       a5 = fb::Sum::combine(a5, t3);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a5));
+  fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
   const float t5 = a5;  // mean_sum, layernorm.yaml:13
   const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
 
   float a10 = fb::Sum::identity<float>();
-  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load_shared<kVec>(c0 + col);
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * threads + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const __nv_bfloat16 t0 = v0[k];
@@ -58,14 +76,19 @@ inner_persistent_26b2840c2da36d2c(
       a10 = fb::Sum::combine(a10, t9);
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::Sum>(a10));
+  fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
   const float t10 = a10;  // var_sum, layernorm.yaml:13
   const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
   const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
   const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
 
-  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load_shared<kVec>(c0 + col);
+  fb::store_rows_of_threads<kThreads>(int(row_shift), rows, fb::row_result(T7, t6), fb::row_result(T15, t15));
+  if (!active) return;
+  FUSEBUILD_UNROLL
+  for (int c = 0; c < kChunks; ++c) {
+    const Index col = (Index(c) * threads + lane) * kVec;
+    if (col >= columns) break;
+    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
     const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(r1 + col);
     const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(r2 + col);
     fb::Vec<__nv_bfloat16, kVec> o21;
@@ -84,11 +107,6 @@ inner_persistent_26b2840c2da36d2c(
     }
     fb::store(r21 + col, o21);
   }
-
-  if (lane == 0) {
-    T7[row] = t6;
-    T15[row] = t15;
-  }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_26b2840c2da36d2c)
+FUSEBUILD_ENTRY(inner_persistent_32eaaf9e083ec7cc)

@@ -1,0 +1,144 @@
+"""Rows that some of a warp's threads share, in their registers: how many do follows from a row's length.
+
+What counts for short rows is how many bytes of them a multiprocessor has on their way. Threads that have no vector of
+their row have none on theirs, so a row of a few vectors has as many threads, down to one: the next ones have the next
+row. (H100, an RMS norm of 16 columns: 0.46 of a copy's bandwidth where eight threads share a row.) Up to eight, each
+thread has one vector, for what neighbouring threads load at a time shall lie side by side: with four of them to a
+thread, 32 columns have 0.60 instead of 0.80. One kernel serves all rows, to which the number of a row's threads is an
+argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from fusebuild.ir.formula import Formula, product, total
+from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.rows import WARP, RowThreads
+from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, fits_int32, formula_parameter, kernel_parameters
+from fusebuild.kernels.persistent.registers import SHORT, InRegisters, WholeVectors
+from fusebuild.kernels.persistent.way import PersistentHeuristics, Way
+
+BLOCK = 128
+"""Threads of a block."""
+
+HELD = 4
+"""Vectors of a row that a thread has at most."""
+
+HELD_ELEMENTS = 16
+"""Elements of a row that a thread has at most that takes them one by one."""
+
+SIDE_BY_SIDE = 3
+"""Doublings of a row's threads up to which each has one vector. Beyond that the threads of a quarter of a warp have
+more before a whole one shares a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortRowsHeuristics(PersistentHeuristics):
+    """A block has as many rows as its threads can: ``threads`` are those where each has one for itself."""
+
+    vec: int
+    """Elements of a vector."""
+
+    def steps(self, columns: Formula) -> list[tuple[int, Formula]]:
+        """``(doublings of a row's threads, whether rows of so many columns ask for them)``."""
+        doublings = SIDE_BY_SIDE if self.vec > 1 else WARP.bit_length() - 1
+        single: list[tuple[int, Formula]] = [(1, ("lt", self.vec << power, columns)) for power in range(doublings)]
+        more = WARP.bit_length() - 1 - doublings
+        longest = (self.chunks * self.vec) << doublings
+        return [*single, (more, ("lt", longest, columns))] if more else single
+
+    def row_shift(self, columns: Formula) -> Formula:
+        """The power of two that a row's threads are."""
+        return total([product([more, step]) for more, step in self.steps(columns)])
+
+    def rows_of_block(self, columns: Formula) -> Formula:
+        """The rows of a block."""
+        block, terms, shift = self.threads.block, list[Formula](), 0
+        for more, step in self.steps(columns):
+            terms.append(product([(block >> shift + more) - (block >> shift), step]))
+            shift += more
+        return total([block, *terms])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortRowsChoice(Choice):
+    """A thread has up to ``held`` vectors of a row; a multiprocessor shall have the registers of ``min_blocks`` blocks
+    of so many ``threads``."""
+
+    FEWER = ("held", "threads")
+
+    threads: int
+    held: int
+    min_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortRows(InRegisters):
+    """Rows of whole vectors that a warp holds, at most, whose length is not known now."""
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        return self.vec > 1 and not isinstance(self.columns, int)
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        """One for rows of any length, and before that one for rows of the first case where a kernel gains by knowing
+        how long they are. Raises :class:`KnobError` for a choice that no kernel can be made with."""
+        own = WholeVectors.of(self).named("registers", self.vector_guard) if self.size <= SHORT else None
+        gains = own is not None and own.launches[0].kernel.sizes.help
+        return (*((own,) if own and gains else ()), self.of_any_length())
+
+    def of_any_length(self) -> VariantSpec:
+        way = f"short_vec{self.vec}_int32"
+        choice = decide(way, self._propose(), self.tuned, self._check)
+        heuristics = ShortRowsHeuristics(
+            threads=RowThreads(per_row=1, rows=choice.threads),
+            storage="registers",
+            chunks=choice.held,
+            cached=self.cached,
+            kept=self._kept(choice.held),
+            vec=self.vec,
+        )
+        shift = formula_parameter("row_shift", heuristics.row_shift(self.columns), "2 to it threads share a row")
+        parameters = (*kernel_parameters(self.task, self.domain), shift)
+        kernel = self.kernel(
+            self.TEMPLATE,
+            heuristics,
+            vec=self.vec,
+            parameters=parameters,
+            min_blocks=choice.min_blocks,
+            sizes=KnownSizes(help=False),
+        )
+        fits: Formula = ("le", self.columns, WARP * choice.held * self.vec)
+        grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.columns))
+        small = self.vector_guard if self.vec > 1 else (fits_int32(self.columns),)
+        return self.variant(way, choice, (*small, fits), kernel, grid, (choice.threads, 1, 1))
+
+    def _kept(self, held: int) -> tuple[int, ...]:
+        lasts = self.lasts(RowThreads(per_row=1, rows=BLOCK), held * self.vec)
+        return self.kept if self.kept and lasts else ()
+
+    def _propose(self) -> ShortRowsChoice:
+        held = min(HELD if self.vec > 1 else HELD_ELEMENTS, WholeVectors.of(self).most_chunks)
+        while held > 1 and self.kept and not self._kept(held):
+            held //= 2
+        return ShortRowsChoice(threads=BLOCK, held=held, min_blocks=2)
+
+    def _check(self, choice: ShortRowsChoice) -> None:
+        choice.require_power_of_two("threads", WARP, 1024)
+        choice.require_power_of_two("held", 1, WholeVectors.of(self).most_chunks)
+        choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortElements(ShortRows):
+    """The same element by element, for rows that are often no whole vectors and that nothing else takes by vectors."""
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        inner = self.domain.axes[self.domain.inner].extent
+        promised = {fact.symbol: fact.multiple_of for fact in self.task.fusion.facts}
+        multiple = inner if isinstance(inner, int) else promised.get(str(inner), 1)
+        return super(ShortElements, self).applies(earlier) and not self.is_odd and multiple % self.vec != 0
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        return (replace(self, vec=1).of_any_length(),)
