@@ -17,14 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import ceil_div, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
     KernelParameter,
+    KnownSizes,
     LaunchSpec,
+    call_parameter,
     kernel_parameters,
     tensor_parameters,
     workspace_parameter,
@@ -36,6 +38,8 @@ MANY_THREADS = 512
 """Threads of a block where some result has more partial ones than its part of FINISH_THREADS can load at once."""
 REGISTERS_AHEAD = 32
 """Registers that a thread fills with partial results before it combines the first, at most."""
+MOST_AHEAD = 20
+"""Partial results that a thread loads before it combines the first, at most, where only a call knows their number."""
 NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
 
@@ -49,14 +53,15 @@ class FinishGroup:
     partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, ``splits`` blocks
     share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial results
     as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also those that
-    follow from none. ``results`` with ``partials`` each are expected.
+    follow from none. ``results`` with ``partials`` each are expected. Where only a call knows how many blocks share
+    its reductions, ``splits``, ``partials`` and ``results`` are 0.
     """
 
-    splits: int
+    splits: int = 0
     reductions: tuple[int, ...]
     kept: tuple[int, ...]
-    partials: int
-    results: int
+    partials: int = 0
+    results: int = 0
     across: tuple[int, ...] = ()
     scaled: tuple[tuple[int, int, int], ...] = ()
     outer: tuple[int, ...] = ()
@@ -67,7 +72,8 @@ class FinishGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishPart:
     """What some of the blocks do: each combines the partial results of ``block_x`` results of a group, with as many
-    threads to each as share the others, which load ``ahead`` of them before they combine the first.
+    threads to each as share the others, which load ``ahead`` of them before they combine the first. Where only a call
+    knows how many results a block has, ``block_x`` is 0.
 
     Where there is a group ``source``, it finishes that one's results for all outer indices, one thread each, and scales
     those.
@@ -110,6 +116,29 @@ class Finisher(Planner):
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1
         )
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
+
+    def launch_at_call(self, group: FinishGroup, splits: Formula, narrowest: int) -> LaunchSpec:
+        """The launch that finishes ``group``, whose results have as many partial ones as ``splits`` says at a call;
+        none where that is 1. Blocks that left partial results are no more than some on each multiprocessor, so that
+        where results are many each has few partial ones: a block has a multiple of ``narrowest`` results, as many as
+        fill the GPU.
+        """
+        ahead = max(1, min(MOST_AHEAD, REGISTERS_AHEAD // self._registers(group)))
+        results = self.domain.points(group.kept)
+        several: Formula = ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
+        width = simplified(("max", 1, ("min", results, product([narrowest, several]), FINISH_THREADS)))
+        heuristics = FinishHeuristics(threads=FINISH_THREADS, parts=(FinishPart(block_x=0, ahead=ahead, group=group),))
+        parameters = (
+            *self._parameters([group]),
+            call_parameter("splits", splits, "partial results of each, combined in a fixed order"),
+            call_parameter("block_width", width, "results per block"),
+        )
+        kernel = self.kernel(
+            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
+            sizes=KnownSizes(help=False),
+        )  # fmt: skip
+        blocks: Formula = ("mul", ("gt", splits, 1), ("ceil_div", results, width))
+        return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
 
     def _pairs(self, groups: Sequence[FinishGroup]) -> list[tuple[FinishGroup, FinishGroup]]:
         """Groups of scaled sums, each with the group that it is made from where one thread can finish an outer index of

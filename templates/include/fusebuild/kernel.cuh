@@ -21,6 +21,7 @@
 #include "fusebuild/partition.cuh"
 #include "fusebuild/random.cuh"
 #include "fusebuild/reduce.cuh"
+#include "fusebuild/reduce_shaped.cuh"
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
