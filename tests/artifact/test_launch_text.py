@@ -142,8 +142,14 @@ SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
 _ROWS = "(128*(0 < N) + -64*(34 < N) + -60*(272 < N))"
 TILE = f"{_ROWS}*max(1, min(8192 // ({_ROWS}*N), M // (1024*{_ROWS})))"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
-SCRATCH = (
-    "given x, place, slot 0 of 8*M bytes, slot 1 of 8*M bytes, slot 2 of 8*M bytes, slot 3 of {}*M bytes, slot 4 of "
+WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
+SPLITS = f"max(1, min(N // 8192, {WANTED}))"
+SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min(N // 1024, {WANTED}))*M) bytes"
+SHARED = (
+    "given x, place, log_sum, largest, there, "
+    f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
+    f"slot 4 of {SCRATCH.format(4)}, M, N, (N > 24) + (N > 64) + (N > 128) + (N > 512) + (N > 1024) + (N > 2048) + "
+    f"(N > 4096), {SPLITS}"
 )
 OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a grid": (
@@ -175,8 +181,8 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "less scratch": (
         "batches_split", scratch_of(3, ["mul", 8, "M"]),
-        f"segment 0, vec8_int32_split2 1 of 2 on host: the plan says {SCRATCH.format(8)}8*M bytes, M, N, "
-        f"where its text says {SCRATCH.format(16)}8*M bytes, M, N",
+        f"segment 0, vec8_int32 1 of 2 on host: the plan says {SHARED.format('8*M bytes')}, "
+        f"where its text says {SHARED.format(SCRATCH.format(8))}",
     ),
     "threads that share a row": (
         "softmax_backward", given("tiled_vec8_int32", 6, FormulaArg(7)),
@@ -194,7 +200,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "no overlap": (
         "batches_split", each_variant(without_overlap),
-        "segment 0, vec8_int32_split2 2 of 2 on host: the plan says nothing of 'overlaps', "
+        "segment 0, vec8_int32 2 of 2 on host: the plan says nothing of 'overlaps', "
         "where its text says overlaps the one before",
     ),
     "variants in another order": (

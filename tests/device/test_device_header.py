@@ -546,9 +546,9 @@ def test_nvcc_moves_vectors_sixteen_bytes_at_a_time(ptx_of_platform, name):
 
 FINISHES = [
     "adaln_backward/0_registers1024_vec8_int32_finish",
-    "batchnorm_train/0_vec8_int32_split66_finish",
-    "sum_squares/0_vec8_int32_split528_finish",
-    "inner_outer_finishes/0_registers_vec4_int32_finish",
+    "batchnorm_train/0_vec8_int32_finish",
+    "sum_squares/0_vec8_int32_finish",
+    "inner_outer_finishes/0_registers1024_vec4_int32_finish",
 ]
 
 
@@ -577,7 +577,7 @@ def test_nvcc_reads_what_another_segment_wrote_after_the_wait_for_it(tmp_path):
     assert (vectors.count(""), vectors.count(".nc")) == (8, 4)
 
 
-@pytest.mark.parametrize("kernel", ["adaln_backward/0_registers1024_vec8_int32", "column_sum/0_vec8_int32_split33"])
+@pytest.mark.parametrize("kernel", ["adaln_backward/0_registers1024_vec8_int32", "column_sum/0_vec8_int32"])
 @pytest.mark.parametrize(("architecture", "count"), sampled([("sm_80", 0), ("sm_100", 1), ("sm_90", 1)], 2))
 def test_nvcc_lets_finishing_kernels_begin_early(tmp_path, kernel, architecture, count):
     source = GOLDEN / "kernels" / f"{kernel}.cu"

@@ -29,16 +29,16 @@ SHOWN = {
     "rmsnorm": ("few_rows_vec8_int32", "few_long_rows_vec8_int32", "N128_registers_vec8_int32"),
     "silu_mul": ("vec8_int32",),
     "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
-    "column_sum": ("vec8_int32_split33",),
-    "sum_squares": ("vec8_int32_split528", "shifted_vec8_int32_split528"),
+    "column_sum": ("wide_vec8_int32", "vec8_int32", "folded_vec8_int32"),
+    "sum_squares": ("vec8_int32", "shifted_vec8_int32"),
     "adaln_backward": ("registers1024_vec8_int32", "scratch_scalar_int64"),
     "welford": ("vec8_int32",),
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
-    "batchnorm_train": ("vec8_int32_split66",),
+    "batchnorm_train": ("vec8_int32",),
     "scale_bias_relu": ("vec8_int32",),
     "rope": ("D128_rows_vec8_int32",),  # its sizes are constants
-    "batchnorm_train_nchw": ("vec8_int32_split3",),
+    "batchnorm_train_nchw": ("vec8_int32",),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
 
@@ -49,7 +49,7 @@ SHOWN_FUSIONS = {
     "cluster_softmax": ("0_cluster2_vec8_int32",),
     "cluster_levels": ("0_cluster2_vec8_int32", "1_cluster2_vec4_int32"),
     "batches_inner": ("0_vec8_int32", "0_shifted_vec8_int32"),
-    "batches_outer": ("0_vec2_int32_split64",),
+    "batches_outer": ("0_vec2_int32",),
     "batches_cluster": ("0_cluster4_vec8_int32",),
     "inner_outer_finishes": ("0_registers1024_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, symbols
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import RowThreads, levels, next_power_of_two, row_threads
 from fusebuild.kernels.common.spec import (
@@ -246,46 +248,88 @@ class TestReduction:
     def test_inner(self) -> None:
         found = variants("reduction", ROW_SUM, M=16384, N=4096)
         assert names(found) == ["vec4_int32", "shifted_vec4_int32", "scalar_int64"]
-        assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16))
-        assert found[1].guard == (("lt", "N", INDEX_HEADROOM), ("aligned", 0, 16))
-        (launch,) = found[0].launches
-        threads = RowThreads(per_row=128, rows=1)
-        assert launch.kernel.heuristics == InnerHeuristics(threads=threads, splits=1)
-        assert (launch.grid, launch.block) == (("M", 1, 1), (128, 1, 1))
+        long = ("lt", "N", 2**30)
+        assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), long)
+        assert found[1].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
+        launch = found[0].launches[0]
+        assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=4, is_split=True)
+        assert launch.block == (128, 1, 1)
 
-    def test_short_rows_share_a_block(self) -> None:
-        (launch,) = variants("reduction", ROW_SUM, M=10**6, N=64)[0].launches
-        assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=8, rows=16), splits=1)
-        assert launch.grid == (("ceil_div", "M", 16), 1, 1)
-
-    def test_blocks_of_long_rows_share_a_multiprocessor(self) -> None:
-        for columns in (16384, 65536, 10**6):
-            (launch,) = variants("reduction", ROW_SUM, M=8192, N=columns)[0].launches
-            assert launch.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=1)
+    @pytest.mark.parametrize(
+        ("rows", "columns", "blocks", "splits"),
+        [(16384, 4096, 16384, 1), (10**6, 64, 31250, 1), (10**7, 4, 78125, 1), (10**6, 512, 125000, 1),
+         (1, 10**8, 1, 1056), (3, 3 * 10**7, 3, 352), (2000, 2**20, 2000, 4), (0, 4096, 0, 1), (5, 0, 1, 1)],
+    )  # fmt: skip
+    def test_threads_and_blocks_share_rows_as_a_call_has_them(
+        self, rows: int, columns: int, blocks: int, splits: int
+    ) -> None:
+        first, finish = variants("reduction", ROW_SUM, M=7, N=7)[0].launches
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        assert [evaluate(each, sizes) for each in first.grid] == [blocks, splits, 1]
+        assert (evaluate(finish.grid[0], sizes) > 0) == (splits > 1)
 
     def test_a_full_reduction_is_split_and_finished_in_order(self) -> None:
         variant = variants("reduction", FULL_SUM, M=16384, N=8192)[0]
-        assert variant.name == "vec4_int32_split528"
+        assert variant.name == "vec4_int32"
         first, finish = variant.launches
         assert first.kernel.template == "reduction_inner"
-        assert first.kernel.heuristics == InnerHeuristics(threads=RowThreads(per_row=256, rows=1), splits=528)
-        assert first.grid == (1, 528, 1)
+        sizes = {"M": 16384, "N": 8192, MULTIPROCESSORS: 132}
+        assert [evaluate(each, sizes) for each in first.grid] == [1, 1056, 1]
         assert (first.overlaps, finish.overlaps) == (False, True)
-        assert variant.scratch == (528 * 4,)
+        assert [evaluate(each, sizes) for each in variant.scratch] == [1056 * 4]
 
-    def test_outer(self) -> None:
-        variant = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0]
-        assert variant.name == "vec8_int32_split33"
-        first, finish = variant.launches
-        assert first.kernel.heuristics == OuterHeuristics(block_x=32, block_y=8, unroll=4, splits=33)
-        assert (first.grid, first.block) == ((("ceil_div", "N", 256), 33, 1), (32, 8, 1))
-        assert (finish.grid, finish.block) == ((("ceil_div", "N", 16), 1, 1), (256, 1, 1))
-        assert variant.scratch == (("mul", 132, "N"),)
+    @pytest.mark.parametrize(
+        ("rows", "columns", "tiles", "splits"),
+        [(32768, 4096, 16, 33), (4194304, 64, 1, 528), (64, 4096, 16, 1), (10**6, 8, 1, 488), (0, 64, 1, 1),
+         (64, 0, 0, 1), (4096, 2**18, 1024, 4)],
+    )  # fmt: skip
+    def test_outer(self, rows: int, columns: int, tiles: int, splits: int) -> None:
+        found = variants("reduction", COLUMN_SUM, M=7, N=7)
+        assert names(found) == [
+            "wide_vec8_int32", "vec8_int32", "folded_vec8_int32", "scalar_int32", "scalar_int64",
+        ]  # fmt: skip
+        first, finish = found[1].launches
+        assert first.kernel.heuristics == OuterHeuristics(threads=256, unroll=4, widest=32, is_split=True)
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        assert [evaluate(each, sizes) for each in first.grid] == [tiles, splits, 1]
+        assert (evaluate(finish.grid[0], sizes) > 0) == (splits > 1 and columns > 0)
+        assert [evaluate(each, sizes) for each in found[1].scratch] == [splits * columns * 4]
 
-    def test_partial_kernels_write_no_outputs(self) -> None:
-        first, finish = variants("reduction", COLUMN_SUM, M=32768, N=4096)[0].launches
-        assert [p.name for p in first.kernel.parameters if p.name[0] in "TP"] == ["T0", "P1"]
-        assert [p.name for p in finish.kernel.parameters if p.name[0] in "TP"] == ["T1", "P1"]
+    def test_columns_that_no_vector_divides_leave_partial_results_of_each_row_of_a_vector(self) -> None:
+        folded = variants("reduction", COLUMN_SUM, M=7, N=7)[2]
+        sizes = {"M": 10**6, "N": 100, MULTIPROCESSORS: 132}
+        first, finish = folded.launches
+        assert [evaluate(each, sizes) for each in first.grid] == [4, 132, 1]
+        assert [evaluate(each, sizes) for each in folded.scratch] == [132 * 8 * 100 * 4]
+        assert evaluate(finish.grid[0], {**sizes, "M": 0}) > 0  # it writes results however few rows there are
+
+    def test_which_variant_runs_is_the_same_on_every_card(self) -> None:
+        for task in (ROW_SUM, COLUMN_SUM, FULL_SUM):
+            guards = [guard for variant in variants("reduction", task, M=7, N=7) for guard in variant.guard]
+            assert MULTIPROCESSORS not in {symbol for guard in guards for symbol in symbols(guard)}
+
+    @given(
+        task=st.sampled_from(["row", "column", "full"]), rows=st.integers(0, 2**33), columns=st.integers(0, 2**33),
+        is_aligned=st.booleans(),
+    )  # fmt: skip
+    def test_every_size_has_a_variant_whose_launches_fit(
+        self, task: str, rows: int, columns: int, *, is_aligned: bool
+    ) -> None:
+        """Its indices reach the last step, its grid is that of a GPU, and few rows of many columns take ``wide``."""
+        own = {"row": ROW_SUM, "column": COLUMN_SUM, "full": FULL_SUM}[task]
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        found = variants("reduction", own, M=7, N=7)
+        taken = next(each for each in found if all(evaluate(guard, sizes, lambda fid, size: is_aligned)
+                                                   for guard in each.guard))  # fmt: skip
+        first = taken.launches[0]
+        x, splits, _ = (evaluate(each, sizes) for each in first.grid)
+        assert x <= 2**35
+        assert 1 <= splits <= 8 * 132
+        if first.kernel.index == "int32_t":
+            reduced = {"row": columns, "column": rows, "full": rows * columns}[task]
+            assert reduced + reduced // 2 < 2**31
+        is_wide = task == "column" and is_aligned and columns % 8 == 0 and rows < 64 and columns >= 256 * 8 * 132
+        assert taken.name.startswith("wide") == (is_wide and rows * columns < INDEX_HEADROOM)
 
 
 def kept(*names: str) -> tuple[int, ...]:

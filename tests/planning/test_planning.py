@@ -19,7 +19,7 @@ from fusebuild.artifact.plan import (
     encode,
 )
 from fusebuild.artifact.plan_check import validate_plan
-from fusebuild.ir.formula import evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.pipeline import plan_recipe
 from fusebuild.planning.assembly import fusion_digest
 from fusebuild.planning.planned import PlannedRecipe
@@ -75,8 +75,10 @@ class TestArguments:
         layout = '{dtype: "bfloat16[M, N]", contiguity: [false, true]}'
         text = text_of({"x": layout}, "y = sum(x * eps, dims=[0])", {"y": "float"}, scalars={"eps": "{dtype: double}"},
                        cases="M: 32768, N: 4096")  # fmt: skip
-        first, finish = plan_text(text).plan.targets[0].segments[0].variants[0].launches
-        assert {type(arg) for arg in first.args} == {TensorArg, WorkspaceArg, ScalarArg, ExtentArg, StrideArg}
+        variants = plan_text(text).plan.targets[0].segments[0].variants
+        first, finish = next(variant for variant in variants if len(variant.launches) == 2).launches
+        kinds = {TensorArg, WorkspaceArg, ScalarArg, ExtentArg, StrideArg, FormulaArg}
+        assert {type(arg) for arg in first.args} == kinds
         assert StrideArg(fid=0, dim=0) in first.args
         assert ScalarArg(fid=1) in first.args
         assert WorkspaceArg(slot=0) in finish.args
@@ -110,7 +112,8 @@ class TestPlan:
         text = text_of({"x": "bfloat16[M, N]"}, "y = sum(x, dims=[0])", {"y": "float"}, cases="M: 32768, N: 4096")
         (target,) = plan_text(text).plan.targets
         (slot,) = target.workspace
-        assert evaluate(as_formula(slot.bytes), {"N": 4096}) == 33 * 4 * 4096
+        sizes = {"M": 32768, "N": 4096, MULTIPROCESSORS: 132}
+        assert evaluate(as_formula(slot.bytes), sizes) == 33 * 4 * 4096
 
     def test_targets_are_planned_apart(self) -> None:
         plan = plan_recipe(recipe_of(SUM_THEN_ADD), [SM_90, HOST]).plan

@@ -316,7 +316,7 @@ class TestWhatItChanges:
         twins = [each.id for each in segments if each.scheduler == segments[0].scheduler == "reduction"]
         assert len(twins) == 2
         digest = digest_of(text)
-        knobs = {"threads_per_row": 8, "rows_per_block": 4, "min_blocks": 2, "splits": 1}
+        knobs = {"threads": 64, "unroll": 2, "blocks": 2, "min_blocks": 2}
         entry = tuned_entry(segment=digest, bucket={"M": 6, "N": 9}, knobs=knobs, variant="vec4_int32")
         tuned = planned(write(tmp_path, entry, text=text, name="layers")).plan.targets[0].segments
         assert [tuned[id].variants[0].tuned for id in twins] == [knobs, knobs]

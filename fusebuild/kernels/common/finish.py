@@ -14,18 +14,19 @@ columns, its threads finish their outer indices, and what they find is summed ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula, ceil_div, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import next_power_of_two
 from fusebuild.kernels.common.spec import (
     KernelParameter,
+    KnownSizes,
     LaunchSpec,
-    formula_parameter,
+    call_parameter,
     kernel_parameters,
     tensor_parameters,
     workspace_parameter,
@@ -37,6 +38,8 @@ MANY_THREADS = 512
 """Threads of a block where some result has more partial ones than its part of FINISH_THREADS can load at once."""
 REGISTERS_AHEAD = 32
 """Registers that a thread fills with partial results before it combines the first, at most."""
+MOST_AHEAD = 20
+"""Partial results that a thread loads before it combines the first, at most, where only a call knows their number."""
 NARROWEST = 8
 """Results of a block at least: neighbours that share a sector of 32 bytes."""
 
@@ -50,13 +53,13 @@ class FinishGroup:
     factor)``: the partial results are those of ``fid`` times the value ``factor``. Where there are axes ``outer``, the
     splits share all their rows, as many for each index as the axes ``depth`` have, and each index has as many partial
     results as partition.cuh says. It writes the outputs that follow from its reductions, and where ``is_last`` also
-    those that follow from none. ``results`` with ``partials`` each are expected.
+    those that follow from none. ``results`` with ``partials`` each are expected; both are 0 where a call lays them out.
     """
 
     reductions: tuple[int, ...]
     kept: tuple[int, ...]
-    partials: int
-    results: int
+    partials: int = 0
+    results: int = 0
     across: tuple[int, ...] = ()
     scaled: tuple[tuple[int, int, int], ...] = ()
     outer: tuple[int, ...] = ()
@@ -67,7 +70,8 @@ class FinishGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishPart:
     """What some of the blocks do: each combines the partial results of ``block_x`` results of a group, with as many
-    threads to each as share the others, which load ``ahead`` of them before they combine the first.
+    threads to each as share the others, which load ``ahead`` of them before they combine the first. Where only a call
+    knows how many results a block has, ``block_x`` is 0.
 
     Where there is a group ``source``, it finishes that one's results for all outer indices, one thread each, and scales
     those.
@@ -107,11 +111,35 @@ class Finisher(Planner):
         parts += [self._part(group, source, threads) for group, source in pairs]
         parts.sort(key=lambda part: -part.group.partials)
         blocks = [ceil_div(self.domain.points(part.group.kept), part.block_x) for part in parts]
-        heuristics, parameters = FinishHeuristics(threads=threads, parts=tuple(parts)), self._parameters(groups)
+        heuristics = FinishHeuristics(threads=threads, parts=tuple(parts))
+        number = call_parameter("parts", self.splits, "blocks that left partial results")
+        parameters = (*self._parameters(groups), number)
         kernel = self.kernel(
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1
         )
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
+
+    def launch_at_call(self, group: FinishGroup, narrowest: int) -> LaunchSpec:
+        """The launch that finishes ``group``, laid out by the number of splits at a call; none where that is 1. Blocks
+        that left partial results are no more than some on each multiprocessor, so that where results are many each has
+        few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU.
+        """
+        ahead = max(1, min(MOST_AHEAD, REGISTERS_AHEAD // self._registers(group)))
+        results = self.domain.points(group.kept)
+        several: Formula = ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
+        width = simplified(("max", 1, ("min", results, product([narrowest, several]), FINISH_THREADS)))
+        heuristics = FinishHeuristics(threads=FINISH_THREADS, parts=(FinishPart(block_x=0, ahead=ahead, group=group),))
+        parameters = (
+            *self._parameters([group]),
+            call_parameter("splits", self.splits, "partial results of each, combined in a fixed order"),
+            call_parameter("block_width", width, "results per block"),
+        )
+        kernel = self.kernel(
+            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
+            sizes=KnownSizes(help=False),
+        )  # fmt: skip
+        blocks: Formula = ("mul", ("gt", self.splits, 1), ("ceil_div", results, width))
+        return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
 
     def _pairs(self, groups: Sequence[FinishGroup]) -> list[tuple[FinishGroup, FinishGroup]]:
         """Groups of scaled sums, each with the group that it is made from where one thread can finish an outer index of
@@ -158,7 +186,7 @@ class Finisher(Planner):
         own = tensor_parameters(self.task, self.domain)
         tensors = [each for each in own if any(axes[each.name] <= place for place in places)]
         arrays = partial_parameters(self.task, self.reduced, const=True)
-        return kernel_parameters(self.task, self.domain, [*arrays, splits_parameter(self.splits)], tensors)
+        return kernel_parameters(self.task, self.domain, arrays, tensors)
 
 
 def _outers(scaled: FinishGroup, source: FinishGroup) -> int:
@@ -184,12 +212,6 @@ def partial_parameters(task: Task, reduced: Sequence[int], *, const: bool) -> li
         )
         for slot, fid in enumerate(reduced)
     ]
-
-
-def splits_parameter(splits: Formula) -> KernelParameter:
-    """How many blocks leave partial results: a number that the kernel knows, or one that the call does."""
-    parameter = formula_parameter("parts", splits, "blocks that left partial results")
-    return replace(parameter, value=splits) if isinstance(splits, int) else parameter
 
 
 def partial_dtype(task: Task, fid: int) -> DType:

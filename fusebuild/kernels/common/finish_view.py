@@ -136,7 +136,7 @@ def _finish(
             "depth": body.size(group.depth),
         },
         start=start,
-        stride=body.size(group.outer) if part.source else "kBlockY",
+        stride=body.size(group.outer) if part.source else "kBlockY" if part.block_x else "height",
         sweep=sweep,
         setup=setup,
         loads=loads,

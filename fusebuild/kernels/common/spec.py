@@ -317,6 +317,12 @@ def formula_parameter(name: str, formula: Formula, comment: str = "") -> KernelP
     )
 
 
+def call_parameter(name: str, formula: Formula, comment: str) -> KernelParameter:
+    """An integer that the executor computes, or a constant where it is one already."""
+    parameter = formula_parameter(name, formula, comment)
+    return replace(parameter, value=formula) if isinstance(formula, int) else parameter
+
+
 def scalar_parameters(task: Task) -> list[KernelParameter]:
     """Run-time scalars, zero-dim CPU tensors, and sizes that the body computes with."""
     values = [value for value in map(task.fusion.value, task.inputs) if not value.is_tensor or value.tensor.cpu]

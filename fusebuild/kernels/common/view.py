@@ -180,9 +180,9 @@ def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
     )
 
 
-def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
+def read_columns_once(body: Body, indices: Sequence[int], turns: str) -> Sweep:
     """What a thread accumulates in that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in
-    turn with those of ``kSplits`` blocks; and how running sums become accumulators of the elements that it read."""
+    turn with those of as many blocks as ``turns``; and how running sums become accumulators of what it read."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]
@@ -191,10 +191,14 @@ def read_columns_once(body: Body, indices: Sequence[int]) -> Sweep:
     names = ", ".join(folding.running for folding in running)
     return Sweep(
         coordinates=("const bool is_first = u == 0 && top == first;",),
-        accumulators=(*declarations, "Index centered = 1;  // how many elements the shifts are the means of"),
-        row=(f"fb::recenter(centered, (top - first) / (kSplits * kBlockY), {names});",),
+        accumulators=(
+            *declarations,
+            "Index read = 0;  // rows that the thread has read",
+            "Index centered = 1;  // how many of them the shifts are the means of",
+        ),
+        row=(f"fb::recenter(centered, read, {names});", "read += kUnroll;"),
         merged=(
-            "const int64_t count = fb::steps_in_turns<Index>(first, end, kBlockY, kUnroll, kSplits);",
+            f"const int64_t count = fb::steps_in_turns<Index>(first, end, height, kUnroll, {turns});",
             *(f"auto {each.accumulator} = fb::states({each.running}, count);" for each in running),
         ),
     )

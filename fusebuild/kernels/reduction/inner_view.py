@@ -25,26 +25,23 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, InnerHeuristics)
     indices = reductions(spec.task)
-    results = folded(spec.task, indices)
-    is_split = heuristics.splits > 1
-    outputs = () if is_split else spec.task.outputs
+    results, outputs, is_split = folded(spec.task, indices), spec.task.outputs, heuristics.is_split
     rows = rows_of(spec, [*results, *outputs])
     body = rows.body
     setup, bases = rows.setup(outputs)
     known = rows.of_rows
     gathered = rows.batches(indices, is_long=True)
     targets = gathered.targets()
-    sweep = _loaded_ahead(rows, targets, known) if spec.is_shifted else rows.sweep(targets, known, rows.global_load)
-    running = read_rows_once(body, gathered.plain, "(kSplits * kThreadsPerRow)" if is_split else "kThreadsPerRow")
-    reduce = f"fb::reduce_row<kThreadsPerRow, kRowsPerBlock>({accumulators(body, indices)});"
-    if is_split:
-        position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
-        epilogue = Sweep(
-            stores=tuple(line for folding in foldings(body, indices) for line in folding.partial_stores(position))
-        )
-    else:
-        lines = (*accumulate(body, indices).results, *rows.epilogue(results, 1))
-        epilogue = replace(rows.result_stores(outputs, heuristics.threads), results=lines)
+    running = read_rows_once(body, gathered.plain, "(splits * width)" if is_split else "width")
+    sweep = rows.sweep(targets, known, rows.global_load) if running.row else _loaded_ahead(rows, targets, known)
+    reduce = f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});"
+    position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
+    partials = (line for folding in foldings(body, indices) for line in folding.partial_stores(position))
+    epilogue = replace(
+        _result_stores(rows, outputs),
+        results=(*accumulate(body, indices).results, *rows.epilogue(results, 1)),
+        element=tuple(partials) if is_split else (),
+    )
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
     only = rows.only_elements(gathered, reader)
     sweep = join(running, sweep, rows.updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
@@ -54,12 +51,12 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
 
 
 def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> Sweep:
-    """The sweep that computes ``targets``. Flat tensors are loaded into arrays by ``loads``, several vectors before the
-    first is used: what a vector may touch is tested first, and no compiler moves loads past tests."""
+    """The sweep that computes ``targets``. Vectors are loaded into arrays by ``loads``, several before the first is
+    used: whether a row has them is tested first, and no compiler moves loads past tests."""
     body, ahead = rows.body, dict[int, str]()
 
     def take(fid: int) -> Lines:
-        if fid not in body.domain.flat:
+        if body.spec.is_shifted and fid not in body.domain.flat:
             return rows.global_load(fid)
         ahead[fid] = f"p{fid}[u] = {rows.from_memory(fid, packed=True)};"
         return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
@@ -67,7 +64,18 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
     sweep = rows.sweep(targets, known, take)
     return replace(
         sweep,
+        load_coordinates=body.coordinates(rows.column, body.needs_coordinates(ahead, rows.column)),
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in ahead),
         loads=tuple(ahead.values()),
         vector=(*sweep.loads, *sweep.vector),
     )
+
+
+def _result_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:
+    """Stores of ``outputs``, which hold one element a row. Those that have the elements of neighbouring rows side by
+    side are stored by the block's first threads, all rows of a block at once."""
+    joint = rows.side_by_side(outputs)
+    results = (f"fb::row_result(T{fid}, {rows.body.own_operand(fid)})" for fid in joint)
+    call = f"fb::store_rows_of<kThreads>({', '.join(['row_shift', 'rows', *results])});"
+    stores = rows.results([fid for fid in outputs if fid not in joint])
+    return Sweep(stores=stores, joint_stores=(call,) if joint else ())

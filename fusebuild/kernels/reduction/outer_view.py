@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.batches import batches
@@ -21,6 +22,8 @@ from fusebuild.kernels.common.view import (
     read_columns_once,
 )
 from fusebuild.kernels.reduction.schedule import OuterHeuristics
+
+INSIDE = "const unsigned inside = fb::inside_of<kVec>(at, size);  // bit k: its element k is one of the rows'"
 
 
 def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
@@ -58,7 +61,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
             reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
         ),
         arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
-        loads=tuple(f"c{fid}[u] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in vectors),
+        loads=tuple(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors),
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
@@ -70,22 +73,63 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
             *(body.statement(expr, coordinate) for expr in inside),
         ),
         accumulate=singly.accumulate,
-        reduce=f"fb::reduce_columns<kBlockX, kBlockY>({accumulators(body, indices)});",
+        reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {accumulators(body, indices)});",
     )
-    outputs = () if heuristics.splits > 1 else spec.task.outputs
+    outputs = () if spec.is_shifted else spec.task.outputs
     touched = [*reads, *body.reads(outputs, results), *outputs]
-    if heuristics.splits > 1:
-        part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "split"
-        position = f"{body.step(part, inner.axes)} + inner + k"
-        epilogue = Sweep(
-            element=tuple(
-                line for folding in foldings(body, indices) for line in folding.partial_stores(position, "[k]")
-            )
-        )
-    else:
-        epilogue = column_epilogue(body, indices, [outer, inner], totals.results, outputs)
-    sweep = join(read_columns_once(body, gathered.plain), sweep, gathered.down_columns(heuristics.unroll))
+    epilogue = Sweep() if spec.is_shifted else _results(body, indices, [outer, inner], totals.results)
+    if heuristics.is_split:
+        epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
+    turns = "splits" if heuristics.is_split else "1"
+    sweep = join(read_columns_once(body, gathered.plain, turns), sweep, gathered.down_columns(heuristics.unroll))
+    if spec.is_shifted:
+        inside_alone = tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate)
+        sweep = replace(sweep, coordinates=(*sweep.coordinates, INSIDE), accumulate=inside_alone)
     return column_view(body, (*exprs, *body.closure(outputs, results)), groups, touched, iota, sweep, epilogue)
+
+
+def _from_memory(body: Body, fid: int, groups: Sequence[Group]) -> str:
+    """The current vector of tensor ``fid``."""
+    if not body.spec.is_shifted:
+        return f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})"
+    if groups[0].axes:
+        return f"fb::load_packed_up_to<kVec>(T{fid} + before + at, readable - at)"
+    return f"fb::load_packed_up_to<kVec>(T{fid} + at, size - at)"
+
+
+def _results(body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines) -> Sweep:
+    """What follows the reductions: outputs whose columns are neighbours in memory are stored by vectors."""
+    outputs, last, accesses = body.task.outputs, body.domain.inner, body.domain.accesses
+    epilogue = column_epilogue(body, indices, groups, results, outputs)
+    vectors = outputs if body.spec.vec > 1 else ()
+    dense = [fid for fid in vectors if body.is_vector(fid) and last in accesses[fid].axes]
+    single = [f"T{fid}[{_kept_element(body, fid, groups, last)}] =" for fid in dense]
+    element = epilogue.element
+    for fid, store in zip(dense, single, strict=True):
+        element = tuple(line.replace(store, f"o{fid}[k] =") if line.startswith(store) else line for line in element)
+    return Sweep(
+        arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in dense),
+        element=element,
+        stores=tuple(f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in dense),
+    )
+
+
+def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int]) -> Lines:
+    """Stores of the partial results of column ``k``. Vectors that lie across rows leave one of every ``kVec``-th row,
+    in the place of a block of its own."""
+    place: Lines = ("const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;",)
+    if body.spec.is_shifted:
+        outer = groups[0]
+        part = "int64_t(split) * kVec + row"
+        part = f"{body.step(f'({part})', outer.axes)} + outer" if outer.axes else part
+        found = "start + k < 0 ? start + k + period : start + k" if outer.axes else "start + k"
+        place = (
+            f"const Index element = {found};",
+            "const Index row = element / columns;",
+            f"const int64_t place = ({part}) * columns + element % columns;",
+        )
+    stores = (line for folding in foldings(body, indices) for line in folding.partial_stores("place", "[k]"))
+    return (*place, *stores)
 
 
 def column_view(

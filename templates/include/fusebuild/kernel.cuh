@@ -22,6 +22,7 @@
 #include "fusebuild/random.cuh"
 #include "fusebuild/realigned.cuh"
 #include "fusebuild/reduce.cuh"
+#include "fusebuild/reduce_shaped.cuh"
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"

@@ -68,7 +68,7 @@ class TestExponentials:
     def test_rows_take_a_vector_at_a_time(self) -> None:
         text = kernel_of(FLAT, "y = logsumexp(x, dims=[1])", {"y": "float"})
         assert "    fb::Vec<float, kVec> e4;\n" in text
-        assert "      e4[k] = fb::cast<float>(t0);\n    }\n    fb::add_exponentials(a4, e4);\n" in text
+        assert "        e4[k] = fb::cast<float>(t0);\n      }\n      fb::add_exponentials(a4, e4);\n" in text
         assert "combine(a4, {" not in text
 
     def test_doubles_beside_narrow_inputs_are_taken_singly(self) -> None:
@@ -112,8 +112,8 @@ class TestLongSums:
     def test_a_thread_adds_a_vector_at_a_time_and_keeps_what_it_loses(self) -> None:
         text = kernel_of(FLAT, "xf = cast(x, float)\ny = sum(xf * xf, dims=[0, 1])", {"y": "float"})
         assert "  fb::LongSum w3;\n" in text
-        assert "      e3[k] = t2;\n    }\n    w3.add(e3);\n" in text
-        assert "  float a3 = w3.total();\n  fb::reduce_row<" in text
+        assert "        e3[k] = t2;\n      }\n      w3.add(e3);\n" in text
+        assert "  float a3 = w3.total();\n  fb::reduce_row_of<" in text
 
     def test_elements_beside_a_row_are_zero(self) -> None:
         text = first_kernel(text_of(FLAT, "y = sum(x, dims=[1])", {"y": "float"}, cases="M: 8, N: 1001"), variant=1)
@@ -145,9 +145,9 @@ class TestFirstOfTheBest:
     def test_rows_keep_the_vector_that_has_it(self) -> None:
         text = kernel_of(FLAT, "y = argmin(x, dim=1)", {"y": "int64"})
         assert re.search(
-            r"  fb::FirstBest<fb::Min, float, kVec, Index> (w\d+);\n(.*\n)*    \1\.add\(e\d+, col\);\n", text
+            r"  fb::FirstBest<fb::Min, float, kVec, Index> (w\d+);\n(.*\n)*      \1\.add\(e\d+, col\);\n", text
         )
-        assert re.search(r"  auto (a\d+) = w\d+\.state<.*\n  fb::reduce_row<[^;]*\(\1\)\);\n", text)
+        assert re.search(r"  auto (a\d+) = w\d+\.state<.*\n  fb::reduce_row_of<[^;]*\(\1\)\);\n", text)
         assert "iota" not in text
         assert "int64_t(col" not in text
 
@@ -173,8 +173,8 @@ class TestOneElementOfARow:
     def test_a_sum_of_one_element_reads_it_alone(self) -> None:
         text = kernel_of(PLACED, "y = sum(where(iota(N) == at, cast(x, float), 0.0), dims=[1])\nz = max(x, dims=[1])",
                          {"y": "float", "z": "bfloat16"})  # fmt: skip
-        loop = text.split("for (Index col")[1].split("reduce_row")[0]
-        (total,) = re.findall(r"const bool has(\d+) = lane == 0 && t1 >= 0 && t1 < columns;\n", text)
+        loop = text.split("for (Index first")[1].split("reduce_row")[0]
+        (total,) = re.findall(r"const bool has(\d+) = split == 0 && lane == 0 && t1 >= 0 && t1 < columns;\n", text)
         assert f"q{total}_0 = has{total} ? r0[at{total}] : fb::cast<__nv_bfloat16>(0.0f);\n" in text
         assert f"  if (has{total}) {{\n" in loop.split("  }\n", 1)[1]
         assert "where" not in loop
@@ -184,7 +184,7 @@ class TestOneElementOfARow:
         inputs = {"x": f"bfloat16[M, {width}]", "at": "int64[M, 1]", "one": "float[N]"}
         body = f"y = sum(where(iota({width}) == at, x, 0.0), dims=[1])\nz = one + 1.0"
         text = kernel_of(inputs, body, {"y": "float", "z": "float"})
-        assert re.search(r"const bool has\d+ = lane == 0", text)
+        assert re.search(r"const bool has\d+ = (split == 0 && )?lane == 0", text)
         assert "for (" not in text
 
     def test_of_a_shared_row_the_first_block_reads_it(self) -> None:

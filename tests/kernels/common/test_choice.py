@@ -200,12 +200,13 @@ class TestWhatNoKernelIsMadeOf:
              "knob threads_per_row: it is 16, no power of two from 32 to 1024"),
             ("softmax", "short_vec8_int32", {"threads": 96}, "knob threads: it is 96, no power of two from 32 to 1024"),
             ("softmax", "short_vec8_int32", {"held": 16}, "knob held: it is 16, no power of two from 1 to 8"),
-            ("row_sum", "vec4_int32", {"splits": 2000},
-             "knob splits: it is 2000, but a row of 1024 vectors is for 1024 blocks at most"),
-            ("column_sum", "vec8_int32", {"block_y": 64},
-             "knob block_y: a block would have 2048 threads, at most 1024"),
-            ("column_sum", "vec8_int32", {"splits": 1025},
-             "knob splits: it is 1025, but 4096 rows are for 1024 blocks at most"),
+            ("row_sum", "vec4_int32", {"blocks": 17},
+             "knob blocks: 17 blocks of 128 threads are more than the 2048 threads of a multiprocessor"),
+            ("row_sum", "vec4_int32", {"threads": 2048},
+             "knob threads: it is 2048, no power of two from 32 to 1024"),
+            ("column_sum", "vec8_int32", {"block_y": 512},
+             "knob block_y: it is 512, no power of two from 1 to 256"),
+            ("column_sum", "vec8_int32", {"unroll": 32}, "knob unroll: it is 32, no power of two from 1 to 16"),
             ("turned", "vec8_int32", {"tile": 256},
              "knob tile: tiles of 256 rows take 131072 bytes of shared memory, of 49152"),
             ("turned", "vec8_int32", {"threads": 1024},
@@ -220,10 +221,6 @@ class TestWhatNoKernelIsMadeOf:
 
     def test_a_knob_that_is_absent(self) -> None:
         assert refusal("scaled", "vec4_int32", {}, without="unroll") == "knob unroll: vec4_int32 needs a value for it"
-
-    def test_rows_that_share_blocks_are_not_split(self) -> None:
-        message = refusal("row_sum", "vec4_int32", {"splits": 2}, M=2**20, N=256)
-        assert message == "knob splits: blocks that share a row have no other"
 
     def test_a_cluster_that_does_not_hold_the_row(self) -> None:
         message = refusal("softmax", "cluster_vec8_int32", {"cluster": 2}, N=262144)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fusebuild.ir.formula import evaluate
+from fusebuild.artifact.plan import FormulaArg, as_formula
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics, FinishPart
 from fusebuild.kernels.common.spec import LaunchSpec, reductions
@@ -61,29 +62,34 @@ def test_groups_share_out_the_blocks_of_one_launch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "variant", "width", "ahead"),
-    [(32768, 4096, "vec8_int32_split33", 16, 3), (4194304, 64, "vec8_int32_split528", 8, 17)],
-)
+    ("variant", "rows", "columns", "width", "blocks"),
+    [("vec8_int32", 32768, 4096, 24, 171), ("vec8_int32", 4194304, 64, 8, 8), ("vec8_int32", 10**6, 8, 8, 1),
+     ("folded_vec8_int32", 3 * 10**6, 17, 1, 17), ("folded_vec8_int32", 10**8, 1, 1, 1)],
+)  # fmt: skip
 def test_all_partial_results_of_a_thread_are_on_their_way_at_once(
-    rows: int, columns: int, variant: str, width: int, ahead: int
+    variant: str, rows: int, columns: int, width: int, blocks: int
 ) -> None:
-    launch = finish_of(COLUMN_SUM, variant, M=rows, N=columns)
+    """Where only a call knows how many there are."""
+    launch = finish_of(COLUMN_SUM, variant, M=7, N=7)
     (part,) = parts(launch)
-    assert (part.block_x, part.ahead, launch.block) == (width, ahead, (256, 1, 1))
-    assert part.ahead * (launch.block[0] // part.block_x) >= part.group.partials
+    sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+    given = {each.name: each.arg for each in launch.kernel.parameters if isinstance(each.arg, FormulaArg)}
+    splits, own = (evaluate(as_formula(given[name].formula), sizes) for name in ("splits", "block_width"))
+    assert (own, evaluate(launch.grid[0], sizes)) == (width, blocks)
+    assert (part.block_x, part.ahead, launch.block) == (0, 20, (256, 1, 1))
+    assert part.ahead * (launch.block[0] // own) >= splits
 
 
 def test_one_block_finishes_a_full_reduction() -> None:
-    launch = finish_of(FULL_SUM, "vec4_int32_split528", M=16384, N=8192)
+    launch = finish_of(FULL_SUM, "vec4_int32", M=16384, N=8192)
     (part,) = parts(launch)
-    assert (part.block_x, part.ahead, part.source) == (1, 3, None)
-    assert part.group == FinishGroup(reductions=reductions(FULL_SUM), kept=(), partials=528, results=1, is_last=True)
-    assert (launch.grid, launch.block) == ((1, 1, 1), (256, 1, 1))
+    assert part.group == FinishGroup(reductions=reductions(FULL_SUM), kept=(), is_last=True)
+    assert evaluate(launch.grid[0], {"M": 16384, "N": 8192, MULTIPROCESSORS: 132}) == 1
 
 
-def test_many_columns_need_none() -> None:
-    variant = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 1024, "N": 2**20})[0]
-    assert (variant.name, len(variant.launches), variant.scratch) == ("vec8_int32", 1, ())
+def test_many_columns_of_few_rows_need_none() -> None:
+    variant = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 7, "N": 7})[0]
+    assert (variant.name, len(variant.launches), variant.scratch) == ("wide_vec8_int32", 1, ())
 
 
 def test_turns_are_equally_long() -> None:

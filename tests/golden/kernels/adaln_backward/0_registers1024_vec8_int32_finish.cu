@@ -6,55 +6,55 @@
 // launch: segment 0, registers64_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 64,
-//   min(ceil_div(B*S, 16), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 64
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 64,
+//   min(ceil_div(B*S, 16), gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
+//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 64
 // launch: segment 0, registers128_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 32,
-//   min(ceil_div(B*S, 8), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 128
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 32,
+//   min(ceil_div(B*S, 8), gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
+//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 128
 // launch: segment 0, registers256_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 16,
-//   min(ceil_div(B*S, 4), gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
-//   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16,
+//   min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
+//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 256
 // launch: segment 0, registers512_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 512
 // launch: segment 0, registers1024_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
 // launch: segment 0, registers64_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, D <= 64
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, D <= 64
 // launch: segment 0, realigned256_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 16,
-//   min(ceil_div(B*S, 4), gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 16,
+//   min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16),
 //   aligned(grad_x, 16), D <= 256
 // launch: segment 0, realigned512_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
 //   512
 // launch: segment 0, realigned1024_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
 //   1024
 #include <fusebuild/kernel.cuh>
 
@@ -62,7 +62,7 @@ using Index = int64_t;
 constexpr int kThreads = 512;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_48c9f6150cac9629(
+reduction_finish_dc109c8d9c18dd20(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -72,10 +72,10 @@ reduction_finish_48c9f6150cac9629(
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
     const float* P18,  // partial results of grad_sum
     const float* P19,  // partial results of normed_sum
-    int64_t parts,  // blocks that left partial results
     int64_t n0,  // B
     int64_t n1,  // S
-    int64_t n2) {  // D
+    int64_t n2,  // D
+    int64_t parts) {  // blocks that left partial results
   constexpr int kBlockX = 8;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
   constexpr int kAhead = 11;  // partial results that a thread loads before it combines the first
@@ -141,4 +141,4 @@ reduction_finish_48c9f6150cac9629(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_48c9f6150cac9629)
+FUSEBUILD_ENTRY(reduction_finish_dc109c8d9c18dd20)

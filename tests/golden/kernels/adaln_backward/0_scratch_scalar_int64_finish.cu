@@ -6,89 +6,89 @@
 // launch: segment 0, registers2048_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 2048
 // launch: segment 0, registers3072_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 3072
 // launch: segment 0, registers4096_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 4096
 // launch: segment 0, registers6144_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 6144
 // launch: segment 0, registers8192_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 8192
 // launch: segment 0, staged2_16384_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(max(1, gpu.multiprocessors // 2), max(1, (B*S) //
-//   4, min(B*S, max(1, gpu.multiprocessors // 2)))), B, S, D; if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(max(1, gpu.multiprocessors // 2), max(1,
+//   (B*S) // 4, min(B*S, max(1, gpu.multiprocessors // 2)))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16),
 //   aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 16384
 // launch: segment 0, staged4_32768_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(max(1, ((10*gpu.multiprocessors) // 11) // 4),
-//   max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))), B, S, D; if D < 2146435072, (D % 8)
-//   == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 32768
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) //
+//   4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 4)))); if D < 2146435072, (D % 8) == 0,
+//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
+//   16), D <= 32768
 // launch: segment 0, staged8_65536_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(max(1, ((10*gpu.multiprocessors) // 11) // 8),
-//   max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))), B, S, D; if D < 2146435072, (D % 8)
-//   == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16),
-//   aligned(grad_x, 16), D <= 65536
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(max(1, ((10*gpu.multiprocessors) // 11) //
+//   8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) // 11) // 8)))); if D < 2146435072, (D % 8) == 0,
+//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
+//   16), D <= 65536
 // launch: segment 0, scratch_vec8_int64 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
 //   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16),
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16),
 //   aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16)
 // launch: segment 0, realigned2048_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
 //   2048
 // launch: segment 0, realigned4096_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
 //   4096
 // launch: segment 0, realigned6144_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D; if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <=
 //   6144
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the one
 //   before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
-//   gpu.multiprocessors))), B, S, D
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors)))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 512;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_df4ad40c120747cb(
+reduction_finish_1c6dea17fe9438ec(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -98,10 +98,10 @@ reduction_finish_df4ad40c120747cb(
     __nv_bfloat16* __restrict__ T53,  // grad_weight: bfloat16[D]
     const float* P18,  // partial results of grad_sum
     const float* P19,  // partial results of normed_sum
-    int64_t parts,  // blocks that left partial results
     int64_t n0,  // B
     int64_t n1,  // S
-    int64_t n2) {  // D
+    int64_t n2,  // D
+    int64_t parts) {  // blocks that left partial results
   constexpr int kBlockX = 8;  // results per block
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
   constexpr int kAhead = 6;  // partial results that a thread loads before it combines the first
@@ -167,4 +167,4 @@ reduction_finish_df4ad40c120747cb(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_df4ad40c120747cb)
+FUSEBUILD_ENTRY(reduction_finish_1c6dea17fe9438ec)

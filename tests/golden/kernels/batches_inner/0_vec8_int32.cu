@@ -1,8 +1,27 @@
 // batches_inner.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
-// schedule: threads.per_row=64 threads.rows=1 splits=1
-// launch: segment 0, vec8_int32 on sm_90: grid M, 1, 1; block 64, 1, 1; given x, place, log_sum, largest, least, first,
-//   there, beside, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16)
+// schedule: threads=128 unroll=4 is_split=True
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128), 16*(N >
+//   512), 32*(N > 1024), 64*(N > 2048), 128*(N > 4096)), 128), argument 20, 1; block 128, 1, 1; given x, place,
+//   log_sum, largest, least, first, there, beside, slot 0 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
+//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N > 64) + (N > 128) + (N > 512) + (N > 1024) + (N >
+//   2048) + (N > 4096), max(1, min(N // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -59,12 +78,12 @@ struct earlier {
 
 }  // namespace lambdas
 
-constexpr int kThreadsPerRow = 64;
-constexpr int kRowsPerBlock = 1;
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-reduction_inner_7ac9aeb7b5de6d97(
+FUSEBUILD_KERNEL(kThreads, 4)
+reduction_inner_8faaa6c7238989fd(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -73,10 +92,27 @@ reduction_inner_7ac9aeb7b5de6d97(
     int64_t* __restrict__ T26,  // first: int64[M]
     float* __restrict__ T30,  // there: float[M]
     float* __restrict__ T34,  // beside: float[M]
-    int64_t n1) {  // N
+    float* __restrict__ P9,  // partial results of log_sum_max
+    float* __restrict__ P10,  // partial results of log_sum_sum
+    float* __restrict__ P20,  // partial results of largest_value
+    int64_t* __restrict__ P21,  // partial results of largest
+    float* __restrict__ P25,  // partial results of least
+    int64_t* __restrict__ P26,  // partial results of first
+    float* __restrict__ P30,  // partial results of there
+    float* __restrict__ P34,  // partial results of beside
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t row_shift,  // of the threads that share a row
+    int64_t splits) {  // blocks that share a reduction
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const int64_t rows = n0;
   const Index columns = n1;
-  const int lane = fb::thread_x() % kThreadsPerRow;
-  const int64_t row = fb::block_x();
+  const int width = 1 << row_shift;  // threads that share a row
+  const int lane = fb::thread_x() & (width - 1);
+  const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> row_shift) + (fb::thread_x() >> row_shift);
+  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+  const int64_t row = active ? wanted : rows - 1;
+  const int split = fb::block_y();  // of the blocks that take a row's vectors in turns
   const int32_t t1 = T1[row];  // place
   const int32_t t31 = fb::add(t1, int32_t(1));  // batches_inner.yaml:30
   const __nv_bfloat16* r0 = T0 + row * n1;
@@ -86,31 +122,44 @@ reduction_inner_7ac9aeb7b5de6d97(
   float a34 = fb::Sum::identity<float>();
   fb::FirstBest<fb::Max, float, kVec, Index> w20;
   fb::FirstBest<fb::Min, float, kVec, Index> w25;
-  const bool has30 = lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
+  const bool has30 = split == 0 && lane == 0 && fb::cast<int64_t>(t1) >= 0 && fb::cast<int64_t>(t1) < columns;
   const Index at30 = has30 ? fb::cast<int64_t>(t1) : 0;
   const __nv_bfloat16 q30_0 = has30 ? r0[at30] : fb::cast<__nv_bfloat16>(0.0f);
-  const bool has34 = lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
+  const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
   const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
   const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
-  FUSEBUILD_UNROLL_BY(4)
-  for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-    fb::Vec<float, kVec> e9;
-    fb::Vec<float, kVec> e20;
-    fb::Vec<float, kVec> e25;
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
+      first += Index(splits) * kUnroll * step) {
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const __nv_bfloat16 t0 = v0[k];
-      const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
-      const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
-      const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
-      e9[k] = t6;
-      e20[k] = t6;
-      e25[k] = t6;
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
     }
-    fb::add_exponentials(a9, e9);
-    w20.add(e20, col);
-    w25.add(e25, col);
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e9;
+      fb::Vec<float, kVec> e20;
+      fb::Vec<float, kVec> e25;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t2 = fb::cast<float>(t0);  // batches_inner.yaml:24
+        const float t4 = t2 * 0.5f;  // batches_inner.yaml:24
+        const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
+        e9[k] = t6;
+        e20[k] = t6;
+        e25[k] = t6;
+      }
+      fb::add_exponentials(a9, e9);
+      w20.add(e20, col);
+      w25.add(e25, col);
+    }
   }
   auto a20 = w20.state<lambdas::builtin_argmax_float::State>({float(-INFINITY), int64_t(9223372036854775807LL)});
   auto a25 = w25.state<lambdas::earlier::State>({float(INFINITY), int64_t(9223372036854775807LL)});
@@ -128,11 +177,21 @@ reduction_inner_7ac9aeb7b5de6d97(
     const float t6 = t4 + 1.0f;  // y, batches_inner.yaml:24
     a34 = fb::Sum::combine(a34, t6);
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<fb::ExpSum<float>>(a9),
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::ExpSum<float>>(a9),
       fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<lambdas::earlier>(a25),
       fb::accumulator<fb::Sum>(a30), fb::accumulator<fb::Sum>(a34));
-  if (lane != 0) return;
-
+  if (splits > 1) {  // reduction_finish combines what they leave in order
+    if (!active || lane != 0) return;
+    P9[split * n0 + row] = a9.v0;
+    P10[split * n0 + row] = a9.v1;
+    P20[split * n0 + row] = a20.v0;
+    P21[split * n0 + row] = a20.v1;
+    P25[split * n0 + row] = a25.v0;
+    P26[split * n0 + row] = a25.v1;
+    P30[split * n0 + row] = a30;
+    P34[split * n0 + row] = a34;
+    return;
+  }
   const float t9 = a9.v0;  // log_sum_max, batches_inner.yaml:25
   const float t10 = a9.v1;  // log_sum_sum, batches_inner.yaml:25
   const int64_t t21 = a20.v1;  // largest, batches_inner.yaml:26
@@ -144,12 +203,8 @@ reduction_inner_7ac9aeb7b5de6d97(
   const float t12 = fb::where(t11, 0.0f, t9);  // batches_inner.yaml:25
   const float t13 = fb::log(t10);  // batches_inner.yaml:25
   const float t14 = t13 + t12;  // log_sum, batches_inner.yaml:25
-  T14[row] = t14;
-  T21[row] = t21;
-  T25[row] = t25;
-  T26[row] = t26;
-  T30[row] = t30;
-  T34[row] = t34;
+  fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T14, t14), fb::row_result(T21, t21),
+      fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_7ac9aeb7b5de6d97)
+FUSEBUILD_ENTRY(reduction_inner_8faaa6c7238989fd)

@@ -1,0 +1,103 @@
+// batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32
+// segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
+// schedule: threads=128 unroll=4 is_split=True
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(C*max(1, 2*(N*HW > 24), 4*(N*HW > 64), 8*(N*HW > 128),
+//   16*(N*HW > 512), 32*(N*HW > 1024), 64*(N*HW > 2048), 128*(N*HW > 4096)), 128), argument 16, 1; block 128, 1, 1;
+//   given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min((N*HW) // 8192,
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW) // 1024,
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
+//   min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW) // 1024, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 2 of
+//   max(4*max(1, min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C,
+//   4*max(1, min((N*HW) // 1024, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, N, C, HW, (N*HW > 24) + (N*HW > 64) + (N*HW > 128) + (N*HW > 512) + (N*HW > 1024) + (N*HW > 2048) + (N*HW >
+//   4096), max(1, min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if
+//   N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 128;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
+
+FUSEBUILD_KERNEL(kThreads, 4)
+reduction_inner_c9a79e997432a397(
+    const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
+    const float* T1,  // running_mean: float[C]
+    const float* T2,  // running_var: float[C]
+    float* T4,  // mean: float[C]
+    float* T12,  // rstd: float[C]
+    float* T16,  // new_mean: float[C]
+    float* T22,  // new_var: float[C]
+    double* __restrict__ P4,  // partial results of mean
+    float* __restrict__ P5,  // partial results of m2
+    float* __restrict__ P6,  // partial results of count
+    int64_t s7,  // N*HW
+    int64_t n0,  // N
+    int64_t n1,  // C
+    int64_t n2,  // HW
+    int64_t row_shift,  // of the threads that share a row
+    int64_t splits) {  // blocks that share a reduction
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const int64_t rows = n1;
+  const Index columns = n0 * n2;
+  const int width = 1 << row_shift;  // threads that share a row
+  const int lane = fb::thread_x() & (width - 1);
+  const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> row_shift) + (fb::thread_x() >> row_shift);
+  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+  const int64_t row = active ? wanted : rows - 1;
+  const int split = fb::block_y();  // of the blocks that take a row's vectors in turns
+  const float t1 = T1[row];  // running_mean
+  const float t2 = T2[row];  // running_var
+  const int64_t t8 = s7;  // count, batchnorm_train_nchw.yaml:16
+  const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
+  const __nv_bfloat16* r0 = T0 + row * n2;
+
+  fb::Moments<float> w4;
+  const Index first = (Index(split) * (1 * width) + lane) * kVec, step = Index(splits) * width * kVec;
+  Index col = first;
+  // After one vector, four, sixteen and so on, running sums are recentered at the mean of what was read.
+  for (int64_t stop = step; col < columns; stop *= 4) {
+    const Index turns = fb::steps<Index>(col, stop < columns ? stop : columns, step);
+    FUSEBUILD_UNROLL_BY(4)
+    for (Index turn = 0; turn < turns; ++turn, col += step) {
+      const bool is_first = col == first;
+      const Index i2 = col % Index(n2);
+      const Index i0 = col / Index(n2);
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + i0 * n1 * n2 + i2);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
+        w4.add(t3, is_first && k == 0);
+      }
+    }
+    w4.recenter((col - first) / (splits * width));
+  }
+  const int64_t count = (col - first) / (splits * width);
+  fb::Welford<float>::State a4 = w4.state(count);
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Welford<float>>(a4));
+  if (splits > 1) {  // reduction_finish combines what they leave in order
+    if (!active || lane != 0) return;
+    P4[split * n1 + row] = a4.v0;
+    P5[split * n1 + row] = a4.v1;
+    P6[split * n1 + row] = a4.v2;
+    return;
+  }
+  const float t4 = fb::Welford<float>::mean(a4);  // mean, batchnorm_train_nchw.yaml:16
+  const float t5 = a4.v1;  // m2, batchnorm_train_nchw.yaml:16
+  const float t9 = t5 / fb::cast<float>(t8);  // batchnorm_train_nchw.yaml:17
+  const float t11 = t9 + 1e-05f;  // batchnorm_train_nchw.yaml:17
+  const float t12 = fb::rsqrt(t11);  // rstd, batchnorm_train_nchw.yaml:17
+  const float t13 = t4 - t1;  // batchnorm_train_nchw.yaml:22
+  const float t15 = 0.1f * t13;  // batchnorm_train_nchw.yaml:22
+  const float t16 = t1 + t15;  // new_mean, batchnorm_train_nchw.yaml:22
+  const float t19 = t5 / fb::cast<float>(t18);  // batchnorm_train_nchw.yaml:23
+  const float t20 = t19 - t2;  // batchnorm_train_nchw.yaml:23
+  const float t21 = 0.1f * t20;  // batchnorm_train_nchw.yaml:23
+  const float t22 = t2 + t21;  // new_var, batchnorm_train_nchw.yaml:23
+  fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T4, t4), fb::row_result(T12, t12),
+      fb::row_result(T16, t16), fb::row_result(T22, t22));
+}
+
+FUSEBUILD_ENTRY(reduction_inner_c9a79e997432a397)

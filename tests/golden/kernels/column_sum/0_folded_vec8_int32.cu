@@ -1,0 +1,81 @@
+// column_sum.yaml, segment 0: reduction, variant folded_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1}
+// schedule: threads=256 unroll=4 widest=32 is_split=True
+// launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid ceil_div(N, 32), argument 5, 1; block 256, 1, 1; given x,
+//   slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 32*max(1, min((M*N) // (16384*max(1,
+//   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) //
+//   max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, max(1, min((M*N) //
+//   (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
+//   4*gpu.multiprocessors)))); if M*N < 1073741824, aligned(x, 16), M >= 512, M < 1073741824
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 256;
+constexpr int kWidest = 32;  // of them side by side, at most
+constexpr int kVec = 8;  // columns per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
+
+FUSEBUILD_KERNEL(kThreads, 2)
+reduction_outer_b911fec51823dfbc(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ P1,  // partial results of y
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t splits) {  // blocks that share a reduction
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const Index columns = n1;
+  const Index depth = n0;
+  const Index vectors = columns;  // of kVec rows, which lie in memory as one
+  const Index all = vectors;
+  const Index tiles = (all + kWidest - 1) / kWidest;
+  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int height = kThreads / width;  // threads that share columns
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index vector = Index(fb::block_x()) * width + x;
+  const Index inner = vector * kVec;
+  const bool has_columns = vector < all && y < height;
+  const int split = fb::block_y();  // of the blocks that take a column's rows in turns
+  const Index size = depth * columns, period = columns * kVec;
+  const Index start = inner;
+  const Index end = has_columns ? fb::steps<Index>(start, size, period) : 0;
+  const Index first = Index(split) * (kUnroll * height) + y;
+  const Index step = Index(splits) * kUnroll * height;
+
+  fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
+  for (Index top = first; top < end; top += step) {
+    fb::Packed<__nv_bfloat16, kVec> c0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * height;
+      if (r >= end) break;
+      const Index at = start + r * period;  // of the rows, in elements
+      c0[u] = fb::load_packed_up_to<kVec>(T0 + at, size - at);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * height;
+      if (r >= end) break;
+      const Index at = start + r * period;  // of the rows, in elements
+      const unsigned inside = fb::inside_of<kVec>(at, size);  // bit k: its element k is one of the rows'
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[u]);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        if (fb::is_inside(inside, k)) a1[k] = fb::Sum::combine(a1[k], fb::cast<float>(t0));
+      }
+    }
+  }
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Sum>(a1));
+  if (y != 0 || !has_columns) return;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kVec; ++k) {  // of every kVec-th row: reduction_finish combines them
+    const Index element = start + k;
+    const Index row = element / columns;
+    const int64_t place = (int64_t(split) * kVec + row) * columns + element % columns;
+    P1[place] = a1[k];
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_outer_b911fec51823dfbc)

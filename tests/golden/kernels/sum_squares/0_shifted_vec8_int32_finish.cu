@@ -1,0 +1,67 @@
+// sum_squares.yaml, segment 0: reduction, variant vec8_int32
+// segment fids to original fids: {0: 0, 3: 3}
+// schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[2] kept=[] partials=0 results=0 across=[]
+//   scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block 256, 1, 1;
+//   overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1
+//   > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256)); if ((M*N) % 8) == 0,
+//   aligned(x, 16), M*N < 1073741824
+// launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block
+//   256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors)
+//   // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256)); if aligned(x, 16), M*N >=
+//   4, M*N < 1073741824
+// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block 256, 1,
+//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1,
+//   4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
+//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256))
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 256;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_af93abb296a27c23(
+    float* __restrict__ T3,  // y: float[]
+    const float* P3,  // partial results of y
+    int64_t splits,  // partial results of each, combined in a fixed order
+    int64_t block_width) {  // results per block
+  const int width = block_width;
+  const int height = kThreads / width;  // threads per result
+  constexpr int kAhead = 20;  // partial results that a thread loads before it combines the first
+  const int64_t results = 1;
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index kept = Index(fb::block_x()) * width + x;
+  const int64_t stride = height * results;  // from one partial result of a thread to its next
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
+
+  float a3 = fb::Sum::identity<float>();
+  if (kept < results && y < height) {
+    for (int64_t first = y; first < splits; first += kAhead * height) {
+      const int64_t left = (int(splits - first) + height - 1) / height;
+      const int count = left < kAhead ? int(left) : kAhead;
+      const int64_t start = first * results + kept;
+      float p3[kAhead];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t place = start + fb::smaller(u, count - 1) * stride;
+        p3[u] = P3[place];
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const bool is_there = u < count;
+        a3 = fb::Sum::combine(a3, is_there ? p3[u] : fb::Sum::identity<float>());
+      }
+    }
+  }
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Sum>(a3));
+  if (y != 0 || kept >= results) return;
+  const float t3 = a3;  // y, sum_squares.yaml:7
+  T3[0] = t3;
+}
+
+FUSEBUILD_ENTRY(reduction_finish_af93abb296a27c23)
