@@ -232,8 +232,8 @@ def _show_sum(terms: Sequence[Formula], known: dict[Formula, str]) -> str:
     text = ""
     for term in terms:
         sign = " + "
-        if isinstance(term, tuple) and term[:2] == ("mul", -1):
-            sign, term = " - ", product(term[2:])  # type: ignore[arg-type]
+        if isinstance(term, tuple) and term[0] == "mul" and isinstance(term[1], int) and term[1] < 0:
+            sign, term = " - ", product([-term[1], *term[2:]])  # type: ignore[list-item]
         elif isinstance(term, int) and term < 0:
             sign, term = " - ", -term
         shown = _show_operand(term, known, divides=False)

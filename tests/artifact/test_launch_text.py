@@ -139,7 +139,7 @@ def variants_backwards(plan: Plan) -> Plan:
 TILED = "segment 0, tiled_vec8_int32 on host"
 GIVEN = "given grad_y, y, grad_x, M, N, {}, {}"
 SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
-_ROWS = "(128*(0 < N) + -64*(34 < N) + -60*(272 < N))"
+_ROWS = "(128*(0 < N) - 64*(34 < N) - 60*(272 < N))"
 TILE = f"{_ROWS}*max(1, min(8192 // ({_ROWS}*N), M // (1024*{_ROWS})))"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
@@ -155,29 +155,31 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a grid": (
         "softmax_backward", launching("short_vec8_int32", grid=("M", 1, 1)),
         "segment 0, short_vec8_int32 on host: the plan says grid M, 1, 1, "
-        "where its text says grid ceil_div(M, 4), 1, 1",
+        "where its text says grid ceil_div(M, -64*(8 < N) - 32*(16 < N) - 16*(32 < N) - 12*(256 < N) + 128), 1, 1",
     ),
     "a block of as many threads": (
         "rope", launching("rows_vec8_int32", block=(8, 16, 1)),
         "segment 0, rows_vec8_int32 on host: the plan says block 8, 16, 1, where its text says block 16, 8, 1",
     ),
     "less shared memory": (
-        "softmax_backward", launching("shared_vec8_int32", shared_bytes=["mul", 2, "N"]),
-        "segment 0, shared_vec8_int32 on host: the plan says shared 2*N bytes, where its text says shared 4*N bytes",
+        "inner_outer_shared", launching("shared_vec8_int32", shared_bytes=["mul", 2, "N"]),
+        "segment 0, shared_vec8_int32 1 of 2 on host: the plan says shared 2*N bytes, "
+        "where its text says shared 4*N bytes",
     ),
     "no shared memory": (
-        "softmax_backward", launching("shared_vec8_int32", shared_bytes=0),
-        "segment 0, shared_vec8_int32 on host: the plan says nothing of 'shared', where its text says shared 4*N bytes",
+        "inner_outer_shared", launching("shared_vec8_int32", shared_bytes=0),
+        "segment 0, shared_vec8_int32 1 of 2 on host: the plan says nothing of 'shared', "
+        "where its text says shared 4*N bytes",
     ),
     "a guard": (
-        "softmax_backward", guarded_by("shared_vec8_int32", ["lt", "N", 7]),
-        "segment 0, shared_vec8_int32 on host: the plan says if N < 7, where its text says if N < 2146435072, "
-        f"(N % 8) == 0, {ALIGNED}, 4*N <= 96256",
+        "softmax_backward", guarded_by("edged8192_vec8_int32", ["lt", "N", 7]),
+        "segment 0, edged8192_vec8_int32 on host: the plan says if N < 7, where its text says if N < 2146435072, "
+        f"{ALIGNED}, 512 < N, N <= 8207",
     ),
     "a guard for less": (
-        "softmax_backward", guarded_by("brief_vec8_int32", ["eq", ["mod", "N", 8], 0]),
-        "segment 0, brief_vec8_int32 on host: the plan says if (N % 8) == 0, where its text says if N < 2146435072, "
-        f"(N % 8) == 0, {ALIGNED}, N <= 256",
+        "softmax_backward", guarded_by("short_vec8_int32", ["eq", ["mod", "N", 8], 0]),
+        "segment 0, short_vec8_int32 on host: the plan says if (N % 8) == 0, where its text says if N < 2146435072, "
+        f"(N % 8) == 0, {ALIGNED}, N <= 1024",
     ),
     "less scratch": (
         "batches_split", scratch_of(3, ["mul", 8, "M"]),
@@ -209,12 +211,11 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "sizes of another segment": (
         "layers", launched_like_the_first,
-        "segment 1, brief_vec4_int32 on host: the plan says grid ceil_div(M0, 8), 1, 1, "
-        "where its text says grid ceil_div(M1, 8), 1, 1",
+        "segment 1, registers_vec4_int32 on host: the plan says grid M0, 1, 1, where its text says grid M1, 1, 1",
     ),
     "a variant less": (
-        "layers", without_variant("shared_vec4_int32", 2),
-        "the plan does not launch it in segment 2, shared_vec4_int32 on host, which its text tells of",
+        "layers", without_variant("short_vec4_int32", 2),
+        "the plan does not launch it in segment 2, short_vec4_int32 on host, which its text tells of",
     ),
 }  # fmt: skip
 """What a plan may say of a launch that its kernel's text contradicts, and the words that refuse it."""

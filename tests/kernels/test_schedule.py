@@ -24,14 +24,13 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
-from fusebuild.kernels.persistent.cluster import CLUSTER_SHARE_BYTES, ClusterHeuristics
 from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, EDGED_RUNGS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
 from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
 from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment
-from fusebuild.target.table import TARGETS, Target
+from fusebuild.target.table import TARGETS
 from support.small_recipes import primitive, recipe_of, text_of, whole
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
@@ -454,108 +453,6 @@ class TestInnerPersistent:
         level = levels(SOFTMAX)
         by_name = {SOFTMAX.fusion.value(fid).name: number for fid, number in level.items()}
         assert (by_name["e"], max(level.values())) == (1, 2)
-
-
-def clusters(task: Task, target: Target = SM_90, **sizes: int) -> dict[str, ClusterHeuristics]:
-    """The variants of ``task`` that run in clusters, by name."""
-    found = PERSISTENT.schedule(task, target, sizes)
-    specs = {variant.name: kernels(variant)[0].heuristics for variant in found}
-    return {name: heuristics for name, heuristics in specs.items() if isinstance(heuristics, ClusterHeuristics)}
-
-
-class TestClusters:
-    @pytest.mark.parametrize(
-        ("columns", "cluster", "threads", "chunks"),
-        [
-            (49152 + 8, 2, 512, 8),  # 96 KiB and one vector
-            (65536, 2, 512, 8),
-            (65536 + 8, 4, 512, 8),  # a share of 64 KiB and more
-            (100000, 4, 512, 8),
-            (131072, 4, 512, 8),
-            (262144, 8, 512, 8),
-            (524288, 8, 1024, 8),
-        ],
-    )
-    def test_are_sized_for_the_first_case(self, columns: int, cluster: int, threads: int, chunks: int) -> None:
-        ((name, found),) = clusters(SOFTMAX, M=1024, N=columns).items()
-        assert name == f"cluster{cluster}_vec8_int32"
-        assert (found.cluster, found.threads, found.chunks) == (cluster, RowThreads(per_row=threads, rows=1), chunks)
-        assert columns <= found.capacity * 8
-        assert 2 * 8 * chunks <= REGISTER_BYTES
-        assert cluster == 8 or 2 * columns <= cluster * CLUSTER_SHARE_BYTES
-
-    @pytest.mark.parametrize("columns", [1, 4096, 32768, 49152, 524288 + 8, 2**24])
-    def test_are_for_rows_that_one_block_does_not_keep_well_and_a_cluster_does(self, columns: int) -> None:
-        assert clusters(SOFTMAX, M=1024, N=columns) == {}
-
-    @pytest.mark.parametrize("name", TARGETS)
-    def test_run_where_the_target_has_them(self, name: str) -> None:
-        assert bool(clusters(SOFTMAX, TARGETS[name], M=16, N=65536)) == (name not in ("sm_80", "sm_86", "sm_89"))
-
-    def test_go_after_the_variants_for_shorter_rows(self) -> None:
-        found = variants("inner_persistent", SOFTMAX, M=1024, N=65536)
-        ways = ("short", "registers4096", "registers", "cluster2", *EDGED, "tiled")
-        assert names(found) == [*(f"{way}_vec8_int32" for way in ways), "reread_scalar_int64"]
-        assert found[3].guard[-1] == ("le", "N", 65536)
-        assert found[3].guard[:-1] == found[2].guard[:-1]
-        (launch,) = found[3].launches
-        assert (launch.grid, launch.block, launch.shared_bytes) == ((("mul", 2, "M"), 1, 1), (512, 1, 1), 0)
-
-    @pytest.mark.parametrize(
-        ("facts", "first", "expected"),
-        [
-            ("{max: 262144}", 4096, ["cluster8"]),  # shorter ones are taken by kernels for rows with edges
-            ("{max: 262144}", 65536, ["cluster2", "cluster262144"]),
-            ("{values: [768, 65536]}", 768, []),  # sizes that are named have variants of their own
-            ("{max: 16384}", 4096, []),
-            ("{multiple_of: 8}", 4096, ["cluster2", "cluster131072"]),
-            ("{multiple_of: 8}", 262144, ["cluster65536", "cluster131072", "cluster8"]),
-            ("{multiple_of: 8, max: 16384}", 4096, []),
-        ],
-    )
-    def test_facts_tell_of_long_rows_where_the_first_case_does_not(
-        self, facts: str, first: int, expected: list[str]
-    ) -> None:
-        text = text_of({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, name="facts")
-        task = recipe_of(text.replace("inputs:", f"extents:\n  N: {facts}\ninputs:", 1)).fusion.whole()
-        assert [*clusters(task, M=16, N=first)] == [f"{name}_vec8_int32" for name in expected]
-
-    def test_compute_costly_values_again_since_registers_hold_the_row(self) -> None:
-        for size in (65536, 131072, 262144):
-            assert clusters(SOFTMAX, M=16, N=size).popitem()[1].kept == ()
-
-    def test_share_what_several_inputs_take(self) -> None:
-        body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
-        task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
-        found = clusters(task, M=16, N=16384)["cluster2_vec4_int32"]
-        assert (found.threads.per_row, found.chunks) == (512, 4)
-
-    def test_nothing_is_spread_where_nothing_is_kept(self) -> None:
-        strided = '{dtype: "float[M, N]", contiguity: [true, false]}'
-        task = whole({"x": strided}, SOFTMAX_BODY, {"y": "float"})
-        assert clusters(task, M=16, N=100000) == {}
-
-    def test_a_whole_tensor_is_one_cluster(self) -> None:
-        task = whole({"x": "float[256, 256]"}, "y = x / max(abs(x))", {"y": "float"})
-        variant = variants("inner_persistent", task)[0]
-        assert (variant.name, variant.launches[0].grid) == ("cluster4_vec4_int32", (4, 1, 1))
-
-    @pytest.mark.parametrize(("parts", "is_taken"), [(8, True), (9, False)])
-    def test_states_of_lambdas_must_fit_where_they_meet(self, parts: int, is_taken: bool) -> None:
-        names = [f"s{part}" for part in range(parts)]
-        text = "\n".join([
-            "fusion: states", "inputs:", "  x: bfloat16[M, N]", "lambdas:", "  sums:",
-            f"    left: {{{', '.join(f'a{part}: float' for part in range(parts))}}}",
-            f"    right: {{{', '.join(f'b{part}: float' for part in range(parts))}}}",
-            "    body: |", *(f"      c{part} = a{part} + b{part}" for part in range(parts)),
-            f"    results: [{', '.join(f'c{part}' for part in range(parts))}]",
-            "body: |",
-            f"  {', '.join(names)} = reduce([{', '.join(['x'] * parts)}], init=[{', '.join(['0.0'] * parts)}], "
-            "combine=sums, dims=[1], keepdim=True)",
-            f"  y = x - {' - '.join(names)}", "outputs:", "  y: bfloat16", "",
-        ])  # fmt: skip
-        task = primitive(text).whole()
-        assert ("cluster8_vec8_int32" in clusters(task, M=16, N=262144)) == is_taken
 
 
 @pytest.mark.parametrize("target", [SM_90, HOST], ids=lambda target: target.name)

@@ -96,7 +96,7 @@ SUMS = text_of(
 EDITS = {
     "an accumulator in bfloat16": (
         r"(w\d+)\.add\(.*\);", r"\g<0> \1 = {fb::cast<float>(fb::cast<__nv_bfloat16>(\1.sum)), 0.0f};"),
-    "the last vector of each row lost": (r"col < columns;", "col + kVec < columns;"),
+    "the last vector of each row lost": (r"if \(col >= columns\) break;", "if (col + kVec >= columns) break;"),
     "another op": (r"= (t\d+) \* (t\d+);", r"= \1 + \2;"),
     "an epsilon forgotten": (r" \+ 10\.0f", ""),
 }  # fmt: skip

@@ -43,7 +43,7 @@ def last_sweep(task: Task, domain: AxisDomain, cached: Container[int], kept: Col
     needed, _ = _needs(task, kept)
     last, columns = max(levels(task).values()), {*domain.reduced}
     fids = (*task.inputs, *(fid for expr in task.steps for fid in expr.outputs))
-    tensors = [fid for fid in fids if task.fusion.value(fid).is_tensor]
+    tensors = [fid for fid in fids if fid in domain.domain.dims]  # not what index ops read from
     along = {fid for fid in tensors if domain.axes_of(fid, task.fusion.value(fid).tensor) & columns}
     own = [expr for expr in task.steps if expr.outputs[0] in along and last in needed.get(expr.outputs[0], ())]
     used = {*(fid for expr in own for fid in expr.inputs), *task.outputs}

@@ -90,10 +90,10 @@ FEW_BLOCKS, MANY_BLOCKS = 2, 4
 """Blocks on a multiprocessor that are expected where rows are long, and where they are short."""
 LONG_COLUMNS, SHORT_COLUMNS = 8192, 1024
 """Elements that are expected of such rows."""
-RUNGS = (64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 65536, 131072)
-"""Elements of the longest rows of a kernel of its own. (H100, rmsnorm's backward pass of 64 to 131072 columns: 0.80 to
-0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and 6144 there would be 0.83 of it where 0.95 are;
-rungs of 1536, 12288 and 24576 gain nothing.)"""
+RUNGS = (128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 131072)
+"""Elements of the longest rows of a kernel of its own; where blocks cannot own so many, half of them. (H100, rmsnorm's
+backward pass of 96 to 131072 columns: 0.80 to 0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and
+6144 there would be 0.83 of it where 0.95 are; rungs of 1536, 12288 and 24576 gain nothing.)"""
 ALONE = 12288
 """One more, of the longest rows that a block can own, where blocks form no clusters."""
 REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144)
@@ -120,7 +120,6 @@ def variants(planner: Planner) -> list[VariantSpec]:
         found += [*rungs.values(), *own.memory(max(rungs, default=0))]
     has_odd = own.has_odd_rows(own.vec, own.columns)
     if has_odd and own.can_realign:
-        found += single.ladder(SINGLE_RUNGS[:1]).values()
         found += replace(own, vectors=VectorLayout.ANYWHERE).ladder(REALIGNED_RUNGS).values()
     elif own.vec == 1 or has_odd:
         found += single.ladder(SINGLE_RUNGS).values()
@@ -199,8 +198,11 @@ class _Planner(Planner):
     def ladder(self, rungs: Sequence[int]) -> dict[int, VariantSpec]:
         """Accumulators in registers: a kernel for rows of each of so many elements; by how many elements it can own,
         the fewest first."""
-        found = (each for elements in rungs for each in replace(self, elements=elements).rung())
-        return dict(sorted(found, key=lambda each: each[0]))
+        found: dict[int, VariantSpec] = {}
+        for elements in rungs:
+            whole, half = (replace(self, elements=each) for each in (elements, elements // 2))
+            found |= dict(whole.rung()) or dict(half.rung())
+        return dict(sorted(found.items()))
 
     def rung(self) -> Iterator[tuple[int, VariantSpec]]:
         """Accumulators in registers, for rows of so many elements at most as stand before the variant; none where
@@ -375,10 +377,10 @@ class _Planner(Planner):
     def memory(self, beyond: int) -> Iterator[VariantSpec]:
         """Accumulators in shared memory or, where that is too small, in scratch: rows of more elements than ``beyond``,
         which registers cannot own. The next row still waits in registers where it is twice as long at most. None where
-        the vectors that an update takes are too many."""
+        the vectors that an update takes are too many, or rows are so long that nobody has them."""
         most = self.target.registers // MEMORY_THREADS - IN_BLOCK.base
         updates = self.vec * self._register_bytes(self.reduced) // 4
-        if updates > most:
+        if updates > most or beyond >= RUNGS[-1]:
             return
         if self.bytes_of(self.reduced) * beyond < self.target.shared_bytes - RESERVED_BYTES:
             twice = replace(self, elements=2 * beyond)

@@ -160,14 +160,12 @@ class TestLaunches:
         """A ladder of rows that vectors hold, of odd ones, and what is left."""
         found = variants(NORM, M=16384, N=4096)
         assert [each.name for each in found] == [
-            *(f"registers{most}_vec8_int32" for most in (64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192)),
-            "staged2_16384_vec8_int32", "staged4_32768_vec8_int32", "staged8_65536_vec8_int32",
-            "staged8_131072_vec8_int32", "scratch_vec8_int64",
-            "registers64_vec1_int32",
+            *(f"registers{most}_vec8_int32" for most in RUNGS[:9]),
+            "staged2_16384_vec8_int32", "staged4_32768_vec8_int32", "staged8_131072_vec8_int32",
             *(f"realigned{most}_vec8_int32" for most in (256, 512, 1024, 2048, 4096, 6144)),
             "scratch_scalar_int64",
         ]  # fmt: skip
-        assert [each.guard[-1] for each in found[:10]] == [("le", "N", most) for most in RUNGS[:10]]
+        assert [each.guard[-1] for each in found[:9]] == [("le", "N", most) for most in RUNGS[:9]]
         assert found[-1].guard == ()
 
     @pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_120", "host"])
@@ -190,7 +188,8 @@ class TestLaunches:
         chosen = heuristics(taken)
         held = chosen.cluster * chosen.columns(8)
         assert chosen.storage == "registers"
-        assert columns <= held < max(2 * columns + 8, RUNGS[0] + 1)
+        assert columns <= held
+        assert held in (RUNGS[0], RUNGS[-1]) or held < 2 * columns + 8
 
     def test_rows_that_are_whole_vectors_need_no_kernels_for_odd_ones(self) -> None:
         task = whole(PAIR, BACKWARD, {"y": "bfloat16", "dw": "float"}, extents="N: {multiple_of: 8}")
@@ -223,7 +222,7 @@ class TestLaunches:
 
     def test_narrow_rows_share_a_block(self) -> None:
         taken = chosen(NORM, M=10_000, N=64)
-        assert (taken.launches[0].block, heuristics(taken).threads.rows) == ((8, 16, 1), 16)
+        assert (taken.launches[0].block, heuristics(taken).threads.rows) == ((16, 8, 1), 8)
 
     @pytest.mark.parametrize("columns", [8, 40, 128, 1000, 1024, 4096, 8192])
     @pytest.mark.parametrize(("task", "steady", "fetched"), [(NORM, 4 + 4, 2 * 2), (PREFIXES, 4 + 4, 4)])
@@ -257,7 +256,7 @@ class TestLaunches:
 
     @pytest.mark.parametrize(
         ("columns", "threads", "cluster", "chunks", "blocks"),
-        [(16384, 512, 2, 2, 1), (32768, 512, 4, 2, 1), (65536, 512, 8, 2, 1), (131072, 512, 8, 4, 1)],
+        [(16384, 512, 2, 2, 1), (32768, 512, 4, 2, 1), (65536, 512, 8, 4, 1), (131072, 512, 8, 4, 1)],
     )
     def test_clusters_are_small_and_their_blocks_wide_while_most_threads_have_something_to_do(
         self, columns: int, threads: int, cluster: int, chunks: int, blocks: int

@@ -1,14 +1,8 @@
-// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers64_vec8_int32
+// adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers128_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads=512 parts=[(block_x=8 ahead=11 group=(reductions=[22, 24] kept=[2] partials=616 results=1024
 //   across=[0] scaled=[[22, 18, 15], [24, 19, 15]] outer=[0] depth=[1] is_last=False) source=(reductions=[10, 11]
 //   kept=[0, 2] partials=11 results=57344 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
-// launch: segment 0, registers64_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
-//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 64,
-//   min(ceil_div(B*S, 16), gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
-//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 64
 // launch: segment 0, registers128_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
@@ -33,11 +27,6 @@
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(4*gpu.multiprocessors, max(1, (B*S) // 4,
 //   min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16),
 //   aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
-// launch: segment 0, registers64_vec1_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
-//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D, min(8*gpu.multiprocessors, max(1, (B*S) // 4,
-//   min(B*S, gpu.multiprocessors))); if D < 2146435072, D <= 64
 // launch: segment 0, realigned256_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of 4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,

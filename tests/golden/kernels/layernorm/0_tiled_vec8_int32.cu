@@ -3,9 +3,9 @@
 // schedule: threads=128 most=34 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] in_place=[[21, 0]]
 // launch: segment 0, tiled_vec8_int32 on sm_90: grid ceil_div(M, argument 11), 1, 1; block 128, 1, 1; shared
 //   16*(((argument 11*N) // 8) + 2) + 8*(N + 32) bytes; given x, weight, bias, mean, rstd, y, N, M, N, (34 < N) + (68 <
-//   N) + (136 < N) + 2*(272 < N), (128*(0 < N) + -64*(34 < N) + -60*(272 < N))*max(1, min(8192 // ((128*(0 < N) +
-//   -64*(34 < N) + -60*(272 < N))*N), M // (1024*(128*(0 < N) + -64*(34 < N) + -60*(272 < N))))); if N < 2146435072,
-//   aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
+//   N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 60*(272 < N))*max(1, min(8192 // ((128*(0 < N) - 64*(34
+//   < N) - 60*(272 < N))*N), M // (1024*(128*(0 < N) - 64*(34 < N) - 60*(272 < N))))); if N < 2146435072, aligned(x,
+//   16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
