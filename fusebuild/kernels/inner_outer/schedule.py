@@ -60,6 +60,9 @@ MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
 IN_BLOCK = Registers(most=224, base=48)
 """Registers beside what a thread keeps for its columns; nvcc needs some of its 255 to move values about."""
+REALIGNED = Registers(most=224, base=76)
+"""Registers where rows are realigned: what is cut out of words takes some, for a moment. (With a base of 48 ptxas 13.0
+spills 190 to 630 bytes.)"""
 IN_CLUSTER = Registers(most=224, base=56)
 """Registers where rows are reduced along a turn before they are stored. (With a base of 48 and what adds up to 168
 registers ptxas 13.0 spills.)"""
@@ -200,8 +203,9 @@ class _Planner(Planner):
         the fewest first."""
         found: dict[int, VariantSpec] = {}
         for elements in rungs:
-            whole, half = (replace(self, elements=each) for each in (elements, elements // 2))
-            found |= dict(whole.rung()) or dict(half.rung())
+            whole = dict(replace(self, elements=elements).rung())
+            half = {} if whole else dict(replace(self, elements=elements // 2).rung())
+            found = half | found | whole
         return dict(sorted(found.items()))
 
     def rung(self) -> Iterator[tuple[int, VariantSpec]]:
@@ -364,7 +368,7 @@ class _Planner(Planner):
         ahead = 2 * fetched + (len(self.fetched) * WORD if self._is_realigned else 0)
         kept = -(-self._chunks(choice) * (self.vec * steady + choice.at_once * ahead) // 4)
         if not in_cluster:
-            return IN_BLOCK.base + kept
+            return (REALIGNED if self._is_realigned else IN_BLOCK).base + kept
         return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
 
     @property
