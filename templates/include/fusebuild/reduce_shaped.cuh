@@ -1,5 +1,6 @@
-// Reductions across threads that lie in a block as the sizes of a call have it: their number in each row or column is
-// an argument. As in reduce.cuh every result is combined in one fixed order, which follows from that number alone.
+// Reductions across threads that lie in a block as the sizes of a call have it: their number in each row or
+// column is an argument. As in reduce.cuh every result is combined in one fixed order, which follows from
+// that number alone.
 
 #pragma once
 
@@ -28,8 +29,8 @@ struct CombineSlots {
   }
 };
 
-// Reduces across the `width` threads of each row of a (kThreads, 1, 1) block, a power of two. Every thread of a row
-// gets the same bits. All threads of the block must call this, and once in a kernel.
+// Reduces across the `width` threads of each row of a (kThreads, 1, 1) block, a power of two. Every thread of
+// a row gets the same bits. All threads of the block must call this, and once in a kernel.
 template <int kThreads, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_row_of(int width, const Accumulators&... accumulators) {
   for (int mask = smaller(width, kWarpThreads) / 2; mask > 0; mask /= 2)
@@ -66,18 +67,19 @@ FUSEBUILD_DEVICE void store_rows_of(int row_shift, int64_t rows, const RowResult
 
 // --- Columns: threads with the same `x`
 
-// Reduces across y where `width` * `height` of kThreads threads lie side by side, and the others have a greater y.
-// Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All threads of the block must
-// call this. Safe to call back to back.
+// Reduces across y where `width` * `height` of kThreads threads lie side by side, and the others have a
+// greater y. Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All
+// threads of the block must call this. Safe to call back to back.
 //
-// The rows that are left halve their number at each barrier. The barriers are shared by as many values as fit in
-// kColumnStorageBytes of static shared memory, or by one that does not.
+// The rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
+// in kColumnStorageBytes of static shared memory, or by one that does not.
 template <int kThreads, typename... Accumulators>
-FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height, const Accumulators&... accumulators) {
+FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
+                                        const Accumulators&... accumulators) {
   using Layout = Partials<kThreads, Accumulators...>;
   constexpr int kFitting = kColumnStorageBytes / Layout::kBytesPerValue;
   constexpr int kValuesAtOnce = smaller(Layout::kValues, largest(1, kFitting));
-  FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce * Layout::kBytesPerValue);
+  FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
   int greatest = 1;
   while (2 * greatest < height) greatest *= 2;
   FUSEBUILD_UNROLL
@@ -88,7 +90,8 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height, con
       // Each round has slots of its own, and so needs just one barrier.
       const int left = smaller(height, 2 * half);
       const int slot = (height - left + y % half) * width + x;
-      if (y >= half && y < left) visit_each(WriteSlot<Layout>{storage, slot, first, last}, 0, accumulators...);
+      if (y >= half && y < left)
+        visit_each(WriteSlot<Layout>{storage, slot, first, last}, 0, accumulators...);
       sync_block();
       if (y < half && y + half < left)
         visit_each(CombineSlot<Layout>{storage, slot, first, last}, 0, accumulators...);

@@ -46,7 +46,8 @@ FUSEBUILD_DEVICE void store_rows(int64_t rows, const RowResult<Values>&... resul
 
 // The same for a block of kThreads, of which each row has 2^`row_shift`.
 template <int kThreads, typename... Values>
-FUSEBUILD_DEVICE void store_rows_of_threads(int row_shift, int64_t rows, const RowResult<Values>&... results) {
+FUSEBUILD_DEVICE void store_rows_of_threads(int row_shift, int64_t rows,
+                                            const RowResult<Values>&... results) {
   using Layout = Partials<kThreads, RowResult<Values>...>;
   constexpr int kBytes = Layout::kValues * Layout::kBytesPerValue;
   FUSEBUILD_SHARED(unsigned char, storage, kBytes);

@@ -171,8 +171,8 @@ struct WordsAround {
   Packed<T, kPerWord> words[kWords];
 };
 
-// Those around the N elements from `first` on of a tensor of `total` elements, which begins aligned and has at
-// least the first of them: what it lacks is zero. Its neighbouring bytes another block is about to read.
+// Those around the N elements from `first` on of a tensor of `total` elements, which begins aligned and has
+// at least the first of them: what it lacks is zero. Its neighbouring bytes another block is about to read.
 template <int N, typename Index, typename T>
 FUSEBUILD_DEVICE WordsAround<T, N> load_words_around(const T* tensor, Index first, Index total) {
   constexpr int kPerWord = WordsAround<T, N>::kPerWord, kWords = WordsAround<T, N>::kWords;

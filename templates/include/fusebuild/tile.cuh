@@ -1,5 +1,5 @@
-// Tiles in shared memory that are written along their rows and read along their columns: square ones that move
-// by vectors, and boxes that move by elements.
+// Tiles in shared memory that are written along their rows and read along their columns: square ones that
+// move by vectors, and boxes that move by elements.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace fusebuild {
 
-// Where in a tile whose rows have kTile elements the element at (row, column) lies. Vectors of kVec elements of a
-// row stay together and aligned; which place in its row a vector has depends on the row, so that the elements
-// of a column, for kVec neighbouring rows apart, fall to different banks.
+// Where in a tile whose rows have kTile elements the element at (row, column) lies. Vectors of kVec elements
+// of a row stay together and aligned; which place in its row a vector has depends on the row, so that the
+// elements of a column, for kVec neighbouring rows apart, fall to different banks.
 template <int kTile, int kVec>
 FUSEBUILD_DEVICE int tile_index(int row, int column) {
   constexpr int kVectors = kTile / kVec;
@@ -29,8 +29,8 @@ FUSEBUILD_DEVICE void store_tile(T* tile, int row, int column, const Packed<T, k
   *reinterpret_cast<Packed<T, kVec>*>(tile + tile_index<kTile, kVec>(row, column)) = values;
 }
 
-// kVec elements of column `column`, from row `row` on, which need be no multiple of kVec: where the vectors of
-// rows change their places, once at most, another address goes on.
+// kVec elements of column `column`, from row `row` on, which need be no multiple of kVec: where the vectors
+// of rows change their places, once at most, another address goes on.
 template <typename T, int kTile, int kVec>
 struct TileColumn {
   const T *before, *after;
@@ -45,8 +45,8 @@ struct TileColumn {
   FUSEBUILD_DEVICE T operator[](int k) const { return (k < rows_before ? before : after)[k * kTile]; }
 };
 
-// The place of tile `number` of a matrix. Tiles that run at one time are of a few rows of tiles: what they read
-// lies close together along rows and along columns (H100: 267 rows of 174263 bfloat16 162 -> 118 us).
+// The place of tile `number` of a matrix. Tiles that run at one time are of a few rows of tiles: what they
+// read lies close together along rows and along columns (H100: 267 rows of 174263 bfloat16 162 -> 118 us).
 template <typename Index>
 struct TilePlace {
   static constexpr int kBand = 8;
@@ -71,8 +71,8 @@ FUSEBUILD_DEVICE int side_of_box(Index side, Index left) {
   return static_cast<int>(side < left ? side : left);
 }
 
-// The walk of a block of kThreads over a box, each thread kThreads elements on with every step: its place along
-// the inner side of so many elements, the middle side, and the outer one.
+// The walk of a block of kThreads over a box, each thread kThreads elements on with every step: its place
+// along the inner side of so many elements, the middle side, and the outer one.
 template <int kThreads>
 struct BoxWalk {
   int middles, inners;
