@@ -14,7 +14,15 @@ from typing import ClassVar, Self
 
 from fusebuild.ir.formula import Formula
 from fusebuild.kernels.common.choice import decide
-from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, check_rows, has_lambdas, row_threads
+from fusebuild.kernels.common.rows import (
+    MAX_THREADS,
+    RowChoice,
+    RowThreads,
+    blocks_wanted,
+    check_rows,
+    has_lambdas,
+    row_threads,
+)
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, fits_int32
 from fusebuild.kernels.common.sweeps import column_inputs
 from fusebuild.kernels.persistent.budgets import ALL_AT_ONCE, IN_REGISTERS
@@ -151,12 +159,19 @@ class WholeVectors(InRegisters):
     def _propose(self, before: int, most: int, lay: ChunksOf) -> RegisterChoice:
         vec, size, wanted = self.vec, self.size + before, min(4 if self.vec > 1 else 16, most)
         threads, kept = row_threads(size, vec, wanted), bool(self.kept)
+        if before and threads.block == MAX_THREADS and not self._loads_fit(threads, lay(threads)):
+            alone = row_threads(size, vec, 2 * wanted)
+            return RegisterChoice(**{**row_choice(alone).knobs, "min_blocks": 1}, keeps=False)
         if kept and not self.lasts(threads, lay(threads) * vec):
             fewer = row_threads(size, vec, -(-wanted // 2))
             if kept := self.lasts(fewer, lay(fewer) * vec):
                 threads = fewer
         blocks = max(blocks_wanted(threads), self._blocks_of_loads(threads, lay(threads), kept))
         return RegisterChoice(**{**row_choice(threads).knobs, "min_blocks": blocks}, keeps=kept)
+
+    def _loads_fit(self, threads: RowThreads, chunks: int) -> bool:
+        """Whether the threads of one block have registers for all that they read of a row at once."""
+        return ALL_AT_ONCE.base + chunks * self.words_read <= self.target.registers // threads.block
 
     def _blocks_of_loads(self, threads: RowThreads, chunks: int, keeps: bool) -> int:
         """The blocks of ``BUSY_THREADS``, fewer where registers are too few for all that a thread reads of its row: a
