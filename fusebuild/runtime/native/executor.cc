@@ -15,8 +15,8 @@ namespace ffi = tvm::ffi;
 
 namespace {
 
-constexpr int64_t kWorkspaceAlignment = 256;       // PackSlots' offsets are multiples of it
-constexpr int64_t kMostMultiprocessors = 1 << 16;  // more than any GPU has
+constexpr int64_t kWorkspaceAlignment = 256;    // PackSlots' offsets are multiples of it
+constexpr int64_t kMostMultiprocessors = 4096;  // more than any GPU has; some blocks for each are a grid
 constexpr DLDataType kByte = {kDLUInt, 8, 1};
 
 /// Makes a device current for the calling thread while it lives.
