@@ -126,6 +126,7 @@ class InspectReport(Struct, frozen=True, kw_only=True):
         UNSET
     )
     boundaries: tuple[InspectedBoundary, ...]
+    kernels: Annotated[int, Meta(ge=0, description="how many there are for the target, each once")]
     hbm_bytes: Bytes
     hbm_bytes_formula: FormulaText
 
@@ -159,13 +160,15 @@ class Inspection:
     def report(self) -> InspectReport:
         """All that there is to see, for programs."""
         hbm_bytes = total([as_formula(segment.hbm_bytes) for segment in self.segments])
+        segments = tuple(map(self._segment, self.segments))
         return InspectReport(
             fusion=self.plan.fusion,
             target=self.target,
             case=None if self.sizes is None else dict(self.sizes),
-            segments=tuple(map(self._segment, self.segments)),
+            segments=segments,
             composites=self.composites or UNSET,
             boundaries=tuple(map(self._boundary, self.boundaries)),
+            kernels=len({kernel for segment in segments for kernel in segment.kernels}),
             hbm_bytes=self.bytes_of(hbm_bytes),
             hbm_bytes_formula=show(hbm_bytes),
         )
@@ -184,6 +187,7 @@ class Inspection:
         for each in report.boundaries:
             tensor = f"%{each.fid} {each.name}: {each.dtype}[{', '.join(each.shape)}]"
             lines.append(f"  {tensor}  {bytes_text(each.bytes, each.bytes_formula)}")
+        lines.append(f"kernels  {report.kernels}")
         lines.append(f"total  {bytes_text(report.hbm_bytes, report.hbm_bytes_formula)}")
         return "\n".join(map(one_line, lines)) + "\n"
 

@@ -56,3 +56,8 @@ def test_the_last_variant_is_for_what_nobody_measures(path: Path, seed: int) -> 
         for segment in segments:
             if taken(segment.variants, sizes) is segment.variants[-1]:
                 assert HOLES.get(path.stem, lambda sizes: False)(sizes), (segment.id, sizes)
+
+
+def test_kernels_stay_few() -> None:
+    """All recipes for one kind of GPU: each kernel is compiled, shipped and loaded."""
+    assert sum(len(planned_file(path).kernels["sm_90"]) for path in RECIPES) <= 260

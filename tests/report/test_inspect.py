@@ -20,7 +20,7 @@ from support.places import GOLDEN, ROOT
 from support.small_recipes import SUM_THEN_ADD, TINY, recipe_of, text_of
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-REPORT_KEYS = ["fusion", "target", "case", "segments", "boundaries", "hbm_bytes", "hbm_bytes_formula"]
+REPORT_KEYS = ["fusion", "target", "case", "segments", "boundaries", "kernels", "hbm_bytes", "hbm_bytes_formula"]
 SEGMENT_KEYS = ["id", "scheduler", "fid_map", "inputs", "outputs", "rematerialized", "kernels", "variants", "hbm_bytes",
                 "hbm_bytes_formula", "why"]  # fmt: skip
 BOUNDARY_KEYS = ["fid", "name", "dtype", "shape", "bytes", "bytes_formula"]
@@ -95,6 +95,7 @@ class TestSeed000:
             "boundaries": [
                 {"fid": 2, "name": "t2", "dtype": "float", "shape": ["2", "1"], "bytes": 8, "bytes_formula": "8"}
             ],
+            "kernels": 4,
             "hbm_bytes": 2320,
             "hbm_bytes_formula": "2320",
         }
@@ -152,6 +153,7 @@ class TestText:
             "  fid map {0: 0, 2: 2}\n"
             "  variant scalar_int32: always\n"
             "no boundaries: one segment computes everything\n"
+            "kernels  1\n"
             "total  120 bytes\n"
         )
 
@@ -165,7 +167,7 @@ class TestText:
     def test_a_case_without_symbols(self) -> None:
         text = inspect(shipped("reduction_pointwise_epilogue")).as_text()
         assert text.startswith("reduction_pointwise_epilogue on sm_90 (constant sizes)\n")
-        assert "\nboundaries\n  %2 t2: float[2, 1]  8 bytes\ntotal  2,320 bytes\n" in text
+        assert "\nboundaries\n  %2 t2: float[2, 1]  8 bytes\nkernels  4\ntotal  2,320 bytes\n" in text
 
 
 def test_broadcast_dims_count_once() -> None:
