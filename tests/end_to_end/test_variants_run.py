@@ -123,8 +123,9 @@ def check_ways(run: set[Kind]) -> None:
     """Every scheduler, and every way to walk rows, is among what runs."""
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in FAMILIES} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
-    ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "brief_vecN_int32", "short_vecN_int32",
-            "registers_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32", "clusterN_vecN_int32",
+    ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "short_vecN_int32", "short_vec1_int32",
+            "registers_vecN_int32", "registersN_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32",
+            "shiftedN_vecN_int32", "clusterN_vecN_int32",
             "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
     tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
              "inner_threaded threaded_vecN_int32")  # fmt: skip
@@ -132,8 +133,9 @@ def check_ways(run: set[Kind]) -> None:
               "inner_resident edgedN_vecN_int32", "ticket_counters inner_resident edgedN_vecN_int32")  # fmt: skip
     assert rows == {"sized", *tiled, *(f"inner_persistent {way}" for way in ways), *walked}
     both = {name.split()[-1] for scheduler, name in run if scheduler == "inner_outer_persistent"}
-    assert both == {"sized", "registers_vecN_int32", "registers_vec1_int32", "staged_vecN_int32", "stagedN_vecN_int32",
-                    "shared_vecN_int32", "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
+    assert both == {"sized", "registersN_vecN_int32", "registersN_vec1_int32", "realignedN_vecN_int32",
+                    "staged1_N_vecN_int32", "stagedN_N_vecN_int32", "sharedN_vecN_int32", "shared_vecN_int32",
+                    "scratch_vecN_int64", "scratch_scalar_int64"}  # fmt: skip
     assert {name for scheduler, name in run if scheduler in ("pointwise", "transpose")} == {
         "pointwise vecN_int32", "pointwise shifted_vecN_int32", "pointwise scalar_int32", "pointwise scalar_int64",
         "pointwise_rows rows_vecN_int32", "sized", "transpose vecN_int32", "transpose scalar_int32",

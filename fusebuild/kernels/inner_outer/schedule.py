@@ -98,7 +98,7 @@ RUNGS = (128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 131072
 backward pass of 96 to 131072 columns: 0.80 to 0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and
 6144 there would be 0.83 of it where 0.95 are; rungs of 1536, 12288 and 24576 gain nothing.)"""
 ALONE = 12288
-"""One more, of the longest rows that a block can own, where blocks form no clusters."""
+"""One more, of the longest rows that a block can own, where no blocks share rows."""
 REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144)
 """The same where rows are no multiples of a vector, and are realigned: each takes a warp at least."""
 SINGLE_RUNGS = (64, 256, 512, 1024, 2048, 4096)
@@ -119,7 +119,8 @@ def variants(planner: Planner) -> list[VariantSpec]:
     own = _planner(planner)
     single, found = replace(own, vec=1), list[VariantSpec]()
     if own.vec > 1:
-        rungs = own.ladder(RUNGS if planner.target.cluster > 1 else (*RUNGS, ALONE))
+        are_shared = planner.target.cluster > 1 and own.levels == 1
+        rungs = own.ladder(RUNGS if are_shared else (*RUNGS, ALONE))
         found += [*rungs.values(), *own.memory(max(rungs, default=0))]
     has_odd = own.has_odd_rows(own.vec, own.columns)
     if has_odd and own.can_realign:

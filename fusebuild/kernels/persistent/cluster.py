@@ -112,7 +112,9 @@ class Cluster(InRegisters):
         )
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
         own_name = f"cluster{choice.cluster}_vec{vec}_int32" if name == "cluster" else way
-        return (self.rows_variant(way, (*self.vector_guard, fits), heuristics, choice, name=own_name),)
+        any_vector: Formula = ("lt", 0, self.columns)  # threads beyond the row take its last one again
+        guard = (*self.vector_guard, any_vector, fits)
+        return (self.rows_variant(way, guard, heuristics, choice, name=own_name),)
 
     def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:
         row_bytes, most = -(-row // self.vec) * vector_bytes, self._thread_bytes
