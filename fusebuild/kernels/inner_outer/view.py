@@ -63,7 +63,6 @@ NUMBERS_AHEAD = _RowNumbers(
     handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
 )
 INSIDE = "const unsigned inside = fb::inside_up_to<kVec>(col, columns);  // bit k: the row has column col + k"
-STORE = "fb::store(p{0} + col, {1}[c]);"
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
 
@@ -355,8 +354,7 @@ class _Walk:
         results = [fid for folding in own for fid in folding.expr.outputs]
         stores = [f"fb::store(p{fid} + col, fb::load_shared<kVec>(b{fid} + col));" for fid in results]
         if self._in_registers:
-            partial = "fb::store_elements(p{0} + col, {1}[c], columns - col);" if self._is_realigned else STORE
-            stores = [partial.format(f.expr.outputs[0], f.accumulator) for f in own if not f.has_state]
+            stores = [self._store(f"p{f.expr.outputs[0]}", f"{f.accumulator}[c]") for f in own if not f.has_state]
         states = [folding for folding in own if folding.has_state and self._in_registers]
         return Lifetime(
             coordinates=(
@@ -399,14 +397,17 @@ class _Walk:
 
     def _blanks(self, own: Iterable[Folding]) -> Lines:
         """The lines that leave the identity where the part ``blank`` of an outer index would be."""
-        blank = "fb::store({} + col, {});"
-        if self._is_realigned:
-            blank = "fb::store_elements({} + col, {}, columns - col);"
         return tuple(
-            blank.format(f"P{fid} + {self._position(folding, 'blank')}", f"fb::splat<kVec>({identity})")
+            self._store(f"P{fid} + {self._position(folding, 'blank')}", f"fb::splat<kVec>({identity})")
             for folding in own
             for fid, identity in zip(folding.expr.outputs, folding.identities, strict=True)
         )
+
+    def _store(self, partials: str, values: str) -> str:
+        """The line that stores a vector of ``partials``, which begin anywhere where rows do."""
+        if self._is_realigned:
+            return f"fb::store_elements({partials} + col, {values}, columns - col);"
+        return f"fb::store({partials} + col, {values});"
 
     def _resets(self, own: Iterable[Folding]) -> Lines:
         if self._in_registers:
