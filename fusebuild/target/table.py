@@ -37,13 +37,6 @@ class Target:
     compiler_flags: tuple[str, ...]
     parameter_bytes: int = 32764
 
-    def clusters(self, cluster: int, blocks: int) -> int:
-        """Clusters of so many blocks that surely run at a time where a multiprocessor has ``blocks``. All blocks of one
-        are in one GPC, and where those have no whole number of them, some multiprocessors stay alone: of the 132 of an
-        H200 as many as 12. Two blocks are on neighbours, of which there are pairs everywhere."""
-        available = self.multiprocessors if cluster <= 2 else self.multiprocessors * 10 // 11
-        return max(1, available * blocks // cluster)
-
     @property
     def is_host(self) -> bool:
         return self.name.startswith("host")

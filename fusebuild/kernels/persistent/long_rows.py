@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import ClassVar, Self
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.filling import running_clusters
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     PARTIAL_BYTES,
@@ -302,7 +303,7 @@ class LongRowsWay(Way):
         equal number for each place that rows may begin at; 0 where nothing stays."""
         if not self.stays(cluster):
             return 0
-        fitting = self.target.clusters(cluster, blocks)
+        fitting = evaluate(running_clusters(cluster, blocks), {MULTIPROCESSORS: self.target.multiprocessors})
         return max(1, fitting // self.places) * self.places
 
     def by(self, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:

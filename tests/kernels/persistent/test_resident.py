@@ -10,6 +10,7 @@ import pytest
 from fusebuild.errors import KnobError
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.filling import running_clusters
 from fusebuild.kernels.common.rows import CLUSTER_BUFFER_BYTES, fits_exchange
 from fusebuild.kernels.common.spec import VariantSpec, axis_domain
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
@@ -206,12 +207,16 @@ class TestResidentRows:
         assert not any(name.startswith("resident") for name in walked(NORM, 262144, TARGETS["sm_80"]))
 
 
+def clusters_of(target: Target, cluster: int, blocks: int) -> int:
+    return evaluate(running_clusters(cluster, blocks), {MULTIPROCESSORS: target.multiprocessors})
+
+
 def test_clusters_that_surely_fit() -> None:
     """Of what an H200 was measured to run at a time, in clusters of 2, 4 and 8 blocks: the most, or a little less."""
     measured = {(2, 1): 66, (2, 2): 132, (4, 1): 30, (4, 2): 62, (4, 3): 92, (8, 1): 15, (8, 2): 30, (8, 3): 45}
     for (cluster, blocks), most in measured.items():
-        assert most - 2 <= SM_90.clusters(cluster, blocks) <= most
-    assert (SM_90.clusters(1, 3), TARGETS["host"].clusters(8, 1)) == (3 * 132, 1)
+        assert most - 2 <= clusters_of(SM_90, cluster, blocks) <= most
+    assert (clusters_of(SM_90, 1, 3), clusters_of(TARGETS["host"], 8, 1)) == (3 * 132, 1)
 
 
 def test_partial_results_have_as_much_room_as_the_device_header_gives_them() -> None:
