@@ -86,10 +86,13 @@ def input_sets(recipe: Recipe, case: Mapping[str, int], count: int, seed: int, d
     return InputSets(timed=sets[:-1], before=sets[-1])
 
 
-def our_contender(plan: LoadedPlan, fusion: Fusion, sets: InputSets, device: Device) -> Contender:
-    """``plan``, with outputs of its own for each set."""
-    timed = _timed(lambda inputs: _into_own_outputs(plan, fusion, inputs), sets, device)
-    return Contender(name=OURS, timed=timed, call=lambda: plan(*sets.timed[0]))
+def our_contender(
+    plan: LoadedPlan, fusion: Fusion, sets: InputSets, device: Device, *, variant: int | None = None
+) -> Contender:
+    """``plan``, with outputs of its own for each set; with the variant of that index, else the executor's choice."""
+    run = partial(plan, variant=variant)
+    timed = _timed(lambda inputs: _into_own_outputs(run, fusion, inputs), sets, device)
+    return Contender(name=OURS, timed=timed, call=lambda: run(*sets.timed[0]))
 
 
 def variants_taken(plan: LoadedPlan, inputs: Inputs) -> tuple[str, ...]:
@@ -109,10 +112,10 @@ def _timed(call_of: Callable[[Inputs], Run], sets: InputSets, device: Device) ->
     return Timed(run=run, before=device.captured([call_of(sets.before)]))
 
 
-def _into_own_outputs(plan: LoadedPlan, fusion: Fusion, inputs: Inputs) -> Run:
-    made = as_results(plan(*inputs))
+def _into_own_outputs(run: Callable[..., Any], fusion: Fusion, inputs: Inputs) -> Run:
+    made = as_results(run(*inputs))
     given = tuple(None if output.alias is not None else own for output, own in zip(fusion.outputs, made, strict=True))
-    return lambda: plan(*inputs, out=given)
+    return lambda: run(*inputs, out=given)
 
 
 def torch_forms(recipe: Recipe, trial: Trial, device: Device) -> Lineup:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from fusebuild.bench.device import Device, Run, Timed
+
+Name = TypeVar("Name", bound=Hashable)
 
 REPLAYS = 20
 WARM_UP = 3
@@ -13,12 +16,12 @@ BATCHES, BATCH = 31, 8
 """Host time is taken over batches of so few calls that the launch queue, about a thousand kernels, never fills."""
 
 
-def side_by_side(contenders: Mapping[str, Timed], lead: Run, device: Device) -> dict[str, list[float]]:
+def side_by_side(contenders: Mapping[Name, Timed], lead: Run, device: Device) -> dict[Name, list[float]]:
     """Milliseconds of each execution of each of ``contenders``, taken in turns, A B C, B C A, C A B: what drifts,
     drifts for all, and nobody is always the first. The first turns are not counted. ``lead`` goes before each;
     see :meth:`Device.milliseconds`."""
     names = list(contenders)
-    times: dict[str, list[float]] = {name: [] for name in names}
+    times: dict[Name, list[float]] = {name: [] for name in names}
     for turn in range(WARM_UP + REPLAYS):
         first = turn % len(names)
         order = [*names[first:], *names[:first]]

@@ -116,10 +116,8 @@ class Writer(TorchGraph):
             result = self._read(output.fid)
             assert isinstance(result, fx.Proxy), f"output {output.name} is no tensor"
             origin = _origin(result.node)
-            if origin in seen:
+            if origin in seen or origin.target == "permute":  # which torch leaves where it is
                 result = result.clone(memory_format=torch.contiguous_format)
-            elif origin.target == "permute":  # which torch leaves where it is
-                result = result.contiguous()
             seen.add(origin)
             results.append(result)
         return tuple(

@@ -46,8 +46,9 @@ def schema_of(name: str) -> dict[str, Any]:
     verb = reporting()[name]
     title = {"$schema": DIALECT, "title": f"The report of fusebuild {name} --json"}
     if not verb.prints_json:  # its --json writes a file, which stays as it is where the verb fails
-        return {**title, **msgspec.json.schema(verb.report_type(), schema_hook=path_schema)}
-    types = (verb.report_type(), FailureReport)
+        (report,) = verb.report_types()
+        return {**title, **msgspec.json.schema(report, schema_hook=path_schema)}
+    types = (*verb.report_types(), FailureReport)
     shapes, shared = msgspec.json.schema_components(types, schema_hook=path_schema, ref_template="#/$defs/{name}")
     return {**title, "anyOf": list(shapes), "$defs": {name: _open(each) for name, each in shared.items()}}
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import operator
 import sys
 from copy import copy
-from functools import reduce
 from pathlib import Path
 from pkgutil import resolve_name
 from types import GenericAlias
@@ -81,11 +79,11 @@ class Verb(click.Command):
                                             help="Print a JSON report on stdout."))  # fmt: skip
         self.params += loudness()
 
-    def report_type(self) -> Any:
-        """The type that ``report`` is or names."""
+    def report_types(self) -> tuple[Any, ...]:
+        """The type that ``report`` is, or those that it names."""
         if not isinstance(self.report, str):
-            return self.report
-        return reduce(operator.or_, map(_named_type, self.report.split(" | ")))
+            return (self.report,)
+        return tuple(map(_named_type, self.report.split(" | ")))
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         """The options that were given; what is wrong with them is an error as others are."""

@@ -239,7 +239,7 @@ def verify_case(
     """Every way to run one case, each so many ``runs``."""
     trial = recipe_trial(recipe, case, device, seed)
     yield repeat_trial(plan, trial, runs)
-    for variant in _possible_variants(plan, trial.inputs):
+    for variant in possible_variants(plan, trial.inputs):
         yield repeat_trial(plan, trial, runs, variant=variant)
     misaligned = replace(trial, inputs=[_misaligned(value) for value in trial.inputs])
     yield repeat_trial(plan, misaligned, runs, layout="misaligned")
@@ -260,7 +260,7 @@ def repeat_trial(
     return first.verdict
 
 
-def _possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
+def possible_variants(plan: LoadedPlan, inputs: Sequence[Any]) -> list[int]:
     """Variant indices that can be forced on every segment that has them."""
     chosen = plan.plan.target(plan.target)
     assert chosen is not None

@@ -120,6 +120,16 @@ class TestRecipes:
         ]
 
 
+def test_a_permuted_output_is_a_tensor_of_its_own_also_where_no_element_moves() -> None:
+    swapped = recipe_of(text_of({"x": "float[M, N]"}, "y = permute(x, [1, 0])", {"y": "float"}, cases="M: 2, N: 3"))
+    for shape in ((2, 3), (1, 3)):
+        x = torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape)
+        (y,) = as_results(torch_module(swapped.fusion)(x))
+        assert y.is_contiguous()
+        assert y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+        assert y.equal(x.t())
+
+
 def test_tensors_of_several_dtypes_meet_in_that_of_the_result() -> None:
     builder = FusionBuilder("joined")
     x = builder.tensor(BF16, ("M", "N"))
