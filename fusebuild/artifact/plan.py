@@ -160,10 +160,13 @@ class BatchDim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LibraryCall(msgspec.Struct, Generic[Fid], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A matrix product that a library computes: ``out[m, n] = a[m, k] b[k, n] + bias[n]`` for every point of ``batch``.
+    """A matrix product that a library computes: ``out[m, n] = a[m, k] b[k, n] + bias[n] + beta residual[m, n]`` for
+    every point of ``batch``.
 
-    ``b`` lies in memory as ``[n, k]`` where ``transpose_b``. Matrices are rows without gaps, as is the whole of
-    ``out``. All operands have ``dtype``; products are summed in float, or in double for double.
+    ``a`` lies in memory as ``[k, m]`` where ``transpose_a``, ``b`` as ``[n, k]`` where ``transpose_b``. Rows begin
+    ``lda`` and ``ldb`` elements apart, and without gaps where a plan does not say so. ``out`` and ``residual`` have no
+    gaps. All operands have ``dtype``; products are summed in float, or in double for double, and rounded once, at the
+    end.
     """
 
     op: Literal["matmul", "linear"]
@@ -177,6 +180,11 @@ class LibraryCall(msgspec.Struct, Generic[Fid], frozen=True, kw_only=True, forbi
     n: FormulaJson
     k: FormulaJson
     batch: tuple[BatchDim, ...] = ()
+    transpose_a: bool | msgspec.UnsetType = msgspec.UNSET
+    lda: FormulaJson | msgspec.UnsetType = msgspec.UNSET
+    ldb: FormulaJson | msgspec.UnsetType = msgspec.UNSET
+    residual: Fid | msgspec.UnsetType = msgspec.UNSET
+    beta: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -283,12 +291,18 @@ def renumber(said: Any, fids: Mapping[Any, Any]) -> Any:
             return StrideArg(fid=fids[fid], dim=dim)
         case ScalarArg(fid=fid):
             return ScalarArg(fid=fids[fid])
-        case LibraryCall(a=a, b=b, bias=bias, out=out):
-            other_bias = None if bias is None else fids[bias]
-            return msgspec.structs.replace(said, a=fids[a], b=fids[b], bias=other_bias, out=fids[out])
+        case LibraryCall():
+            named = {name: fids[fid] for name, fid in operands_of(said).items()}
+            return msgspec.structs.replace(said, **named)
         case ("aligned", fid, size):
             return ("aligned", fids[fid], size)
     return said
+
+
+def operands_of(call: LibraryCall[Fid]) -> dict[str, Fid]:
+    """By the names of the fields of ``call`` the values that it reads and, last, the one that it writes."""
+    added = {"bias": call.bias, "residual": None if call.residual is msgspec.UNSET else call.residual}
+    return {"a": call.a, "b": call.b} | {k: fid for k, fid in added.items() if fid is not None} | {"out": call.out}
 
 
 def as_formula(json: FormulaJson) -> Formula:

@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
+import msgspec
+
 from fusebuild.artifact import plan as p
 from fusebuild.artifact.architecture import architecture_of
 from fusebuild.errors import one_line
@@ -266,15 +268,19 @@ class _TargetCheck:
             raise _WrongError(f"it has {where} and variants")
         if segment.views or segment.outputs != (call.out,):
             raise _WrongError(f"{where} writes fid {call.out}, but the outputs are {list(segment.outputs)}")
-        operands = {"a": call.a, "b": call.b} | ({} if call.bias is None else {"bias": call.bias})
+        if (call.residual is msgspec.UNSET) != (call.beta is msgspec.UNSET) or call.beta == 0:
+            raise _WrongError(f"{where}: a residual and what it is multiplied by, other than 0, come together")
+        operands = p.operands_of(call)
         for name, fid in operands.items():
-            if fid not in segment.inputs or not self.scope.is_tensor(fid) or self.scope.values[fid].cpu:
+            is_read = fid in segment.inputs or name == "out"
+            if not is_read or not self.scope.is_tensor(fid) or self.scope.values[fid].cpu:
                 raise _WrongError(f"{where}: {name} is fid {fid}, which is no tensor that this segment reads")
-        for name, fid in (operands | {"out": call.out}).items():
+        for name, fid in operands.items():
             dtype = self.scope.values[fid].dtype
             if dtype != call.dtype or not DType(dtype).is_floating:
                 raise _WrongError(f"{where}: {name} is {dtype}, in a product of {call.dtype}")
-        for formula in (call.m, call.n, call.k, *(item for dim in call.batch for item in _formulas(dim))):
+        steps = (call.m, call.n, call.k, *_leading_dimensions(call))
+        for formula in (*steps, *(item for dim in call.batch for item in _formulas(dim))):
             self.scope.check_formula(formula, where)
         for name, (fid, memory) in _call_memory(call).items():
             if _stored(self.scope.values[fid]) != memory:
@@ -399,20 +405,37 @@ def _formulas(dim: p.BatchDim) -> tuple[Any, Any, Any]:
 
 def _call_memory(call: p.LibraryCall[OriginalFid]) -> dict[str, tuple[OriginalFid, Memory]]:
     """By operand, its fid and the memory that ``call`` reads or writes there."""
-    m, n, k = (p.as_formula(size) for size in (call.m, call.n, call.k))
+    m, n, k, lda, ldb = map(p.as_formula, (call.m, call.n, call.k, *_leading_dimensions(call)))
     dims = [tuple(p.as_formula(item) for item in _formulas(dim)) for dim in call.batch]
-    right = (n, k) if call.transpose_b else (k, n)
+    left = [(k, lda), (m, 1)] if call.transpose_a is True else [(m, lda), (k, 1)]
+    right = [(n, ldb), (k, 1)] if call.transpose_b else [(k, ldb), (n, 1)]
+    result = _merged(_dense([*(extent for extent, _, _ in dims), m, n]))
     memory = {
-        "a": (call.a, _merged([*((extent, stride) for extent, stride, _ in dims), (m, k), (k, 1)])),
-        "b": (
-            call.b,
-            _merged([*((extent, stride) for extent, _, stride in dims), (right[0], right[1]), (right[1], 1)]),
-        ),
-        "out": (call.out, _merged(_dense([*(extent for extent, _, _ in dims), m, n]))),
+        "a": _merged(_nested([*((extent, stride) for extent, stride, _ in dims), *left])),
+        "b": _merged(_nested([*((extent, stride) for extent, _, stride in dims), *right])),
+        "bias": _merged([(n, 1)]),
+        "residual": result,
+        "out": result,
     }
-    if call.bias is not None:
-        memory["bias"] = (call.bias, _merged([(n, 1)]))
-    return memory
+    return {name: (fid, memory[name]) for name, fid in p.operands_of(call).items()}
+
+
+def _leading_dimensions(call: p.LibraryCall[OriginalFid]) -> tuple[Any, Any]:
+    """Elements from a row of each operand to the next one: those of a row where ``call`` does not say so."""
+    lda = (call.m if call.transpose_a is True else call.k) if call.lda is msgspec.UNSET else call.lda
+    return lda, (call.k if call.transpose_b else call.n) if call.ldb is msgspec.UNSET else call.ldb
+
+
+def _nested(dims: Sequence[tuple[Formula, Formula]]) -> list[tuple[Formula, Formula | None]]:
+    """``dims`` as they lie in memory, the innermost last, as far as each lies around the ones before it."""
+    waiting = [(extent, stride) for extent, stride in dims if extent != 1 and stride != 0]
+    nested: list[tuple[Formula, Formula | None]] = []
+    while waiting:
+        inside = product([extent for extent, _ in nested])
+        following = next((dim for dim in reversed(waiting) if dim[1] == inside), waiting[-1])
+        waiting.remove(following)
+        nested.insert(0, following)
+    return nested
 
 
 def _bytes(value: p.PlanValue) -> Formula:

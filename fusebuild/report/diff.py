@@ -16,6 +16,7 @@ from fusebuild.artifact.kernel_resources import KernelResources
 from fusebuild.artifact.plan import Plan, TargetPlan, as_formula, without_reasons
 from fusebuild.errors import one_line
 from fusebuild.ir.formula import known_value, show, total
+from fusebuild.report.inspection import calls_of
 
 
 class DifferingLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,20 @@ class DifferingLaunch(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join([f"{place}: {what}", *_changes(*self.resources)])
 
 
+class DifferingCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The library call of a segment where it differs: the old and the new in words, null where there is none."""
+
+    segment: int
+    call: tuple[str | None, str | None]
+
+    def as_text(self) -> str:
+        """One line for people."""
+        old, new = self.call
+        if old is None or new is None:
+            return f"segment {self.segment}: + {new}" if new is not None else f"segment {self.segment}: - {old}"
+        return f"segment {self.segment}: {old} -> {new}"
+
+
 class DifferingTarget(msgspec.Struct, frozen=True, kw_only=True):
     """One target, old and new; null for an artifact without code for it."""
 
@@ -44,6 +59,7 @@ class DifferingTarget(msgspec.Struct, frozen=True, kw_only=True):
     hbm_bytes: tuple[Bytes, Bytes]
     plan: Annotated[bool, Meta(description="which kernels are launched, or on what, differs")]
     kernels: tuple[DifferingLaunch, ...]
+    calls: Annotated[tuple[DifferingCall, ...], Meta(description="library calls that differ")] = ()
 
     @property
     def is_same(self) -> bool:
@@ -58,8 +74,9 @@ class DifferingTarget(msgspec.Struct, frozen=True, kw_only=True):
             return [f"{name}: {'only in the new' if self.segments[0] is None else 'only in the old'}"]
         lines = [f"{name}: {_change(*self.segments)} segment{'s' * (self.segments != (1, 1))}"]
         lines.append(f"  bytes  {_change(*map(_bytes_text, self.hbm_bytes, self.hbm_bytes_formula))}")
-        if self.plan and not self.kernels:
+        if self.plan and not self.kernels and not self.calls:
             lines.append("  the same kernels, put together in another way: other operands, sizes, order or names")
+        lines += [f"  {call.as_text()}" for call in self.calls]
         return lines + [f"  {kernel.as_text()}" for kernel in self.kernels]
 
 
@@ -144,6 +161,19 @@ def _compare_targets(old: Artifact, new: Artifact, name: str, sizes: Mapping[str
             for (segment, variant, launch), old_launched, new_launched in pairs
             if old_launched != new_launched
         ),
+        calls=_differing_calls(*plans),
+    )
+
+
+def _differing_calls(before: TargetPlan | None, after: TargetPlan | None) -> tuple[DifferingCall, ...]:
+    """None where there is no code for one of the targets."""
+    if before is None or after is None:
+        return ()
+    old, new = calls_of(before), calls_of(after)
+    return tuple(
+        DifferingCall(segment=segment, call=(old.get(segment), new.get(segment)))
+        for segment in sorted({*old, *new})
+        if old.get(segment) != new.get(segment)
     )
 
 

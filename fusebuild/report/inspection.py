@@ -71,14 +71,35 @@ class MatrixProduct(Struct, frozen=True, kw_only=True):
     n: FormulaText
     k: FormulaText
     batch: tuple[FormulaText, ...]
+    transpose_a: bool | UnsetType = UNSET
+    lda: Annotated[FormulaText | UnsetType, Meta(description="elements between rows of a, where they have gaps")] = (
+        UNSET
+    )
+    ldb: Annotated[FormulaText | UnsetType, Meta(description="elements between rows of b, where they have gaps")] = (
+        UNSET
+    )
+    residual: Fid | UnsetType = UNSET
+    beta: Annotated[float | UnsetType, Meta(description="what the residual is multiplied by")] = UNSET
 
     def as_text(self) -> str:
         """The call in one line."""
         batch = f" for each of {'*'.join(self.batch)}" if self.batch else ""
-        transposed = " transposed" if self.transpose_b else ""
+        left = _matrix(self.a, self.m, self.k, self.transpose_a is True, self.lda)
+        right = _matrix(self.b, self.k, self.n, self.transpose_b, self.ldb)
+        return f"{self.op} in {self.dtype}: {left} {right}{self._epilogue()}{batch}"
+
+    def _epilogue(self) -> str:
+        """What is added to each element before it is rounded."""
         bias = "" if self.bias is None else f" + %{self.bias}"
-        operands = f"%{self.a}[{self.m}, {self.k}] %{self.b}[{self.k}, {self.n}]{transposed}{bias}"
-        return f"{self.op} in {self.dtype}: {operands}{batch}"
+        factor = "" if self.beta is UNSET or self.beta == 1 else f"{self.beta:g} "
+        residual = "" if self.residual is UNSET else f" + {factor}%{self.residual}"
+        return f"{bias}{residual}"
+
+
+def _matrix(fid: Fid, rows: str, columns: str, is_transposed: bool, leading: str | UnsetType) -> str:
+    """``%3[M, K] transposed, rows 4*K apart``."""
+    transposed = " transposed" if is_transposed else ""
+    return f"%{fid}[{rows}, {columns}]{transposed}" + ("" if leading is UNSET else f" with rows {leading} apart")
 
 
 class InspectedSegment(Struct, frozen=True, kw_only=True):
@@ -340,7 +361,18 @@ def _call(call: LibraryCall[OriginalFid]) -> MatrixProduct:
         n=show(as_formula(call.n)),
         k=show(as_formula(call.k)),
         batch=tuple(show(as_formula(dim.extent)) for dim in call.batch),
+        transpose_a=call.transpose_a,
+        lda=UNSET if call.lda is UNSET else show(as_formula(call.lda)),
+        ldb=UNSET if call.ldb is UNSET else show(as_formula(call.ldb)),
+        residual=call.residual,
+        beta=call.beta,
     )
+
+
+def calls_of(plan: TargetPlan) -> dict[int, str]:
+    """By segment, each library call of ``plan`` in one line."""
+    calls = {segment.id: segment.call for segment in plan.segments}
+    return {number: _call(call).as_text() for number, call in calls.items() if isinstance(call, LibraryCall)}
 
 
 def _segment_lines(segment: InspectedSegment, plan: Plan) -> list[str]:

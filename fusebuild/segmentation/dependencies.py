@@ -15,7 +15,8 @@ class Dependencies:
     """Expr indices throughout. ``readers`` follows tensors; ``after`` adds the order that outputs written over
     inputs ask for: every reader of such an input runs before its writer.
 
-    ``marked`` holds the pairs (``segment_set``, reader) and ``alone`` the exprs that never share a task.
+    ``marked`` holds the pairs (``segment_set``, reader) and ``calls`` the exprs that a library
+    computes, of which a task has one at most.
     """
 
     fusion: Fusion
@@ -23,7 +24,7 @@ class Dependencies:
     readers: Mapping[int, tuple[int, ...]]
     after: Mapping[int, tuple[int, ...]]
     marked: frozenset[tuple[int, int]]
-    alone: frozenset[int]
+    calls: frozenset[int]
 
     def holds_both_ends(self, exprs: Set[int]) -> bool:
         """True when a mark and one of its readers are both in ``exprs``."""
@@ -31,8 +32,8 @@ class Dependencies:
         return any(reader in exprs and (mark, reader) in self.marked for mark in marks for reader in self.readers[mark])
 
     def are_kept_apart(self, producer: int, reader: int) -> bool:
-        """True for a pair that no task may hold both of."""
-        return (producer, reader) in self.marked or producer in self.alone or reader in self.alone
+        """True for a pair that no task may hold both of, or only where a library does more than multiply."""
+        return (producer, reader) in self.marked or producer in self.calls or reader in self.calls
 
 
 def dependencies_of(fusion: Fusion) -> Dependencies:
@@ -61,5 +62,5 @@ def dependencies_of(fusion: Fusion) -> Dependencies:
         marked=frozenset(
             (index, use) for index in exprs if op_of(fusion.exprs[index]).is_boundary for use in readers[index]
         ),
-        alone=frozenset(index for index in exprs if op_of(fusion.exprs[index]).kind is Kind.LIBRARY),
+        calls=frozenset(index for index in exprs if op_of(fusion.exprs[index]).kind is Kind.LIBRARY),
     )

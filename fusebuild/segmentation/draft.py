@@ -115,7 +115,7 @@ class Problem:
     def may_share(self, exprs: frozenset[int]) -> bool:
         """False when two of ``exprs`` must not be in one task."""
         dependencies = self.dependencies
-        return len(exprs) < 2 or (exprs.isdisjoint(dependencies.alone) and not dependencies.holds_both_ends(exprs))
+        return len(exprs) < 2 or (len(exprs & dependencies.calls) < 2 and not dependencies.holds_both_ends(exprs))
 
 
 @dataclass(slots=True, kw_only=True)

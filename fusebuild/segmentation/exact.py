@@ -222,7 +222,7 @@ class AtomGraph:
         for other, atom in enumerate(self.atoms):
             is_marked = any((a in own and b in atom.exprs) or (b in own and a in atom.exprs)
                             for a, b in dependencies.marked)  # fmt: skip
-            if other != place and (is_marked or (own | atom.exprs) & dependencies.alone):
+            if other != place and (is_marked or (own & dependencies.calls and atom.exprs & dependencies.calls)):
                 mask |= 1 << other
         return mask
 

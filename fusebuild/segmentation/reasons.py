@@ -67,8 +67,6 @@ def _reason(draft: Draft, place: Mapping[int, int], producer: int, reader: int) 
     union = a.exprs | b.exprs
     if dependencies.holds_both_ends(union):
         return "segment_set"
-    for index in sorted(union & dependencies.alone):
-        return f"{dependencies.fusion.exprs[index].op} is a library call"
     writes = frozenset(
         fid for fid in a.writes | b.writes if draft.is_wanted(fid) or draft.readers(fid) - {producer, reader}
     )

@@ -35,7 +35,7 @@ SOURCE = "source"
 def rematerialize(draft: Draft) -> None:
     """Let every task of ``draft`` recompute what that saves time on."""
     for name in draft.in_order():
-        if name not in draft.parts or draft.parts[name].exprs & draft.problem.dependencies.alone:
+        if name not in draft.parts or draft.parts[name].exprs & draft.problem.dependencies.calls:
             continue
         overwritten = draft.writers.keys() - draft.parts[name].reads
         proposal = _weigh(draft, name, frozenset())

@@ -72,7 +72,7 @@ def search(problem: Problem) -> Draft:
     """The best cut found of the Fusion of ``problem``."""
     groups, dependencies = presegment(problem.dependencies)
     problem = replace(problem, dependencies=dependencies)
-    if not dependencies.marked and not dependencies.alone:
+    if not dependencies.marked and not dependencies.calls:
         groups = _together(problem, groups)
     return _draft(problem, [part for group in groups for part in _parts(problem, group)])
 

@@ -1,6 +1,6 @@
 // cuBLASLt on the CPU, as its documentation has it, for what the runtime asks of it: column-major matrices, a
-// leading dimension, batches by stride, a transposed A, a bias along the rows. It aborts where it is called
-// as it must not be.
+// leading dimension, batches by stride, transposed operands, a bias along the rows, beta times C. It
+// aborts where it is called as it must not be.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@ constexpr size_t kWorkspaceBytes = 4096;
 
 struct ProductDescriptor {
   int compute = 0, scale = 0;
-  int32_t transpose_a = 0;
+  int32_t transpose_a = 0, transpose_b = 0;
   uint32_t epilogue = 1;  // CUBLASLT_EPILOGUE_DEFAULT
   const void* bias = nullptr;
 };
@@ -81,9 +81,10 @@ int cublasLtMatmulDescDestroy(ProductDescriptor* descriptor) {
 
 int cublasLtMatmulDescSetAttribute(ProductDescriptor* d, int attribute, const void* value, size_t bytes) {
   if (attribute == 3) Store(&d->transpose_a, sizeof d->transpose_a, value, bytes);
+  if (attribute == 4) Store(&d->transpose_b, sizeof d->transpose_b, value, bytes);
   if (attribute == 7) Store(&d->epilogue, sizeof d->epilogue, value, bytes);
   if (attribute == 8) Store(&d->bias, sizeof d->bias, value, bytes);
-  return attribute == 3 || attribute == 7 || attribute == 8 ? 0 : 7;
+  return attribute == 3 || attribute == 4 || attribute == 7 || attribute == 8 ? 0 : 7;
 }
 
 int cublasLtMatrixLayoutCreate(Layout** layout, int type, uint64_t rows, uint64_t columns, int64_t ld) {
@@ -138,15 +139,20 @@ int cublasLtMatmulAlgoGetHeuristic(void*, const ProductDescriptor* product, cons
 }
 
 int cublasLtMatmul(void*, const ProductDescriptor* product, const void*, const void* a, const Layout* la,
-                   const void* b, const Layout* lb, const void*, const void* c, const Layout*, void* d,
-                   const Layout* ld, const uint64_t* algorithm, void* workspace, size_t workspace_bytes,
-                   void*) {
-  Require(c == d && workspace_bytes == kWorkspaceBytes, "the workspace is not what was asked for");
+                   const void* b, const Layout* lb, const void* beta, const void* c, const Layout* lc,
+                   void* d, const Layout* ld, const uint64_t* algorithm, void* workspace,
+                   size_t workspace_bytes, void*) {
+  const double factor =
+      product->scale == 1 ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
+  Require(lc == ld && (c == d || factor != 0) && workspace_bytes == kWorkspaceBytes,
+          "the workspace is not what was asked for");
   Require(reinterpret_cast<uintptr_t>(workspace) % 256 == 0, "the workspace is not aligned");
   Require(reinterpret_cast<uintptr_t>(a) % algorithm[0] == 0, "A is less aligned than was said");
   std::memset(workspace, 0xff, workspace_bytes);
   const uint64_t k = product->transpose_a != 0 ? la->rows : la->columns;
-  Require(lb->rows == k && lb->columns == ld->columns, "the sizes do not fit");
+  const bool is_turned = product->transpose_b != 0;
+  Require((is_turned ? lb->columns : lb->rows) == k, "the sizes do not fit");
+  Require((is_turned ? lb->rows : lb->columns) == ld->columns, "the sizes do not fit");
   Require((product->transpose_a != 0 ? la->columns : la->rows) == ld->rows, "the sizes do not fit");
   Require(la->batch == ld->batch && lb->batch == ld->batch, "the batches do not fit");
   const Layout bias_layout{ld->type, ld->rows, 1, static_cast<int64_t>(ld->rows), 0, 1};
@@ -157,8 +163,9 @@ int cublasLtMatmul(void*, const ProductDescriptor* product, const void*, const v
         for (uint64_t inner = 0; inner < k; ++inner) {
           const double left =
               product->transpose_a != 0 ? At(*la, a, inner, row, i) : At(*la, a, row, inner, i);
-          sum += left * At(*lb, b, inner, column, i);
+          sum += left * (is_turned ? At(*lb, b, column, inner, i) : At(*lb, b, inner, column, i));
         }
+        if (factor != 0) sum += factor * At(*ld, c, row, column, i);
         if (product->epilogue == 4) sum += At(bias_layout, product->bias, row, 0, 0);
         const int64_t index =
             i * ld->offset + static_cast<int64_t>(column) * ld->ld + static_cast<int64_t>(row);

@@ -126,6 +126,21 @@ int Run(Node* node) {
 
 }  // namespace
 
+/// CUDA_MEMCPY2D.
+struct Rows {
+  size_t from_x, from_y;
+  int from_type;
+  const void* from_host;
+  unsigned long long from;
+  void* from_array;
+  size_t from_pitch, to_x, to_y;
+  int to_type;
+  void* to_host;
+  unsigned long long to;
+  void* to_array;
+  size_t to_pitch, bytes, count;
+};
+
 extern "C" {
 
 // For tests.
@@ -340,6 +355,13 @@ int cuMemFree_v2(unsigned long long address) {
 }
 int cuMemsetD8Async(unsigned long long address, unsigned char value, size_t bytes, Stream*) {
   std::memset(reinterpret_cast<void*>(address), value, bytes);
+  return 0;
+}
+int cuMemcpy2DAsync_v2(const Rows* rows, Stream*) {
+  for (size_t row = 0; row < rows->count; ++row) {
+    std::memcpy(reinterpret_cast<char*>(rows->to) + row * rows->to_pitch,
+                reinterpret_cast<const char*>(rows->from) + row * rows->from_pitch, rows->bytes);
+  }
   return 0;
 }
 int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, Stream*) {

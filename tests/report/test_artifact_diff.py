@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.faults import Done, fusebuild
-from support.small_recipes import PAIR, TINY
+from support.small_recipes import PAIR, TINY, text_of
 
 OTHER = TINY.replace("2.0", "3.0")
 CUT = PAIR.replace("fusion: pair", "fusion: tiny")
@@ -111,6 +111,18 @@ def test_programs_get_pairs(folder: Path) -> None:
     assert kernel["kernel"][0] != kernel["kernel"][1]
     same = json.loads(diff(folder, "old", "same", "--json"))
     assert (same["same"], same["targets"]["host"]["kernels"]) == (True, [])
+
+
+def test_library_calls_are_compared(folder: Path) -> None:
+    inputs = {"x": "float[M, K]", "w": "float[N, K]", "r": "float[M, N]"}
+    for name, body in (("plain", "t = linear(x, w)\ny = sin(t) * r"), ("added", "y = linear(x, w) + r")):
+        text = text_of(inputs, body, {"y": "float"}).replace("fusion: test", "fusion: tiny")
+        (folder / "recipes" / f"{name}.yaml").write_text(text)
+        assert compile_one(folder, name, "host").code == 0
+    before, after = "linear in float: %0[M, K] %1[K, N] transposed", " + %2"
+    assert f"  segment 0: {before} -> {before}{after}\n" in diff(folder, "plain", "added")
+    (call,) = json.loads(diff(folder, "plain", "added", "--json"))["targets"]["host"]["calls"]
+    assert call == {"segment": 0, "call": [before, before + after]}
 
 
 def test_registers_are_compared(folder: Path, tmp_path: Path) -> None:

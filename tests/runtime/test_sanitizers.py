@@ -29,8 +29,8 @@ TOGETHER = (
 """All but what Python sees. Compiled as one, they take 13 seconds of CPU time under AddressSanitizer, where one by one
 they take 20."""
 
-ALONE = ("cublaslt",)
-"""Its handles and its ``Check`` have names that another file has, too."""
+ALONE = ("cublaslt", "even_product")
+"""Their handles, and ``Check`` of the one, have names that another file has, too."""
 
 NUM_ARGS = {"scale": 9, "add_wide": 5, "add_narrow": 5}
 SANITIZERS = {"threads": "thread", "memory": "address,undefined"}

@@ -69,8 +69,8 @@ class Case:
                 return "rejected"
             if any(a in exprs and b in exprs for a, b in self.dependencies.marked):
                 return "a mark inside a task"
-            if len(exprs) > 1 and exprs & self.dependencies.alone:
-                return "a library call with company"
+            if len(exprs & self.dependencies.calls) > 1:
+                return "two library calls in one task"
             if not self.reads(task) <= written | {*fusion.inputs}:
                 return "reads what is not there yet"
             if any(overwritten.get(fid) in written for fid in self.reads(task)):

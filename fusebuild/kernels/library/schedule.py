@@ -1,42 +1,45 @@
-"""Matrix products: a call of a library, not a kernel.
+"""The plan of a library call: what :mod:`fusebuild.kernels.library.product` finds, in formulas.
 
-A ``matmul`` or ``linear`` is a segment of its own. Its operands lie in memory as rows without gaps; leading dims of
-``linear``, and of a ``matmul`` whose right side is one matrix, count as rows. Other leading dims are batches, along
-which an operand may have stride 0.
+Leading dims of ``linear``, and of a ``matmul`` whose right side is one matrix, count as rows where they lie behind each
+other. Other leading dims are batches, along which an operand may have stride 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import msgspec
 
 from fusebuild.artifact.plan import BatchDim, LibraryCall
 from fusebuild.ir.fid import SegmentFid
 from fusebuild.ir.formula import Formula, product
 from fusebuild.ir.fusion import Task
-from fusebuild.ir.types import TensorType
-from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.spec import VariantSpec
-from fusebuild.kernels.common.storage import stored_types
 from fusebuild.kernels.common.unfit import UnfitError
-from fusebuild.ops.table import Kind, op_of
+from fusebuild.kernels.library.product import View, matrix_product
+
+Dim: TypeAlias = "tuple[Formula, Formula]"
+"""How many elements there are along a dim, and how far apart."""
+
+NO_DIM: Dim = (1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a matrix lies in memory: in rows ``ld`` elements apart, as nothing says where they have no gaps. It is
+    ``swapped`` where rows are along the dim that was to lie within them."""
+
+    swapped: bool
+    ld: Formula | msgspec.UnsetType
 
 
 def check(task: Task) -> None:
-    call = next((expr for expr in task.steps if op_of(expr).kind is Kind.LIBRARY), None)
-    if call is None:
-        raise UnfitError("there is no library call")
-    (result,), value = call.outputs, task.fusion.value
-    if len(task.exprs) > 1:
-        raise UnfitError(f"{call.op} is a library call, a segment of its own", result)
-    for fid in call.inputs:
-        if problem := _operand_problem(call, value(fid).tensor, fid):
-            raise UnfitError(f"{value(fid).name} {problem}", result)
-    if not _is_dense(stored_types(task)[result]):
-        raise UnfitError(f"{value(result).name} overwrites a tensor that is not contiguous", result)
-    output = task.fusion.output(result)
-    if output is not None and output.alias in call.inputs:
-        raise UnfitError(f"{value(output.alias).name} is overwritten while {call.op} reads it", result)
+    """Raise :class:`UnfitError` unless ``task`` is one call."""
+    library_call(task)
 
 
 def variants(planner: Planner) -> tuple[VariantSpec, ...]:
@@ -44,40 +47,75 @@ def variants(planner: Planner) -> tuple[VariantSpec, ...]:
     return ()
 
 
-def has_library_call(task: Task) -> bool:
-    """Whether some expr of ``task`` is computed by a library."""
-    return any(op_of(expr).kind is Kind.LIBRARY for expr in task.steps)
-
-
 def library_call(task: Task) -> LibraryCall[SegmentFid]:
-    """The call that computes ``task``, which the scheduler accepts; its fids are those of the task's Fusion."""
-    (expr,) = task.steps
-    left, right, *bias = (task.fusion.value(fid).tensor for fid in expr.inputs)
-    is_linear = expr.op == "linear"
-    n = (right.shape[0] if is_linear else right.shape[-1]) if right.rank > 1 else 1
+    """The call that computes ``task``; its fids are those of the task's Fusion. Raises :class:`UnfitError` where there
+    is none."""
+    found = matrix_product(task)
+    left, right, result = found.left, found.right, found.expr.outputs[0]
+    *leading, inner = _dims(left)
+    rows = _joined(leading) if right.rank <= 2 else None
     batch: tuple[BatchDim, ...] = ()
-    rows = left.shape[:-1]
-    if not (right.rank <= 2 and _is_dense(left)):
-        result = task.fusion.value(expr.outputs[0]).tensor
-        count = max(left.rank, right.rank) - 2
-        batch = _batch_dims(result.shape[:count], left, right)
-        rows = left.shape[-2:-1]
+    if rows is None:
+        rows = leading[-1] if leading else NO_DIM
+        batch = _batch_dims(task.fusion.value(result).tensor.shape[: max(left.rank, right.rank) - 2], left, right)
+    if found.is_permuted and _steps(batch) > 1:
+        raise UnfitError(f"permuted operands of {found.expr.op} have batches that are no single step", result)
+    is_linear = found.expr.op == "linear"
+    outer, within = _dims(right)[-2:] if right.rank > 1 else (*_dims(right), NO_DIM)
+    a, b = _layout(rows, inner), _layout(outer, within)
+    for view, layout in ((left, a), (right, b)):
+        if isinstance(layout, str):
+            raise UnfitError(f"{task.fusion.value(view.fid).name} {layout}", result)
+    assert isinstance(a, Layout)
+    assert isinstance(b, Layout)
+    epilogue = found.epilogue
     return LibraryCall(
         op="linear" if is_linear else "matmul",
-        dtype=left.dtype.value,
-        a=SegmentFid(expr.inputs[0]),
-        b=SegmentFid(expr.inputs[1]),
-        bias=SegmentFid(expr.inputs[2]) if bias else None,
-        out=SegmentFid(expr.outputs[0]),
-        transpose_b=is_linear,
-        m=product(rows),
-        n=n,
-        k=left.shape[-1],
+        dtype=task.fusion.value(result).dtype.value,
+        a=SegmentFid(left.fid),
+        b=SegmentFid(right.fid),
+        bias=None if epilogue.bias is None else SegmentFid(epilogue.bias),
+        out=SegmentFid(found.result),
+        transpose_b=is_linear != b.swapped,
+        m=rows[0],
+        n=outer[0] if is_linear else within[0],
+        k=inner[0],
         batch=batch,
+        transpose_a=a.swapped or msgspec.UNSET,
+        lda=a.ld,
+        ldb=b.ld,
+        residual=msgspec.UNSET if epilogue.residual is None else SegmentFid(epilogue.residual),
+        beta=msgspec.UNSET if epilogue.residual is None else epilogue.beta,
     )
 
 
-def _batch_dims(extents: Sequence[Formula], left: TensorType, right: TensorType) -> tuple[BatchDim, ...]:
+def _dims(view: View) -> list[Dim]:
+    return list(zip(view.shape, view.strides, strict=True))
+
+
+def _joined(dims: Sequence[Dim]) -> Dim | None:
+    """``dims`` as one, where each lies around the next one without gaps."""
+    inside = NO_DIM
+    for extent, stride in reversed([dim for dim in dims if dim[0] != 1]):
+        if inside is not NO_DIM and stride != product(inside):
+            return None
+        inside = product([extent, inside[0]]), stride if inside is NO_DIM else inside[1]
+    return inside
+
+
+def _layout(outer: Dim, inner: Dim) -> Layout | str:
+    """That of a matrix whose dim ``inner`` should lie within rows; what is wrong where a library cannot read it."""
+    if any(extent != 1 and stride == 0 for extent, stride in (outer, inner)):
+        return "is expanded along a dim that is no batch"
+    if 1 in inner:
+        has_gaps = outer[0] != 1 and outer[1] != inner[0]
+        return Layout(swapped=False, ld=outer[1] if has_gaps else msgspec.UNSET)
+    if 1 in outer:
+        return Layout(swapped=True, ld=inner[1] if inner[1] != outer[0] else msgspec.UNSET)
+    return "has no dim of stride 1 in its matrices"
+
+
+def _batch_dims(extents: Sequence[Formula], left: View, right: View) -> tuple[BatchDim, ...]:
     """The dims of size other than 1 among the leading ones of the result, whose sizes are ``extents``."""
     dims = []
     for position, extent in enumerate(extents):
@@ -85,26 +123,19 @@ def _batch_dims(extents: Sequence[Formula], left: TensorType, right: TensorType)
             continue
         from_inner = len(extents) - position + 2
         a_stride, b_stride = (
-            type_.strides[-from_inner] if from_inner <= type_.rank and type_.shape[-from_inner] != 1 else 0
-            for type_ in (left, right)
+            view.strides[-from_inner] if from_inner <= view.rank and view.shape[-from_inner] != 1 else 0
+            for view in (left, right)
         )
         dims.append(BatchDim(extent=extent, a_stride=a_stride, b_stride=b_stride))
     return tuple(dims)
 
 
-def _operand_problem(call: Expr, type_: TensorType, fid: int) -> str:
-    """Why a library cannot read an operand of ``type_``; empty when it can."""
-    if None in type_.strides:
-        return "has strides known only at run time"
-    is_batched = call.op == "matmul" and fid in call.inputs[:2]
-    return "" if _is_dense(type_, type_.rank - 2 if is_batched else 0) else "is expanded along a dim that is no batch"
+def _steps(batch: Sequence[BatchDim]) -> int:
+    """How many dims ``batch`` has once those are one that a single step leads along."""
+    return len(batch) - sum(_leads_along(*pair) for pair in pairwise(batch))
 
 
-def _is_dense(type_: TensorType, first: int = 0) -> bool:
-    """Whether the dims from number ``first`` on are row-major without gaps and without dims of stride 0."""
-    running: Formula = 1
-    for extent, stride in reversed(list(zip(type_.shape, type_.strides, strict=True))[max(0, first) :]):
-        if extent != 1 and stride != running:
-            return False
-        running = product([extent, running])
-    return True
+def _leads_along(outer: BatchDim, inner: BatchDim) -> bool:
+    """Whether a walk along ``inner`` that goes on leads along ``outer``."""
+    a_stride, b_stride = (product([inner.extent, stride]) for stride in (inner.a_stride, inner.b_stride))
+    return bool(outer.a_stride == a_stride and outer.b_stride == b_stride)

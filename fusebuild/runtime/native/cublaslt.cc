@@ -6,6 +6,7 @@
 
 #include "cuda_driver.h"
 #include "error.h"
+#include "even_product.h"
 
 namespace fusebuild {
 namespace {
@@ -21,10 +22,11 @@ constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2,
               kBrain16 = 14;                     // cudaDataType: CUDA_R_32F, …, CUDA_R_16BF
 constexpr int kCompute32 = 68, kCompute64 = 70;  // CUBLAS_COMPUTE_32F (no TF32), CUBLAS_COMPUTE_64F
 constexpr int32_t kTransposed = 1;               // CUBLAS_OP_T
-constexpr int kDescTransposeA = 3, kDescEpilogue = 7, kDescBiasPointer = 8;  // CUBLASLT_MATMUL_DESC_…
-constexpr uint32_t kEpilogueBias = 4;                                        // CUBLASLT_EPILOGUE_BIAS
-constexpr int kLayoutBatchCount = 5, kLayoutBatchOffset = 6;                 // CUBLASLT_MATRIX_LAYOUT_…
-constexpr int kPreferWorkspace = 1, kPreferReduction = 3;                    // CUBLASLT_MATMUL_PREF_…
+constexpr int kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7,
+              kDescBiasPointer = 8;                           // CUBLASLT_MATMUL_DESC_…
+constexpr uint32_t kEpilogueBias = 4;                         // CUBLASLT_EPILOGUE_BIAS
+constexpr int kLayoutBatchCount = 5, kLayoutBatchOffset = 6;  // CUBLASLT_MATRIX_LAYOUT_…
+constexpr int kPreferWorkspace = 1, kPreferReduction = 3;     // CUBLASLT_MATMUL_PREF_…
 constexpr int kPreferAlignmentA = 5, kPreferAlignmentB = 6, kPreferAlignmentC = 7, kPreferAlignmentD = 8;
 // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a split k go to the workspace and are added in a step of
 // their own. Not splitting k is always allowed. Left out are sums in the output's own dtype, which round in
@@ -157,12 +159,13 @@ Descriptor CreateProduct(DLDataType dtype, const std::string& what) {
   return product;
 }
 
-/// A column-major matrix without gaps; `step` leads from one product's to the next one's.
-Descriptor CreateLayout(DLDataType dtype, int64_t rows, int64_t columns, int64_t count, int64_t step,
-                        const std::string& what) {
+/// A column-major matrix, whose columns begin `ld` elements apart; `step` leads from one product's to the
+/// next one's.
+Descriptor CreateLayout(DLDataType dtype, int64_t rows, int64_t columns, int64_t ld, int64_t count,
+                        int64_t step, const std::string& what) {
   const Library& library = GetLibrary();
   Descriptor layout = nullptr;
-  Check(library.cublasLtMatrixLayoutCreate(&layout, DataType(dtype), rows, columns, rows),
+  Check(library.cublasLtMatrixLayoutCreate(&layout, DataType(dtype), rows, columns, ld),
         "cublasLtMatrixLayoutCreate", what);
   const int32_t batch = static_cast<int32_t>(count);
   Check(library.cublasLtMatrixLayoutSetAttribute(layout, kLayoutBatchCount, &batch, sizeof batch),
@@ -185,27 +188,20 @@ uint32_t Alignment(std::initializer_list<const void*> addresses) {
   return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
-/// The operands of the products from the `first` on.
-Operands Part(const Product& product, const Operands& operands, int64_t first) {
-  const int64_t bytes = Bytes(product.dtype);
-  return {operands.a + first * product.a_step * bytes, operands.b + first * product.b_step * bytes,
-          operands.bias, operands.out + first * product.out_size() * bytes};
-}
-
 Product WithCount(Product product, int64_t count) {
   product.count = count;
   return product;
 }
 
-/// A sum of nothing: every row of `out` is the bias, or zeros. Rows that are there already are copied behind
-/// themselves, so that a few copies fill any number of rows.
+/// A sum of nothing, without a residual: every row of `out` is the bias, or zeros. Rows that
+/// are there already are copied behind themselves, so that a few copies fill any number of rows.
 void FillRows(const Product& product, const Operands& operands, void* stream, const std::string& what) {
   using namespace cuda;
   const Driver& driver = GetDriver();
   const CUstream on = static_cast<CUstream>(stream);
   const CUdeviceptr out = reinterpret_cast<CUdeviceptr>(operands.out);
   const int64_t row = product.n * Bytes(product.dtype), all = row * product.m * product.count;
-  if (!product.has_bias) {
+  if (!product.epilogue.has_bias) {
     cuda::Check(driver.cuMemsetD8Async(out, 0, all, on), "cuMemsetD8Async", what);
     return;
   }
@@ -215,6 +211,26 @@ void FillRows(const Product& product, const Operands& operands, void* stream, co
     cuda::Check(driver.cuMemcpyDtoDAsync(out + filled, out, std::min(filled, all - filled), on),
                 "cuMemcpyDtoDAsync", what);
   }
+}
+
+/// Whether every row of the result is the same, for which no product is needed.
+bool IsFilled(const Product& product) { return product.k == 0 && product.epilogue.beta == 0; }
+
+/// Bytes of zeros that stand for both operands of a sum of nothing, at the beginning of the scratch; 0 for a
+/// sum of something.
+int64_t ZeroBytes(const Product& product) {
+  if (product.k > 0) return 0;
+  const int64_t bytes = std::max(product.m, product.n) * Bytes(product.dtype);
+  return (bytes + kMostAligned - 1) / kMostAligned * kMostAligned;
+}
+
+/// `product`, a sum of nothing, as a sum of one zero.
+Product OfZeros(Product product) {
+  product.transpose_a = product.transpose_b = false;
+  product.k = product.lda = 1;
+  product.ldb = product.n;
+  product.a_step = product.b_step = 0;
+  return product;
 }
 
 std::string Show(const Product& product) {
@@ -233,17 +249,26 @@ std::string Show(const Product& product) {
 struct CublasLt::Prepared {
   Prepared(const Product& p, const std::string& what)
       : product(CreateProduct(p.dtype, what), GetLibrary().cublasLtMatmulDescDestroy),
-        a(p.transpose_b ? CreateLayout(p.dtype, p.k, p.n, p.count, p.b_step, what)
-                        : CreateLayout(p.dtype, p.n, p.k, p.count, p.b_step, what),
+        a(p.transpose_b ? CreateLayout(p.dtype, p.k, p.n, p.ldb, p.count, p.b_step, what)
+                        : CreateLayout(p.dtype, p.n, p.k, p.ldb, p.count, p.b_step, what),
           GetLibrary().cublasLtMatrixLayoutDestroy),
-        b(CreateLayout(p.dtype, p.k, p.m, p.count, p.a_step, what), GetLibrary().cublasLtMatrixLayoutDestroy),
-        d(CreateLayout(p.dtype, p.n, p.m, p.count, p.out_size(), what),
-          GetLibrary().cublasLtMatrixLayoutDestroy) {}
+        b(p.transpose_a ? CreateLayout(p.dtype, p.m, p.k, p.lda, p.count, p.a_step, what)
+                        : CreateLayout(p.dtype, p.k, p.m, p.lda, p.count, p.a_step, what),
+          GetLibrary().cublasLtMatrixLayoutDestroy),
+        d(CreateLayout(p.dtype, p.n, p.m, p.n + p.gap, p.count, p.out_size(), what),
+          GetLibrary().cublasLtMatrixLayoutDestroy) {
+    if (p.transpose_b) Set(kDescTransposeA, kTransposed, what);
+    if (p.transpose_a) Set(kDescTransposeB, kTransposed, what);
+    if (p.epilogue.has_bias) Set(kDescEpilogue, kEpilogueBias, what);
+  }
 
-  void SetBias(const char* bias, const std::string& what) {
-    Check(GetLibrary().cublasLtMatmulDescSetAttribute(product.get(), kDescBiasPointer, &bias, sizeof bias),
+  template <typename T>
+  void Set(int attribute, T value, const std::string& what) {
+    Check(GetLibrary().cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof value),
           "cublasLtMatmulDescSetAttribute", what);
   }
+
+  void SetBias(const char* bias, const std::string& what) { Set(kDescBiasPointer, bias, what); }
 
   void ChooseAlgorithm(void* handle, const Product& p, const Operands& operands, const std::string& what);
 
@@ -255,17 +280,7 @@ struct CublasLt::Prepared {
 void CublasLt::Prepared::ChooseAlgorithm(void* handle, const Product& p, const Operands& operands,
                                          const std::string& what) {
   const Library& library = GetLibrary();
-  if (p.transpose_b) {
-    Check(library.cublasLtMatmulDescSetAttribute(product.get(), kDescTransposeA, &kTransposed,
-                                                 sizeof kTransposed),
-          "cublasLtMatmulDescSetAttribute", what);
-  }
-  if (p.has_bias) {
-    Check(library.cublasLtMatmulDescSetAttribute(product.get(), kDescEpilogue, &kEpilogueBias,
-                                                 sizeof kEpilogueBias),
-          "cublasLtMatmulDescSetAttribute", what);
-    SetBias(operands.bias, what);  // its alignment matters to the choice
-  }
+  if (p.epilogue.has_bias) SetBias(operands.bias, what);  // its alignment matters to the choice
   const Owned preference(CreatePreference(what), library.cublasLtMatmulPreferenceDestroy);
   auto prefer = [&](int attribute, auto value) {
     Check(library.cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
@@ -275,7 +290,7 @@ void CublasLt::Prepared::ChooseAlgorithm(void* handle, const Product& p, const O
   prefer(kPreferReduction, kReduction);
   prefer(kPreferAlignmentA, Alignment({operands.b}));
   prefer(kPreferAlignmentB, Alignment({operands.a}));
-  prefer(kPreferAlignmentC, Alignment({operands.out, operands.bias}));
+  prefer(kPreferAlignmentC, Alignment({operands.residual, operands.out, operands.bias}));
   prefer(kPreferAlignmentD, Alignment({operands.out, operands.bias}));
   HeuristicResult result{};
   int found = 0;
@@ -305,54 +320,99 @@ CublasLt& CublasLt::Of(int device, const std::vector<std::string>& paths, const 
 
 CublasLt::Prepared& CublasLt::Find(const Product& p, const Operands& operands, const std::string& what) {
   const Key key = {DataType(p.dtype),
-                   p.transpose_b,
-                   p.has_bias,
+                   p.transpose_a + 2 * p.transpose_b + 4 * p.epilogue.has_bias + 8 * (p.epilogue.beta != 0),
                    p.m,
                    p.n,
                    p.k,
                    p.count,
+                   p.lda,
+                   p.ldb,
+                   p.gap,
                    p.a_step,
                    p.b_step,
                    Alignment({operands.a}),
                    Alignment({operands.b}),
-                   Alignment({operands.out, operands.bias})};
+                   Alignment({operands.out, operands.bias}),
+                   Alignment({operands.residual, operands.out, operands.bias})};
+  auto& recent = recent_[static_cast<uint64_t>(p.m * 31 + p.n * 7 + p.k + p.lda) % kRecent];
+  if (recent.prepared != nullptr && recent.key == key) return *recent.prepared;
   auto found = prepared_.find(key);
-  if (found != prepared_.end()) return *found->second;
-  auto prepared = std::make_unique<Prepared>(p, what);
-  prepared->ChooseAlgorithm(handle_, p, operands, what);
-  if (prepared_.size() >= kMaxPrepared) prepared_.clear();
-  return *prepared_.emplace(key, std::move(prepared)).first->second;
+  if (found == prepared_.end()) {
+    auto prepared = std::make_unique<Prepared>(p, what);
+    prepared->ChooseAlgorithm(handle_, p, operands, what);
+    if (prepared_.size() >= kMaxPrepared) {
+      prepared_.clear();
+      for (auto& each : recent_) each.prepared = nullptr;
+    }
+    found = prepared_.emplace(key, std::move(prepared)).first;
+  }
+  recent.key = key;
+  recent.prepared = found->second.get();
+  return *recent.prepared;
 }
 
 int64_t CublasLt::ScratchBytes(const Product& product, const Operands& operands, const std::string& what) {
-  if (product.k == 0) return 0;
+  if (IsFilled(product)) return 0;
+  const EvenProduct even = EvenProduct::Of(product);
+  if (even.bytes() > 0) {
+    const Operands within =
+        even.Within(operands, reinterpret_cast<char*>(kMostAligned));  // as the scratch is
+    std::lock_guard lock(mutex_);
+    return even.bytes() + Find(even.product, within, what).scratch_bytes;
+  }
+  const int64_t zeros = ZeroBytes(product);
+  const Product whole = zeros > 0 ? OfZeros(product) : product;
   std::lock_guard lock(mutex_);
   int64_t bytes = 0;
   for (int64_t first = 0; first < product.count; first += kMaxCount) {
-    const Product part = WithCount(product, std::min(kMaxCount, product.count - first));
-    bytes = std::max(bytes, Find(part, Part(product, operands, first), what).scratch_bytes);
+    const Product part = WithCount(whole, std::min(kMaxCount, product.count - first));
+    Operands at = From(whole, operands, first);
+    if (zeros > 0) at.a = at.b = nullptr;  // scratch, which is as aligned as can be
+    bytes = std::max(bytes, Find(part, at, what).scratch_bytes);
   }
-  return bytes;
+  return zeros + bytes;
 }
 
 void CublasLt::Multiply(const Product& product, const Operands& operands, void* scratch, void* stream,
                         const std::string& what) {
-  if (product.k == 0) return FillRows(product, operands, stream, what);
-  static constexpr double kOne64 = 1, kZero64 = 0;
-  static constexpr float kOne32 = 1, kZero32 = 0;
+  if (IsFilled(product)) return FillRows(product, operands, stream, what);
+  const EvenProduct even = EvenProduct::Of(product);
+  if (even.bytes() > 0) {
+    char* const copies = static_cast<char*>(scratch);
+    const Operands within = even.Within(operands, copies);
+    even.CopyIn(operands, within, stream, what);
+    Enqueue(even.product, within, copies + even.bytes(), stream, what);
+    return even.CopyOut(within, operands, stream, what);
+  }
+  const int64_t zeros = ZeroBytes(product);
+  if (zeros == 0) return Enqueue(product, operands, scratch, stream, what);
+  const cuda::CUdeviceptr at = reinterpret_cast<cuda::CUdeviceptr>(scratch);
+  cuda::Check(cuda::GetDriver().cuMemsetD8Async(at, 0, zeros, static_cast<cuda::CUstream>(stream)),
+              "cuMemsetD8Async", what);
+  const char* zero = static_cast<const char*>(scratch);
+  const Operands empty{zero, zero, operands.bias, operands.residual, operands.out};
+  Enqueue(OfZeros(product), empty, static_cast<char*>(scratch) + zeros, stream, what);
+}
+
+void CublasLt::Enqueue(const Product& product, const Operands& operands, void* scratch, void* stream,
+                       const std::string& what) {
+  static constexpr double kOne64 = 1;
+  static constexpr float kOne32 = 1;
   const bool is_double = Equal(product.dtype, kDouble);
   const void* one = is_double ? static_cast<const void*>(&kOne64) : &kOne32;
-  const void* zero = is_double ? static_cast<const void*>(&kZero64) : &kZero32;
+  const double beta64 = product.epilogue.beta;
+  const float beta32 = static_cast<float>(beta64);
+  const void* beta = is_double ? static_cast<const void*>(&beta64) : &beta32;
   std::lock_guard lock(mutex_);
   for (int64_t first = 0; first < product.count; first += kMaxCount) {
     const Product part = WithCount(product, std::min(kMaxCount, product.count - first));
-    const Operands at = Part(product, operands, first);
+    const Operands at = From(product, operands, first);
     Prepared& prepared = Find(part, at, what);
-    if (part.has_bias) prepared.SetBias(at.bias, what);
+    if (part.epilogue.has_bias) prepared.SetBias(at.bias, what);
     Check(GetLibrary().cublasLtMatmul(handle_, prepared.product.get(), one, at.b, prepared.a.get(), at.a,
-                                      prepared.b.get(), zero, at.out, prepared.d.get(), at.out,
-                                      prepared.d.get(), &prepared.algorithm, scratch, prepared.scratch_bytes,
-                                      stream),
+                                      prepared.b.get(), beta, at.residual == nullptr ? at.out : at.residual,
+                                      prepared.d.get(), at.out, prepared.d.get(), &prepared.algorithm,
+                                      scratch, prepared.scratch_bytes, stream),
           "cublasLtMatmul", what + ": " + Show(part));
   }
 }

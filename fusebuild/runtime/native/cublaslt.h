@@ -26,7 +26,8 @@ class CublasLt {
   /// throws RuntimeError that names what was looked for when none can be loaded. `what` begins messages.
   static CublasLt& Of(int device, const std::vector<std::string>& paths, const std::string& what);
 
-  /// Bytes of device memory that Multiply needs besides the operands; at most 32 MiB.
+  /// Bytes of device memory that Multiply needs besides the operands; at most 32 MiB, and a row and a column
+  /// of zeros for a sum of nothing to which a residual is added, or copies of matrices with odd rows.
   int64_t ScratchBytes(const Product& product, const Operands& operands, const std::string& what);
 
   /// Enqueues the product on `stream`. `scratch` has ScratchBytes and starts at a multiple of 256.
@@ -34,15 +35,23 @@ class CublasLt {
                 const std::string& what);
 
  private:
+  static constexpr size_t kRecent = 64;
+
   struct Prepared;
-  using Key = std::array<int64_t, 12>;
+  using Key = std::array<int64_t, 15>;
 
   explicit CublasLt(void* handle);
   Prepared& Find(const Product& product, const Operands& operands, const std::string& what);
+  void Enqueue(const Product& product, const Operands& operands, void* scratch, void* stream,
+               const std::string& what);
 
   void* const handle_;
   std::mutex mutex_;  // a prepared product holds the address of the bias while it is enqueued
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
+  struct {
+    Key key;
+    Prepared* prepared = nullptr;
+  } recent_[kRecent];  // of `prepared_`, each where its sizes lead: a lookup takes longer than a comparison
 };
 
 }  // namespace fusebuild

@@ -80,6 +80,7 @@ Driver LoadDriver() {
   Find(library, "cuMemFree_v2", &driver.cuMemFree);
   Find(library, "cuMemsetD8Async", &driver.cuMemsetD8Async);
   Find(library, "cuMemcpyDtoDAsync_v2", &driver.cuMemcpyDtoDAsync);
+  Find(library, "cuMemcpy2DAsync_v2", &driver.cuMemcpy2DAsync);
   Initialize(driver);
   return driver;
 }

@@ -64,6 +64,21 @@ struct CUkernelNodeParams {
   CUcontext context;
 };
 
+/// CUDA_MEMCPY2D of cuda.h, for rows in device memory.
+struct CUmemcpy2D {
+  size_t from_x = 0, from_y = 0;
+  int from_type = 2;  // CU_MEMORYTYPE_DEVICE
+  const void* from_host = nullptr;
+  CUdeviceptr from = 0;
+  void* from_array = nullptr;
+  size_t from_pitch = 0, to_x = 0, to_y = 0;
+  int to_type = 2;
+  void* to_host = nullptr;
+  CUdeviceptr to = 0;
+  void* to_array = nullptr;
+  size_t to_pitch = 0, bytes = 0, rows = 0;
+};
+
 /// The driver's functions; each member is called as in cuda.h.
 struct Driver {
   CUresult (*cuInit)(unsigned);
@@ -100,6 +115,7 @@ struct Driver {
   CUresult (*cuMemFree)(CUdeviceptr);
   CUresult (*cuMemsetD8Async)(CUdeviceptr, unsigned char, size_t, CUstream);
   CUresult (*cuMemcpyDtoDAsync)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
+  CUresult (*cuMemcpy2DAsync)(const CUmemcpy2D*, CUstream);
 };
 
 /// The driver, initialized; RuntimeError when it is missing, too old or finds no device. Thread-safe. The

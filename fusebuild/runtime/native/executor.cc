@@ -47,6 +47,7 @@ Operands OperandsOf(const ResolvedProduct& resolved, const ProductOffsets& part,
   const int64_t bytes = Bytes(resolved.product.dtype);
   return {bound.addresses[resolved.a] + part.a * bytes, bound.addresses[resolved.b] + part.b * bytes,
           resolved.bias < 0 ? nullptr : bound.addresses[resolved.bias],
+          resolved.residual < 0 ? nullptr : bound.addresses[resolved.residual] + part.out * bytes,
           bound.addresses[resolved.out] + part.out * bytes};
 }
 

@@ -72,6 +72,12 @@ int64_t Json::Int() const {
   return value_.cast<int64_t>();
 }
 
+double Json::Double() const {
+  const std::optional<double> number = IsInt() ? static_cast<double>(Int()) : value_.try_cast<double>();
+  if (!number) Fail("expected a number");
+  return *number;
+}
+
 std::string Json::String() const {
   std::optional<ffi::String> text = value_.try_cast<ffi::String>();
   if (!text) Fail("expected a string");

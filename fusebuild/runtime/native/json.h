@@ -30,6 +30,7 @@ class Json {
   bool IsString() const;
   bool Bool() const;
   int64_t Int() const;
+  double Double() const;
   std::string String() const;
 
   /// Throws ValueError that names this value's path.

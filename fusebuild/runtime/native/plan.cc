@@ -254,21 +254,36 @@ class Reader {
   LibraryCall ReadCall(const Json& json) {
     const std::optional<DLDataType> dtype = FindDType(json["dtype"].String());
     if (!dtype || !IsFloating(*dtype)) json["dtype"].Fail("expected a floating dtype");
-    const bool has_bias = !json["bias"].IsNull();
+    const bool has_bias = !json["bias"].IsNull(), transpose_a = ReadFlag(json, "transpose_a");
     LibraryCall call{*dtype,
+                     transpose_a,
                      json["transpose_b"].Bool(),
+                     {has_bias, json.Has("residual") ? ReadBeta(json["beta"]) : 0},
                      OperandAddress(json["a"], *dtype),
                      OperandAddress(json["b"], *dtype),
                      has_bias ? OperandAddress(json["bias"], *dtype) : -1,
+                     json.Has("residual") ? OperandAddress(json["residual"], *dtype) : -1,
                      OperandAddress(json["out"], *dtype),
                      Compile(json["m"]),
                      Compile(json["n"]),
                      Compile(json["k"]),
+                     Formula(),
+                     Formula(),
                      {}};
+    call.lda = json.Has("lda") ? Compile(json["lda"]) : transpose_a ? call.m : call.k;
+    call.ldb = json.Has("ldb") ? Compile(json["ldb"]) : call.transpose_b ? call.k : call.n;
     for (const Json& dim : json["batch"].Items()) {
       call.batch.push_back({Compile(dim["extent"]), Compile(dim["a_stride"]), Compile(dim["b_stride"])});
     }
     return call;
+  }
+
+  static bool ReadFlag(const Json& json, const char* name) { return json.Has(name) && json[name].Bool(); }
+
+  static double ReadBeta(const Json& json) {
+    const double beta = json.Double();
+    if (beta == 0) json.Fail("a residual times 0 is none");
+    return beta;
   }
 
   int OperandAddress(const Json& fid, DLDataType dtype) const {
@@ -294,7 +309,7 @@ class Reader {
     launch.kernel = KernelIndex(json["kernel"].String(), uses_shared);
     for (const Json& arg : json["args"].Items()) launch.args.push_back(ReadArg(arg));
     CheckParameters(json["args"], launch);
-    launch.overlaps = json.Has("overlaps") && json["overlaps"].Bool();
+    launch.overlaps = ReadFlag(json, "overlaps");
     return launch;
   }
 

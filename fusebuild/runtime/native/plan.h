@@ -9,6 +9,7 @@
 
 #include "dtype.h"
 #include "formula.h"
+#include "product.h"
 
 namespace fusebuild {
 
@@ -97,13 +98,14 @@ struct BatchDim {
   Formula extent, a_stride, b_stride;
 };
 
-/// A matrix product that a library computes: out[m, n] = a[m, k] b[k, n] + bias[n] for every point of
-/// `batch`. The operands are addresses, `bias` is -1 where there is none.
+/// A matrix product that a library computes, as product.h has it, for every point of `batch`. The operands
+/// are addresses, `bias` and `residual` are -1 where there is none.
 struct LibraryCall {
   DLDataType dtype;
-  bool transpose_b;  // b lies in memory as [n, k]
-  int a, b, bias, out;
-  Formula m, n, k;
+  bool transpose_a, transpose_b;
+  Epilogue epilogue;
+  int a, b, bias, residual, out;
+  Formula m, n, k, lda, ldb;
   std::vector<BatchDim> batch;
 };
 

@@ -253,9 +253,19 @@ class Resolver {
     if (empty) return;
     const BatchWalk inner = dims.empty() ? BatchWalk{1, 0, 0} : dims.back();
     if (!dims.empty()) dims.pop_back();
-    const Product product{call.dtype,   call.transpose_b, call.bias >= 0, m, n, call.k.Evaluate(environment_),
-                          inner.extent, inner.a_stride,   inner.b_stride};
-    resolved_->products.push_back({product, call.a, call.b, call.bias, call.out,
+    const Product product{call.dtype,
+                          call.transpose_a,
+                          call.transpose_b,
+                          call.epilogue,
+                          m,
+                          n,
+                          call.k.Evaluate(environment_),
+                          inner.extent,
+                          call.lda.Evaluate(environment_),
+                          call.ldb.Evaluate(environment_),
+                          inner.a_stride,
+                          inner.b_stride};
+    resolved_->products.push_back({product, call.a, call.b, call.bias, call.residual, call.out,
                                    Parts(dims, inner.extent * product.out_size()),
                                    resolved_->launches.size()});
   }

@@ -40,7 +40,7 @@ struct ProductOffsets {
 /// A library call in numbers. A batch that one step cannot walk falls into parts, which are alike.
 struct ResolvedProduct {
   Product product;
-  int a, b, bias, out;  // addresses, -1 for no bias
+  int a, b, bias, residual, out;  // addresses, -1 for what there is none of
   std::vector<ProductOffsets> parts;
   size_t launches_before;  // how many of Resolved::launches run first
 };

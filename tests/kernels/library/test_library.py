@@ -6,12 +6,9 @@ how it is called.
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -22,44 +19,31 @@ from fusebuild.artifact.plan import BatchDim, LibraryCall, Plan, decode, encode
 from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.errors import ArtifactError, ScheduleError
 from fusebuild.ir.formula import Formula
-from fusebuild.ir.fusion import Fusion, Task
+from fusebuild.ir.fusion import Task
 from fusebuild.ir.text import print_fusion
 from fusebuild.kernels.common.spec import Rejection
 from fusebuild.kernels.families import FAMILIES, first_accepting
-from fusebuild.oracle.bounds import Comparison, compare
+from fusebuild.oracle.bounds import compare
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs
 from fusebuild.passes import run_passes
-from fusebuild.pipeline import plan_recipe
 from fusebuild.report.inspection import Inspection
 from fusebuild.runtime.loader import LoadedPlan, _matrix_libraries, load_artifact
-from fusebuild.target.table import TARGETS, Target
-from support.places import NATIVE, ROOT
+from support.products import (
+    DTYPES,
+    HOST,
+    SM_90,
+    call_of,
+    compared,
+    device_target,
+    fusion_of,
+    loaded,
+    plan_of,
+    recipe_text,
+)
 from support.runtime_plans import HandMadeArtifact
 from support.small_recipes import recipe_of, text_of
 
 torch = pytest.importorskip("torch")
-
-SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
-DTYPES = ("double", "float", "half", "bfloat16")
-
-
-def recipe_text(inputs: Mapping[str, str], body: str, dtype: str = "float", **more: Any) -> str:
-    """One product ``y`` of ``inputs``, given by their shapes."""
-    return text_of({name: f"{dtype}[{shape}]" for name, shape in inputs.items()}, f"y = {body}", {"y": dtype}, **more)
-
-
-def fusion_of(text: str) -> Fusion:
-    return run_passes(recipe_of(text).fusion)
-
-
-def plan_of(text: str, target: Target = SM_90) -> Plan:
-    return plan_recipe(recipe_of(text), [target]).plan
-
-
-def call_of(text: str) -> LibraryCall:
-    (segment,) = plan_of(text).targets[0].segments
-    assert isinstance(segment.call, LibraryCall)
-    return segment.call
 
 
 def refusal(text: str) -> str:
@@ -110,6 +94,30 @@ class TestScheduling:
             "scan": "scan: linear is a library call (test.yaml:6)",
             "library": "library: linear is a library call, a segment of its own (test.yaml:6)",
         }
+
+    def test_a_permuted_operand_is_read_as_it_lies(self) -> None:
+        text = recipe_text({"q": "B, H, S, D", "k": "B, H, T, D"}, "q @ permute(k, [0, 1, 3, 2])", "bfloat16")
+        call = call_of(text)
+        assert (call.transpose_a, call.transpose_b, call.lda, call.ldb) == (msgspec.UNSET, True, *2 * [msgspec.UNSET])
+        call = call_of(recipe_text({"a": "M, B, K", "b": "N, B, K"}, "permute(a, [1, 0, 2]) @ permute(b, [1, 2, 0])"))
+        assert (call.transpose_a, call.transpose_b) == (msgspec.UNSET, True)
+        assert (call.lda, call.ldb) == 2 * (("mul", "B", "K"),)
+        assert call.batch == (BatchDim(extent="B", a_stride="K", b_stride="K"),)
+
+    def test_one_permuted_operand_of_several_products_is_no_copy(self) -> None:
+        text = text_of(
+            {"x": "float[M, K]", "z": "float[M, K]", "w": "float[N, K]"},
+            "t = permute(w, [1, 0])\ny = x @ t\nv = z @ t",
+            {"y": "float", "v": "float"},
+        )
+        assert [segment.scheduler for segment in plan_of(text).targets[0].segments] == ["library", "library"]
+
+    def test_batches_that_are_many_steps_are_copied(self) -> None:
+        """One call a batch of heads would take longer than the copy."""
+        body = "permute(q, [0, 2, 1, 3]) @ permute(k, [0, 2, 3, 1])"
+        text = recipe_text({"q": "B, S, H, D", "k": "B, T, H, D"}, body)
+        assert [segment.scheduler for segment in plan_of(text).targets[0].segments][-1] == "library"
+        assert len(plan_of(text).targets[0].segments) > 1
 
     def test_the_library_takes_nothing_else(self) -> None:
         task = Task(fusion=fusion_of(self.TWO), exprs=(1,))
@@ -288,6 +296,13 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"transpose_b": False}, "the call of linear: b is [N*K by 1] in memory, not [K*N by 1]"),
     ({"b": 0}, "the call of linear: b is [M*K by 1] in memory, not [N*K by 1]"),
     ({"bias": 0}, "the call of linear: bias is [M*K by 1] in memory, not [N by 1]"),
+    ({"transpose_a": True}, "the call of linear: a is [M*K by 1] in memory, not [K*M by 1]"),
+    ({"lda": ("mul", 2, "K")}, "the call of linear: a is [M*K by 1] in memory, not [M by 2*K, K by 1]"),
+    ({"ldb": "Q"}, "the call of linear: symbol 'Q' is no dim of any input"),
+    ({"residual": 9, "beta": 1.0}, "the call of linear: residual is fid 9, which is no tensor that this segment reads"),
+    ({"residual": 0, "beta": 1.0}, "the call of linear: residual is [M*K by 1] in memory, not [M*N by 1]"),
+    ({"residual": 0}, "the call of linear: a residual and what it is multiplied by, other than 0, come together"),
+    ({"beta": 1.0}, "the call of linear: a residual and what it is multiplied by, other than 0, come together"),
     (
         {"batch": (BatchDim(extent=2, a_stride=0, b_stride=0),)},
         "the call of linear: out is [M*N by 1] in memory, not [2*M*N by 1]",
@@ -319,13 +334,6 @@ def test_strides_that_a_call_cannot_know_are_refused() -> None:
 # The host backend.
 
 
-def loaded(text: str, target: str = "host") -> LoadedPlan:
-    """A plan of library calls alone, which needs no compiler."""
-    plan = plan_of(text, TARGETS[target])
-    assert validate_plan(plan) is None
-    return load_artifact(HandMadeArtifact(path=Path("test.fuse"), plan=plan, objects={}), target=target)
-
-
 PRODUCTS: list[tuple[dict[str, str], str, dict[str, int]]] = [
     ({"x": "B, T, K", "weight": "N, K", "bias": "N"}, "linear(x, weight, bias)", {"B": 2, "T": 7, "K": 33, "N": 5}),
     ({"x": "M, K", "weight": "N, K"}, "linear(x, weight)", {"M": 65, "K": 129, "N": 31}),
@@ -343,21 +351,24 @@ PRODUCTS: list[tuple[dict[str, str], str, dict[str, int]]] = [
     ({"a": "B, M, K", "b": "B, K, N"}, "matmul(a, b)", {"B": 2, "M": 3, "K": 0, "N": 5}),
     ({"x": "M, K", "weight": "N, K", "bias": "N"}, "linear(x, weight, bias)", {"M": 0, "K": 3, "N": 5}),
     ({"a": "B, M, K", "b": "B, K, N"}, "matmul(a, b)", {"B": 0, "M": 3, "K": 2, "N": 5}),
+    ({"a": "K, M", "b": "K, N"}, "matmul(permute(a, [1, 0]), b)", {"M": 5, "K": 19, "N": 8}),
+    ({"a": "M, K", "b": "N, K"}, "matmul(a, permute(b, [1, 0]))", {"M": 5, "K": 1, "N": 9}),
+    ({"x": "K, M", "w": "K, N"}, "linear(permute(x, [1, 0]), permute(w, [1, 0]))", {"M": 33, "K": 7, "N": 17}),
+    ({"q": "B, H, S, D", "k": "B, H, T, D"}, "q @ permute(k, [0, 1, 3, 2])", {"B": 2, "H": 3, "S": 5, "D": 8, "T": 9}),
+    (
+        {"a": "B, K, M", "b": "B, N, K"},
+        "permute(a, [0, 2, 1]) @ permute(b, [0, 2, 1])",
+        {"B": 4, "M": 3, "K": 6, "N": 2},
+    ),
+    (
+        {"a": "M, B, K", "b": "N, B, K"},
+        "permute(a, [1, 0, 2]) @ permute(b, [1, 2, 0])",
+        {"B": 3, "M": 4, "K": 7, "N": 5},
+    ),
+    ({"q": "B, S, D", "k": "B, T, D"}, "q @ permute(k, [0, 2, 1])", {"B": 2, "S": 5, "D": 0, "T": 9}),
 ]
 """Operands' shapes, the product, and sizes."""
 IDS = [f"{body} {sizes}" for _, body, sizes in PRODUCTS]
-
-
-def compared(text: str, sizes: Mapping[str, int], device: str, target: str) -> Comparison:
-    """How far the runtime's product is from the oracle's."""
-    fusion = recipe_of(text).fusion
-    inputs = random_inputs(fusion, sizes, seed=7, device=device)
-    (want,) = evaluate_fp64(fusion, inputs)
-    output = fusion.value(fusion.output_fids[0])
-    poisoned = torch.full(want.shape, float("nan"), dtype=inputs[0].dtype, device=device)  # type: ignore[union-attr]
-    got = loaded(text, target)(*inputs, out=poisoned)
-    assert got is poisoned
-    return compare(got, want, output.dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -411,6 +422,8 @@ def test_operands_that_are_not_contiguous_are_refused() -> None:
         ({"dtype": "int64"}, "targets[0].segments[0].call.dtype: expected a floating dtype"),
         ({"dtype": "half"}, "targets[0].segments[0].call.a: expected half, got float"),
         ({"out": 12}, "targets[0].segments[0].call.out: no value has fid 12"),
+        ({"residual": 2}, "targets[0].segments[0].call: missing 'beta'"),
+        ({"residual": 2, "beta": 0.0}, "targets[0].segments[0].call.beta: a residual times 0 is none"),
     ],
 )
 def test_the_executor_refuses_what_it_cannot_run(changes: dict[str, Any], problem: str) -> None:
@@ -423,36 +436,6 @@ def test_the_executor_refuses_what_it_cannot_run(changes: dict[str, Any], proble
 
 
 # cuBLASLt.
-
-
-def test_the_library_is_called_as_its_documentation_says(tmp_path: Path) -> None:
-    spec = importlib.util.find_spec("tvm_ffi")
-    assert spec is not None
-    assert spec.origin is not None
-    ffi = Path(spec.origin).parent
-    sources = ROOT / "fusebuild" / "runtime" / "native"
-    fake, program = tmp_path / "libcublasLt_fake.so", tmp_path / "cublaslt_test"
-    compiler = ["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([*compiler, "-shared", "-fPIC", "-o", fake, NATIVE / "fake_cublaslt.cc"], check=True)
-    files = [NATIVE / "cublaslt_test.cc"]
-    files += [sources / f"{name}.cc" for name in ("cublaslt", "cuda_driver", "dtype", "product_host")]
-    subprocess.run(
-        [*compiler, "-fsanitize=address,undefined", "-o", program, f"-I{sources}", "-isystem", ffi / "include", *files,
-         f"-L{ffi / 'lib'}", "-ltvm_ffi", f"-Wl,-rpath,{ffi / 'lib'}", "-ldl"],
-        check=True,
-    )  # fmt: skip
-    if find_library("cublasLt"):
-        pytest.skip("the system's cuBLASLt would be taken where none is to be found")
-    done = subprocess.run([program, fake], capture_output=True, text=True)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
-        "RuntimeError: cuBLASLt, which computes matrix products, cannot be loaded: looked for "
-        "/nowhere/libcublasLt.so.13, libcublasLt.so.13, libcublasLt.so.12, libcublasLt.so; "
-        "it comes with the CUDA toolkit and with the Python package nvidia-cublas",
-        "0 products are wrong",
-        "RuntimeError: f: cuBLASLt has no algorithm for a product of float[4, 13] and [13, 2]: "
-        "CUBLAS_STATUS_NOT_SUPPORTED",
-    ]
 
 
 def test_the_loader_finds_what_python_packages_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,28 +452,30 @@ def test_the_loader_finds_what_python_packages_installed(tmp_path: Path, monkeyp
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 class TestGpu:
-    @staticmethod
-    def target() -> str:
-        major, minor = torch.cuda.get_device_capability()
-        return f"sm_{major}{minor}"
-
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize(("inputs", "body", "sizes"), PRODUCTS, ids=IDS)
     def test_the_library_agrees_with_the_oracle(
         self, inputs: dict[str, str], body: str, sizes: dict[str, int], dtype: str
     ) -> None:
-        assert compared(recipe_text(inputs, body, dtype), sizes, "cuda", self.target()).ok
+        assert compared(recipe_text(inputs, body, dtype), sizes, "cuda", device_target()).ok
 
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_large_products_agree_with_the_oracle(self, dtype: str) -> None:
         """Float is not rounded to TF32: its bound would not hold."""
         text = recipe_text({"x": "M, K", "weight": "N, K", "bias": "N"}, "linear(x, weight, bias)", dtype)
         for sizes in ({"M": 512, "K": 4096, "N": 768}, {"M": 8, "K": 8192, "N": 8}, {"M": 1, "K": 4095, "N": 511}):
-            assert compared(text, sizes, "cuda", self.target()).ok
+            assert compared(text, sizes, "cuda", device_target()).ok
+
+    @pytest.mark.parametrize("body", ["linear(x, weight)", "linear(x, weight) + bias", "linear(x, weight, bias)"])
+    def test_odd_products_agree_with_the_oracle(self, body: str) -> None:
+        inputs = {"x": "M, K", "weight": "N, K"} | ({"bias": "N"} if "bias" in body else {})
+        text = recipe_text(inputs, body, "float" if "+" in body else "bfloat16")
+        for sizes in ({"M": 1001, "K": 4007, "N": 1003}, {"M": 1001, "K": 4008, "N": 1003}):
+            assert compared(text, sizes, "cuda", device_target()).ok
 
     def test_more_products_than_a_grid_has_room_for(self) -> None:
         text = recipe_text({"a": "B, M, K", "b": "B, K, N"}, "a @ b", "bfloat16")
-        assert compared(text, {"B": 140_001, "M": 2, "K": 8, "N": 3}, "cuda", self.target()).ok
+        assert compared(text, {"B": 140_001, "M": 2, "K": 8, "N": 3}, "cuda", device_target()).ok
 
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_operands_may_start_anywhere(self, dtype: str) -> None:
@@ -500,14 +485,14 @@ class TestGpu:
         moved = [torch.cat([each.flatten()[:1], each.flatten()])[1:].view(each.shape) for each in inputs]
         out = torch.empty(33 * 48 + 1, dtype=inputs[0].dtype, device="cuda")[1:].view(33, 48)
         (want,) = evaluate_fp64(fusion, inputs)
-        assert compare(loaded(text, self.target())(*moved, out=out), want, fusion.value(3).dtype).ok
+        assert compare(loaded(text, device_target())(*moved, out=out), want, fusion.value(3).dtype).ok
 
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_results_are_bitwise_equal_from_run_to_run(self, dtype: str) -> None:
         """Few elements and long sums: where a library would split k."""
         text = recipe_text({"x": "M, K", "weight": "N, K"}, "linear(x, weight)", dtype)
         inputs = random_inputs(recipe_of(text).fusion, {"M": 16, "K": 32768, "N": 16}, seed=1, device="cuda")
-        product = loaded(text, self.target())
+        product = loaded(text, device_target())
         first = product(*inputs)
         assert all(torch.equal(product(*inputs), first) for _ in range(50))
 
@@ -520,7 +505,7 @@ class TestGpu:
         )
         sizes = {"M": 96, "K": 128, "N": 192}
         inputs: list[Any] = list(random_inputs(recipe_of(text).fusion, sizes, seed=3, device="cuda"))
-        plan = loaded(text, self.target())
+        plan = loaded(text, device_target())
         return plan, inputs, plan(*inputs)
 
     def test_calls_are_captured_in_a_graph(self) -> None:
@@ -537,7 +522,7 @@ class TestGpu:
 
     def test_sums_of_nothing_are_captured_too(self) -> None:
         text = recipe_text({"x": "M, K", "weight": "N, K", "bias": "N"}, "linear(x, weight, bias)", "half")
-        plan = loaded(text, self.target())
+        plan = loaded(text, device_target())
         inputs = [torch.randn(*shape, device="cuda").half() for shape in ((7, 0), (5, 0), (5,))]
         plan(*inputs)
         graph = torch.cuda.CUDAGraph()
