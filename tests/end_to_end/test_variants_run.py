@@ -123,7 +123,7 @@ def check_ways(run: set[Kind]) -> None:
     """Every scheduler, and every way to walk rows, is among what runs."""
     assert {scheduler for scheduler, _ in run} >= {scheduler.name for scheduler in FAMILIES} - {"library"}
     rows = {name for scheduler, name in run if scheduler == "inner_persistent"}
-    ways = ("few_rows_vecN_int32", "few_long_rows_vecN_int32", "short_vecN_int32", "short_vec1_int32",
+    ways = ("few_rows_vecN_int32", "short_vecN_int32", "short_vec1_int32",
             "registers_vecN_int32", "registersN_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32",
             "shiftedN_vecN_int32", "clusterN_vecN_int32",
             "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip

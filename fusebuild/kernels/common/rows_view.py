@@ -36,7 +36,8 @@ INSIDE = "const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A row kernel's two groups of axes and what has to be in place before its first sweep. Inputs ``widened`` are
-    floats where threads have vectors of them."""
+    floats where threads have vectors of them. Where vectors ``cross`` from one column axis' end to its next beginning,
+    each element has coordinates of its own."""
 
     body: Body
     row: Group
@@ -44,6 +45,7 @@ class Rows:
     reads: tuple[int, ...]
     exprs: tuple[Expr, ...]
     widened: frozenset[int] = frozenset()
+    cross: bool = False
 
     @property
     def inner(self) -> int:
@@ -76,6 +78,18 @@ class Rows:
     def of_rows(self) -> list[int]:
         """What the row's exprs give that does not change along it."""
         return [fid for expr in self.exprs if not self.is_column(expr.outputs[0]) for fid in expr.outputs]
+
+    @property
+    def moving(self) -> frozenset[int]:
+        """The axes along which the elements of a vector may differ."""
+        return frozenset(self.column.axes if self.cross else (self.inner,))
+
+    @property
+    def divisors(self) -> Lines:
+        """What :meth:`sweep` divides by to find the coordinates of an element, made once."""
+        divided = [axis for axis in self.column.axes[1:] if not isinstance(self.body.domain.axes[axis].extent, int)]
+        places = {axis: self.column.divisor.format(axis) for axis in divided if self.column.divisor}
+        return tuple(f"const fb::Divisor {place}({self.body.extents[axis]});" for axis, place in places.items())
 
     def dtype_of(self, fid: int) -> DType:
         """The type of an input's elements in threads' vectors."""
@@ -111,14 +125,17 @@ class Rows:
         there."""
         body, touched = self.body, [*self.reads, *outputs]
         place = {**{fid: body.element(fid, [self.row]) for fid in self.reads}, **of_rows}
-        needed = body.needs_coordinates(touched, self.row) | (body.coordinate_axes(self.exprs) & {*self.row.axes})
+        placed = [fid for fid in touched if fid not in fetched or not self.has_columns(fid)]
+        needed = body.needs_coordinates(placed, self.row) | (body.coordinate_axes(self.exprs) & {*self.row.axes})
         lines = (
             *body.coordinates(self.row, needed),
             *(body.scalar_load(fid, place[fid]) for fid in self.reads if not self.has_columns(fid)),
             *self._at_level(0),
         )
-        bases = (self.base(fid, outputs) for fid in touched if self.has_columns(fid) and fid not in fetched)
-        return lines, (*bases, *self._shift())
+        along = [fid for fid in touched if self.has_columns(fid) and fid not in fetched]
+        bases = (self.base(fid, outputs) for fid in along)
+        singly = (f"fb::forget_origin(r{fid});" for fid in along if self.cross and fid not in body.domain.flat)
+        return lines, (*bases, *singly, *self._shift())
 
     def base(self, fid: int, outputs: Container[int]) -> str:
         """Where the columns of the row begin in tensor ``fid``."""
@@ -161,20 +178,23 @@ class Rows:
         exprs = [expr for expr in body.closure(made, available) if self.is_column(expr.outputs[0])]
         reads = self.column_reads(made, available)
         vectors = [fid for fid in reads if body.is_vector(fid)]
-        moving = [fid for fid in reads if self.inner in body.domain.accesses[fid].axes]
-        hoisted, inside = body.split(exprs, [self.inner])
+        moving = [fid for fid in reads if self.moving & {*body.domain.accesses[fid].axes}]
+        hoisted, inside = body.split(exprs, self.moving)
         coordinate = self.coordinate()
         accessed = [*reads, *(fid for fid in targets if fid in body.domain.accesses)]
         needed = body.needs_coordinates(accessed, column) | (body.coordinate_axes(exprs) & {*column.axes})
         needed |= {self.inner} if placed else set()
+        own = body.coordinates(replace(column, name="at"), needed) if self.cross else ()
         elements = (
+            *(("const Index at = col + k;", *own) if own else ()),
             *(f"const {self.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
             *(self.element_load(fid) for fid in moving if fid not in vectors),
             *(_is_placed(body, expr) for expr in placed),
             *(body.statement(expr, coordinate) for expr in inside),
         )
         return Sweep(
-            coordinates=(*body.coordinates(column, needed), *((INSIDE,) if body.spec.is_shifted else ())),
+            coordinates=(*(() if self.cross else body.coordinates(column, needed)),
+                         *((INSIDE,) if body.spec.is_shifted else ())),
             loads=tuple(line for fid in vectors for line in loads(fid)),
             vector=(
                 *(body.scalar_load(fid, f"r{fid}[{body.offset(fid, [column])}]") for fid in reads if fid not in moving),
@@ -331,6 +351,14 @@ def rows_of(spec: KernelSpec, targets: Sequence[int]) -> Rows:
 def reduced_rows(spec: KernelSpec) -> Rows:
     """The rows of a kernel that computes the results of all reductions, and the outputs."""
     return rows_of(spec, [*folded(spec.task, reductions(spec.task)), *spec.task.outputs])
+
+
+def crossing_rows(spec: KernelSpec) -> Rows:
+    """The same where vectors hold neighbouring elements of the row, whatever axes it has."""
+    rows = reduced_rows(spec)
+    if len(rows.column.axes) == 1:
+        return rows
+    return replace(rows, column=replace(rows.column, divisor="size{}"), cross=True)
 
 
 def _is_placed(body: Body, expr: Expr) -> str:

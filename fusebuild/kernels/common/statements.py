@@ -34,6 +34,8 @@ class Group:
     name: str
     axes: tuple[int, ...]
     index: str = "Index"
+    divisor: str = ""
+    """What the kernel divides by instead of the extent of an axis, a format of that, where there is something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +252,7 @@ class Body(Statements):
             return ()
         lines, rest = [], group.name
         for position, axis in reversed(list(enumerate(group.axes))[1:]):
-            size = f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
+            size = self._divisor(group, axis)
             if axis in wanted:
                 const = "" if axis in counted else "const "
                 lines.append(f"{const}{group.index} {COORDINATE.format(axis)} = {rest} % {size};")
@@ -261,6 +263,12 @@ class Body(Statements):
             lines.append(f"{const}{group.index} {quotient} = {rest} / {size};")
             rest = quotient
         return tuple(lines)
+
+    def _divisor(self, group: Group, axis: int) -> str:
+        """The extent of ``axis`` as the linear index of ``group`` is divided by it."""
+        if group.divisor and not isinstance(self.domain.axes[axis].extent, int):
+            return group.divisor.format(axis)
+        return f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
 
     def within(self, *groups: Group) -> Coordinates:
         """The coordinates at the linear indices of ``groups``."""

@@ -61,13 +61,24 @@ def input_sweeps(task: Task) -> dict[int, set[int]]:
     return {fid: sweeps for fid, sweeps in needed.items() if fid in task.inputs}
 
 
-def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dict[int, int]]:
+def early_outputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Outputs along the row that follow from no reduction: the first sweep stores them, and later ones need not compute
+    them again. None where outputs overwrite what other threads read."""
+    level = levels(task)
+    overwrites = any(output.alias is not None for output in task.fusion.outputs)
+    wide = [fid for fid in task.outputs if {*domain.accesses[fid].axes} & {*domain.reduced}]
+    return () if overwrites else tuple(fid for fid in wide if level.get(fid, 0) == 0)
+
+
+def _needs(
+    task: Task, costly: Container[int], early: Container[int] = ()
+) -> tuple[dict[int, set[int]], dict[int, int]]:
     """For each value the sweeps that need it; and for each of the ``costly`` that several do, the first, which computes
-    it for all."""
+    it for all. Outputs that are ``early`` are stored by the first sweep."""
     kept: dict[int, int] = {}
     level = levels(task)
     last = max(level.values())
-    needed: dict[int, set[int]] = {fid: {last} for fid in task.outputs}
+    needed: dict[int, set[int]] = {fid: {0 if fid in early else last} for fid in task.outputs}
     for expr in reversed(task.steps):
         sweeps = set().union(*(needed.get(fid, set()) for fid in expr.outputs))
         if op_of(expr).kind is Kind.REDUCTION:
@@ -80,9 +91,10 @@ def _needs(task: Task, costly: Container[int]) -> tuple[dict[int, set[int]], dic
     return needed, kept
 
 
-def kept_values(task: Task, domain: AxisDomain) -> dict[int, int]:
-    """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each."""
-    _, kept = _needs(task, costly_values(task, domain, domain.reduced))
+def kept_values(task: Task, domain: AxisDomain, early: Collection[int] = ()) -> dict[int, int]:
+    """Costly values of the row that several sweeps need, the last one of a chain, and the sweep that computes each; so
+    are the outputs that are stored ``early``."""
+    _, kept = _needs(task, {*costly_values(task, domain, domain.reduced), *early}, early)
     return kept
 
 

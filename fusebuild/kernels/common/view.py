@@ -133,13 +133,13 @@ def walking_block(spec: KernelSpec) -> str:
 def make_view(body: Body, exprs: Iterable[Expr], **parts: object) -> KernelView:
     """The view of a kernel that computes ``exprs``: the fields that every family fills in one way, and ``parts``."""
     spec = body.spec
-    defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}}
+    scalars = body.scalar_statements(exprs)
+    defaults: dict[str, object] = {"setup": (), "sweeps": (), "epilogue": Sweep(), "extents": {}, "scalars": scalars}
     return KernelView(
         index=spec.index,
         vec=spec.vec,
         parameters=spec.parameters,
         heuristics=spec.heuristics,
-        scalars=body.scalar_statements(exprs),
         lambdas=structs(spec.task),
         shifted=spec.is_shifted,
         anywhere=spec.vectors is VectorLayout.ANYWHERE,

@@ -6,6 +6,7 @@ from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.persistent.edged_tiles_view import inner_edged_tiles
 from fusebuild.kernels.persistent.resident_view import inner_resident
 from fusebuild.kernels.persistent.schedule import check, variants
+from fusebuild.kernels.persistent.split_view import inner_split
 from fusebuild.kernels.persistent.threaded_view import inner_threaded
 from fusebuild.kernels.persistent.tiled_view import inner_tiled
 from fusebuild.kernels.persistent.view import inner_persistent
@@ -21,5 +22,6 @@ FAMILY = Family(
         "inner_tiled": inner_tiled,
         "inner_edged_tiles": inner_edged_tiles,
         "inner_threaded": inner_threaded,
+        "inner_split": inner_split,
     },
 )

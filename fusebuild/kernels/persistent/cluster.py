@@ -107,6 +107,7 @@ class Cluster(InRegisters):
             chunks=chunks,
             cached=self.cached,
             kept=self.kept if choice.keeps else (),
+            early=self.early,
             cluster=choice.cluster,
             ahead=self._ahead(choice, chunks),
         )

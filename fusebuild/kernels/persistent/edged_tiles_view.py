@@ -14,7 +14,7 @@ from dataclasses import replace
 from fusebuild.kernels.common.dynamic_shared import arrays_of, widest_first
 from fusebuild.kernels.common.lambdas import combined
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, reduced_rows
+from fusebuild.kernels.common.rows_view import Rows, crossing_rows
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, make_view
 from fusebuild.kernels.persistent.edged_tiles import EdgedTilesHeuristics
@@ -28,7 +28,7 @@ ROW = "const int64_t row = top + (active ? place : depth - 1);"
 def inner_edged_tiles(spec: KernelSpec) -> KernelView:
     heuristics, task = spec.heuristics, spec.task
     assert isinstance(heuristics, EdgedTilesHeuristics)
-    rows = reduced_rows(spec)
+    rows = crossing_rows(spec)
     body, wide, narrow = rows.body, rows.wide, rows.narrow
     tiles, kept = _Tiles(rows, heuristics), Kept(rows.body, heuristics.kept)
     edge = Edge(spec, rows, tiles.in_registers, heuristics.kept)
@@ -36,6 +36,7 @@ def inner_edged_tiles(spec: KernelSpec) -> KernelView:
     together = rows.side_by_side(narrow)
     view = make_view(
         body, rows.exprs,
+        scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
         setup=setup, bases=(*bases, *tiles.row_bases("place * columns")), sweeps=tiles.sweeps(kept),
         edges=_edges(rows, edge, wide), lifetimes=(tiles.held(edge),),
         epilogue=Sweep(

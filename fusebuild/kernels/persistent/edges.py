@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fusebuild.kernels.common.rows_view import Rows
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.statements import Body, Group
+from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.view import Lines, accumulate
 from fusebuild.kernels.persistent.view import Kept
 
@@ -22,8 +22,8 @@ class Edge:
     left in registers by the first sweep that needs them."""
 
     def __init__(self, spec: KernelSpec, rows: Rows, there: Container[int], kept: Sequence[int] = ()) -> None:
-        column = Group(name="edge", axes=rows.column.axes)
-        self._rows = replace(rows, body=Body(replace(spec, vec=1)), column=column)
+        column = replace(rows.column, name="edge")
+        self._rows = replace(rows, body=Body(replace(spec, vec=1)), column=column, cross=False)
         self._there = there
         self._kept = Kept(self._rows.body, kept, place=ELEMENT, element=ELEMENT)
 
@@ -44,7 +44,7 @@ class Edge:
 
     def _computed(self, targets: Sequence[int]) -> Lines:
         sweep = self._kept.around(self._rows, targets, self._loads)
-        return (*sweep.loads, *sweep.vector, *sweep.element)
+        return (*sweep.coordinates, *sweep.loads, *sweep.vector, *sweep.element)
 
     def _loads(self, fid: int) -> Lines:
         if fid in self._there:

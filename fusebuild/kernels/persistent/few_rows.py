@@ -1,9 +1,8 @@
 """Rows that are too few for all multiprocessors: what counts then is how long one row takes.
 
-Many threads share a row, and load all that they need of it at once, before the first reduction. Where each has two
-vectors at most, it asks for them before it knows whether they are in the row: loads then wait for nothing but
-addresses, and those of vectors beyond the row, which take its last one again, cost less than a test before each would.
-With more vectors they cost more.
+Many threads share a row, and load all that they need of it at once, before the first reduction. Each has two vectors
+at most, and asks for them before it knows whether they are in the row: loads then wait for nothing but addresses, and
+those of vectors beyond the row, which take its last one again, cost less than a test before each would.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ UNTESTED_VECTORS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewRowsHeuristics(PersistentHeuristics):
-    """Vectors beyond the row are loaded as its last one where they are ``clamped``, else not at all."""
-
-    clamped: bool
+    """Vectors beyond the row are loaded as its last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,27 +42,23 @@ class LoadedAhead(InRegisters):
         ahead = column_inputs(self.task, self.domain)
         if self.vec == 1 or {*ahead} == {*self.cached} or self.rows == 1:
             return ()
-        return tuple(self._by(*way, ahead) for way in ways_of_few_rows(self.vector_bytes(ahead)))
+        chunks = min(UNTESTED_VECTORS, LOADED_BYTES // self.vector_bytes(ahead))
+        return (self._by(chunks, ahead),) if chunks else ()
 
-    def _by(self, name: str, chunks: int, clamped: bool, ahead: tuple[int, ...]) -> VariantSpec:
-        way = f"{name}_vec{self.vec}_int32"
+    def _by(self, chunks: int, ahead: tuple[int, ...]) -> VariantSpec:
+        way = f"few_rows_vec{self.vec}_int32"
         proposal = RowChoice(threads_per_row=FEW_ROWS_THREADS, rows_per_block=1, min_blocks=1)
         choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target, most_rows=1))
         heuristics = FewRowsHeuristics(
-            threads=choice.threads, storage="registers", chunks=chunks, cached=ahead, clamped=clamped
+            threads=choice.threads,
+            storage="registers",
+            chunks=chunks,
+            cached=ahead,
+            early=self.early,
         )
         are_few: Formula = ("le", self.rows, self.target.multiprocessors)
-        has_last: tuple[Formula, ...] = (("lt", 0, self.columns),) if clamped else ()
+        has_last: Formula = ("lt", 0, self.columns)
         fits: Formula = ("le", self.columns, choice.threads_per_row * chunks * self.vec)
         known = self.known_size(heuristics, choice.min_blocks)
-        guard = (*self.vector_guard, are_few, *has_last, fits)
+        guard = (*self.vector_guard, are_few, has_last, fits)
         return replace(self.rows_variant(way, guard, heuristics, choice, when_known=known), for_few_rows=True)
-
-
-def ways_of_few_rows(vector_bytes: int) -> tuple[tuple[str, int, bool], ...]:
-    """``(name, vectors of a row that a thread has, whether they are clamped)``, from the way for the shortest rows on;
-    none where one vector of each input, ``vector_bytes`` of registers, is too much."""
-    most = LOADED_BYTES // vector_bytes
-    chunks = 1 << most.bit_length() >> 1
-    ways = (("few_rows", min(chunks, UNTESTED_VECTORS), True), ("few_long_rows", chunks, False))
-    return ways[: (chunks > 0) + (chunks > UNTESTED_VECTORS)]

@@ -42,7 +42,7 @@ from fusebuild.kernels.common.spec import VariantSpec, formula_parameter, reduct
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.common.tickets import TicketCounters
 from fusebuild.kernels.persistent.budgets import LONG_ROWS, WALKED_ROWS
-from fusebuild.kernels.persistent.way import RowTask, Way
+from fusebuild.kernels.persistent.way import RowTask, Way, vectors_cross
 
 RESIDENT_ROW_BYTES = 256 * 1024
 """Bytes of a row's inputs from which blocks stay: most rows that are shorter are faster without."""
@@ -56,6 +56,9 @@ EDGED_COLUMNS = 512
 
 EDGED_RUNGS = (2048, 8192, 32768, 65536, 131072)
 """Elements of the longest rows with edges of a kernel of its own."""
+
+CROSSING_RUNGS = (2048, 8192, 32768, 131072, 262144)
+"""The same for rows of several axes, whose lengths are products: longer ones are less rare."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
@@ -182,7 +185,8 @@ def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[
     """Inputs that all rows read, by vectors; None where rows cannot be walked so."""
     inner, kept = domain.inner, {*domain.kept}
     outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
-    if domain.reduced != (inner,) or not kept or not outputs or has_lambdas(task) or domain.sources:
+    is_run = domain.reduced == (inner,) or (has_edges and vectors_cross(task, domain))
+    if not is_run or not kept or not outputs or has_lambdas(task) or domain.sources:
         return None
     vectors = domain.dense_along(inner)
     shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
@@ -253,8 +257,8 @@ class LongRowsWay(Way):
         words = self.chunks(per_row, cluster) * self.vector_bytes(self.cached) // 4
         words = 2 * words if ahead else words
         if not self.stays(cluster):
-            cuts = LONG_ROWS.per_cut * len(self.resident)
-            return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + cuts
+            more = LONG_ROWS.per_cut * len(self.resident) + LONG_ROWS.per_axis * self.divided
+            return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + more
         moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.resident)) // 4
         return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0)
 
@@ -401,12 +405,13 @@ class Edged(LongRowsWay):
         if rows is None or (isinstance(self.columns, int) and self.columns <= EDGED_COLUMNS):
             return ()
         has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
-        own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
+        rungs = CROSSING_RUNGS if self.crosses else EDGED_RUNGS
+        own = rows if has_own else replace(rows, size=rungs[0])
         guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
-        return own.climbed(EDGED_RUNGS, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        return own.climbed(rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
 
 
 def has_edged(rows: RowTask) -> bool:
     """Whether ``rows`` longer than ``EDGED_COLUMNS`` are taken by kernels for rows with edges, with or without."""
-    edged = Edged.of(rows)
+    edged = Edged.of(replace(rows, tuned={}))
     return edged.applies(()) and bool(edged.variants())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, reduced_rows, reduction_in_cluster
+from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_cluster
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
@@ -42,6 +42,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
     return make_view(
         body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
+        scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
         lifetimes=(walk.stays(),), next_rows=walk.next_row(),
         epilogue=Sweep(
             stores=rows.results(rows.narrow),
@@ -53,7 +54,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
 
 def _walk(spec: KernelSpec) -> _Walk:
     assert isinstance(spec.heuristics, ResidentHeuristics)
-    rows = reduced_rows(spec)
+    rows = crossing_rows(spec)
     edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
     return _Walk(heuristics=spec.heuristics, rows=rows, edge=edge)
 

@@ -23,6 +23,7 @@ from fusebuild.kernels.persistent import (
     long_rows,
     registers,
     short_rows,
+    split_rows,
     threaded,
     tiled,
 )
@@ -35,6 +36,7 @@ WAYS: tuple[type[Way], ...] = (
     registers.WholeVectors,  # rows in the registers of one block
     cluster.Cluster,  # longer rows, in the registers of a cluster of blocks
     long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
+    split_rows.Split,  # those of several axes that no cluster keeps, in parts
     beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:
     threaded.Threaded,  # of a few elements, whose number is known: a thread has whole rows

@@ -97,6 +97,7 @@ class ShortRows(InRegisters):
             chunks=choice.held,
             cached=self.cached,
             kept=self._kept(choice.held),
+            early=self.early,
             vec=self.vec,
         )
         shift = formula_parameter("row_shift", heuristics.row_shift(self.columns), "2 to it threads share a row")

@@ -21,7 +21,7 @@ from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP, next_power_of_two
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, VectorLayout, kernel_parameters, known_parameters
 from fusebuild.kernels.persistent.budgets import THREADED
-from fusebuild.kernels.persistent.tiles import TilesWay
+from fusebuild.kernels.persistent.tiles import LEAST_COPY_BYTES, TilesWay
 
 BLOCK = 64
 """Threads of a block, at least: they meet twice, and what waits there is little."""
@@ -35,9 +35,6 @@ LONGEST = 16
 
 ACCESS_BYTES = 16
 """Bytes of the widest access."""
-
-LEAST_COPY_BYTES = 4
-"""Bytes of the narrowest access that copies to shared memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,19 +76,15 @@ class Threaded(TilesWay):
         """One where the recipe names the size at hand, and threads have registers for such rows; else none. Raises
         :class:`KnobError` for a choice that no kernel can be made with."""
         columns = self.known_columns
-        if columns is None or not 1 <= columns <= LONGEST or not self._fits(columns):
+        if columns is None or self.crosses or not 1 <= columns <= LONGEST or not self._fits(columns):
             return ()
         return (self._variant(columns),)
 
     @property
     def _of_rows(self) -> tuple[int, ...]:
-        """Tensors of one element a row that lie side by side, and move by vectors."""
-        kept, outputs = self.domain.kept, self.task.outputs
-        side_by_side = [
-            fid for fid, access in self.domain.accesses.items()
-            if kept and access.axes == kept and self.domain.is_contiguous(access)
-        ]  # fmt: skip
-        return tuple(fid for fid in side_by_side if fid in outputs or self._bytes_of_rows(fid) >= LEAST_COPY_BYTES)
+        """Tensors of one element a row that move by vectors."""
+        is_wide = {fid: self._bytes_of_rows(fid) >= LEAST_COPY_BYTES for fid in self.of_rows}
+        return tuple(fid for fid in self.of_rows if fid in self.task.outputs or is_wide[fid])
 
     def _bytes_of_rows(self, fid: int) -> int:
         """The bytes that one element of each of a thread's rows takes."""

@@ -7,7 +7,9 @@ from sweep to sweep; runs are of an odd length, and so what the threads of a war
 of shared memory. How many threads share a row, up to a warp, follows from its length at run time: one kernel serves
 rows of one element and rows of a thousand.
 
-What changes along columns alone, such as a weight, is in shared memory from the block's start.
+What changes along columns alone, such as a weight, is in shared memory from the block's start. So is what is the same
+for rows beside each other, such as the scale of a sample: the block copies what its rows have of it, as it lies there.
+What is one element a row, such as a mean, comes with the tile and leaves with it.
 """
 
 from __future__ import annotations
@@ -19,9 +21,15 @@ from fusebuild.ir.dtype import DType
 from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, formula_parameter, kernel_parameters
+from fusebuild.kernels.common.spec import (
+    VariantSpec,
+    VectorLayout,
+    fits_int32,
+    formula_parameter,
+    kernel_parameters,
+)
 from fusebuild.kernels.persistent.budgets import TILED
-from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
+from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, LEAST_COPY_BYTES, TilesWay
 
 BLOCK = 128
 """Threads of a block."""
@@ -32,11 +40,21 @@ HELD = 32
 TOGETHER = 4
 """Elements that a thread loads before it computes with the first, and tests for the end of its run together."""
 
+TILES_WANTED = 2 * BLOCKS_WANTED
+"""Tiles that keep a device busy, several for each block that runs at a time: few would end at different times."""
+
+AT_A_TIME = 768
+"""Tiles of narrow rows where all run at a time: a block has so little to do with them that to begin is most of it."""
+
 HELD_WORDS = 2
 """Registers that each element may take that a thread holds."""
 
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 6
 """Blocks that share a multiprocessor's registers: more are not waited for less."""
+
+NARROW = 7
+"""Elements of the longest row that a thread has alone, in straight lines for each length: tests for its end, and
+whether others share the row, would be most of its work."""
 
 TILE_BYTES = 16 * 1024
 """Shared memory of a tile, where rows are short enough: several blocks share a multiprocessor, some of which wait for
@@ -48,18 +66,23 @@ WIDEST_TILE_BYTES = 72 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TiledHeuristics:
-    """Blocks of ``threads``, each of which holds ``most`` elements of a row; ``copied`` elements move at a time to and
-    from global memory, and ``per_word`` share a word of shared memory. Inputs ``cached`` and values ``kept`` are held
-    in registers from sweep to sweep; ``resident`` inputs change along columns alone; outputs lie ``in_place`` of
-    inputs, ``(output, input)``."""
+    """Blocks of ``threads``, each of which holds ``most`` elements of a row, and whole rows of up to ``narrow`` ones;
+    ``copied`` elements move at a time to and from global memory, and ``per_word`` share a word of shared memory. Inputs
+    ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
+    alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
+    tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``."""
 
     threads: int
     most: int
+    narrow: int
     copied: int
     per_word: int
     cached: tuple[int, ...]
     kept: tuple[int, ...]
     resident: tuple[int, ...]
+    of_groups: tuple[int, ...]
+    outer: int
+    of_rows: tuple[int, ...]
     in_place: tuple[tuple[int, int], ...]
 
     @property
@@ -136,17 +159,25 @@ class Tiled(TilesWay):
         heuristics = TiledHeuristics(
             threads=choice.threads,
             most=self._most(choice.held),
+            narrow=NARROW,
             copied=self.vec,
             per_word=self._per_word,
             cached=cached,
             kept=kept,
             resident=self.resident,
+            of_groups=self.of_groups,
+            outer=self._outer,
+            of_rows=self._of_rows,
             in_place=tuple(self.in_place.items()),
         )
         tile_rows = self._tile_rows(choice)
+        groups = formula_parameter(
+            "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
+        )
         own = [
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
+            *((groups,) if self.of_groups else ()),
         ]
         kernel = self.kernel(
             self.TEMPLATE,
@@ -156,7 +187,8 @@ class Tiled(TilesWay):
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
         )
-        guard = (*self.odd_guard, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        few = (fits_int32(self._group_rows), *self.aligned(self.of_groups, self.vec)) if self.of_groups else ()
+        guard = (*self.odd_guard, *few, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
         grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads, 1, 1)
         shared_bytes = self._shared_bytes(tile_rows)
         return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
@@ -189,6 +221,7 @@ class Tiled(TilesWay):
         words = sum(self._words(fid) for fids in self._in_registers() for fid in fids)
         lambdas = sum(bool(expr.combine) for expr in self.task.steps)
         others = TILED.base + TILED.per_tensor * len(self.domain.accesses) + TILED.per_lambda * lambdas
+        others += TILED.per_axis * self.divided
         registers = others + words * (held + TOGETHER)
         return max(FEWEST_BLOCKS, min(MOST_BLOCKS, self.target.registers // (BLOCK * registers)))
 
@@ -202,7 +235,9 @@ class Tiled(TilesWay):
         choice.require_block("threads", choice.threads)
         choice.require_blocks("min_blocks", choice.threads, self.target.threads_per_multiprocessor)
         most = max(choice.tile_bytes, self._least_tile(choice.threads, choice.held))
-        most += 2 * self.vec * self.bytes_of(self.tiles) + self._longest(choice) * self._resident_bytes()
+        most += most * self.bytes_of(self.of_groups) // self.bytes_of(self.tiles)
+        most += 2 * self.vec * self.bytes_of((*self.tiles, *self.of_groups))
+        most += self._longest(choice) * self._resident_bytes() + choice.threads * self.bytes_of(self._of_rows)
         message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
         choice.require(most <= self.target.shared_bytes, "tile_bytes", message)
 
@@ -210,15 +245,42 @@ class Tiled(TilesWay):
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
         steps = self._steps(choice)
         least = total([product([rows, ("lt", beyond, self.columns)]) for beyond, _, rows in steps])
-        element_bytes = self.bytes_of(self.tiles)
-        fit: Formula = ("floor_div", choice.tile_bytes // element_bytes, product([least, self.columns]))
-        spread: Formula = ("floor_div", self.rows, product([BLOCKS_WANTED, least]))
+        row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
+        fit: Formula = ("floor_div", choice.tile_bytes, product([least, row_bytes]))
+        short: Formula = product([("le", self.columns, NARROW), ("ceil_div", self.rows, product([AT_A_TIME, least]))])
+        spread: Formula = ("max", ("floor_div", self.rows, product([TILES_WANTED, least])), short)
         return simplified(product([least, ("max", 1, ("min", fit, spread))]))
 
+    @property
+    def _outer(self) -> int:
+        """The axes along which groups of rows differ, none where nothing is the same for neighbouring rows alone."""
+        return len(self.domain.accesses[self.of_groups[0]].axes) - len(self.domain.reduced) if self.of_groups else 0
+
+    @property
+    def _group_rows(self) -> Formula:
+        """The rows of a group."""
+        return self.domain.points(self.domain.kept[self._outer :])
+
+    def _tile_groups(self, tile_rows: Formula) -> Formula:
+        reached: Formula = ("floor_div", tile_rows, ("max", 1, self._group_rows))
+        return simplified(("min", tile_rows, total([2, reached])))
+
     def _shared_bytes(self, tile_rows: Formula) -> Formula:
-        places = product([self.vec, total([2, ("floor_div", product([tile_rows, self.columns]), self.vec)])])
-        tiles = product([self.bytes_of(self.tiles), places])
-        return simplified(total([tiles, product([self._resident_bytes(), total([self.columns, WARP])])]))
+        tiles = product([self.bytes_of(self.tiles), self._places(tile_rows)])
+        groups = product([self.bytes_of(self.of_groups), self._places(self._tile_groups(tile_rows))])
+        columns = product([self._resident_bytes(), total([self.columns, WARP])])
+        rows = product([self.bytes_of(self._of_rows), tile_rows])
+        return simplified(total([tiles, groups, columns, rows] if self.of_groups else [tiles, columns, rows]))
+
+    @property
+    def _of_rows(self) -> tuple[int, ...]:
+        """Tensors of one element a row that move by elements."""
+        is_wide = {fid: self.bytes_of([fid]) >= LEAST_COPY_BYTES for fid in self.of_rows}
+        return tuple(fid for fid in self.of_rows if fid in self.task.outputs or is_wide[fid])
+
+    def _places(self, rows: Formula) -> Formula:
+        """Elements of a tile of so many ``rows``."""
+        return product([self.vec, total([2, ("floor_div", product([rows, self.columns]), self.vec)])])
 
     def _resident_bytes(self) -> int:
         """What one column takes of all resident inputs, which may be floats for threads."""

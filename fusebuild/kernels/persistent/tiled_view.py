@@ -1,7 +1,8 @@
 """The view of inner_tiled, whose blocks keep whole rows in shared memory: fusebuild.kernels.persistent.tiled says why.
 
 ``tile0`` is where the block keeps its rows of tensor 0, ``r0`` the row of a thread there; ``columns1`` is what changes
-along columns alone, ``r1`` that as the thread sees it. Reduced-precision inputs that are only ever computed with as
+along columns alone, ``groups3`` what groups of rows share, ``r1`` and ``r3`` those as the thread sees them; ``rows4``
+has what is one element a row. Reduced-precision inputs that are only ever computed with as
 floats are **widened** where a thread, or for columns the block, reads them first: each conversion is made once.
 """
 
@@ -11,10 +12,10 @@ from collections.abc import Callable, Set
 from dataclasses import replace
 
 from fusebuild.ir.dtype import DType
-from fusebuild.kernels.common.dynamic_shared import SharedArray, widest_first
+from fusebuild.kernels.common.dynamic_shared import SharedArray, arrays_of, widest_first
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
-from fusebuild.kernels.common.rows_view import Rows, reduced_rows, reduction_in_threads
+from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
@@ -26,16 +27,17 @@ from fusebuild.ops.table import Kind, op_of
 def inner_tiled(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, TiledHeuristics)
-    rows = reduced_rows(spec)
+    rows = crossing_rows(spec)
     looked_up = rows.inputs_looked_up()
     rows = replace(rows, widened=widened(rows, looked_up))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept)
-    setup, bases = rows.setup(spec.task.outputs, tiles.on_chip)
+    setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
     return make_view(
         rows.body, rows.exprs,
+        scalars=(*rows.body.scalar_statements(rows.exprs), *rows.divisors, *tiles.groups()),
         setup=setup, bases=(*bases, *tiles.rows()), sweeps=tuple(tiles.sweeps(kept)),
         epilogue=Sweep(
-            stores=rows.results(rows.narrow),
+            stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
             coordinates=tiles.declarations(),
         ),
@@ -71,10 +73,31 @@ class _Tiles(Tiles):
         super().__init__(rows, heuristics.in_place)
         self.heuristics = heuristics
         self._resident = tuple(fid for fid in heuristics.resident if fid in rows.reads and fid not in looked_up)
+        self._of_groups = tuple(fid for fid in heuristics.of_groups if fid in rows.reads and fid not in looked_up)
+
+        self._of_rows = tuple(fid for fid in heuristics.of_rows if fid in (*rows.reads, *rows.body.task.outputs))
 
     @property
     def on_chip(self) -> tuple[int, ...]:
-        return (*self.flat, *self._resident)
+        return (*self.flat, *self._of_groups, *self._resident)
+
+    def groups(self) -> Lines:
+        """Which groups the rows of the tile are of, and where what these share begins in memory."""
+        if not self._of_groups:
+            return ()
+        kept, outer = self._body.domain.kept, self.heuristics.outer
+        return (
+            f"const int64_t group_rows = {self._body.size(kept[outer:])};",
+            "const fb::Divisor group_size(group_rows);",
+            "const int64_t first_group = top / group_rows;",
+            "const int into_group = int(top - first_group * group_rows);  // rows of it before the tile's",
+            "const int groups = (into_group + depth - 1) / group_size + 1;",
+            "const int64_t group_origin = first_group * columns;",
+            f"const int64_t group_total = {self._body.size(kept[:outer])} * columns;",
+            "const Index group_begin = fb::shift_of<kCopied>(group_origin);",
+            "const Index group_end = group_begin + groups * columns;",
+            "const Index group_places = (Index(tile_groups) * columns / kCopied + 2) * kCopied;",
+        )
 
     def declarations(self) -> Lines:
         """Where tiles and columns begin, one after the other: the widest come first, so that each is aligned."""
@@ -82,7 +105,10 @@ class _Tiles(Tiles):
             SharedArray(name=f"columns{fid}", elements=f"columns + {WARP}", dtype=self._rows.dtype_of(fid))
             for fid in self._resident
         ]
-        return self.declared((*self.tiles("places"), *widest_first(columns)))
+        groups = arrays_of(self._body, self._of_groups, "groups", "group_places")
+        of_rows = arrays_of(self._body, self._of_rows, "rows", "tile_rows")
+        vectors = widest_first((*self.tiles("places"), *groups))
+        return self.declared((*vectors, *widest_first((*columns, *of_rows))))
 
     def copies(self) -> Lines:
         """Calls that bring in what the block reads."""
@@ -90,18 +116,37 @@ class _Tiles(Tiles):
             f"fb::copy_flat<kCopied, kThreads>(tile{fid}, T{fid} + (origin - begin), end, total - (origin - begin));"
             for fid in self._inputs
         )
+        groups = (
+            f"fb::copy_flat<kCopied, kThreads>(groups{fid}, T{fid} + (group_origin - group_begin), group_end, "
+            "group_total - (group_origin - group_begin));"
+            for fid in self._of_groups
+        )
         columns = (
             f"fb::copy_columns<kThreads>(columns{fid}, T{fid}, columns, count, {self._skew(fid)});"
             for fid in self._resident
         )
-        return (*tiles, *columns)
+        read = [fid for fid in self._of_rows if fid not in self._body.task.outputs]
+        of_rows = (f"fb::copy_flat<1, kThreads>(rows{fid}, T{fid} + top, depth, depth);" for fid in read)
+        return (*tiles, *groups, *of_rows, *columns)
 
     def stores(self) -> Lines:
         """Calls that take out what the block has computed."""
-        return tuple(
-            f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin, end);"
-            for fid in self._outputs
-        )
+        written = [fid for fid in self._of_rows if fid in self._body.task.outputs]
+        return (
+            *(f"fb::store_flat<kCopied, kThreads>(T{fid} + (origin - begin), tile{fid}, begin, end);"
+              for fid in self._outputs),
+            *(f"fb::store_flat<1, kThreads>(T{fid} + top, rows{fid}, 0, depth);" for fid in written),
+        )  # fmt: skip
+
+    def elements(self) -> dict[int, str]:
+        """Where the row's element is of what has one."""
+        return {fid: f"rows{fid}[row - top]" for fid in self._of_rows}
+
+    def results(self) -> Lines:
+        """Where a thread leaves what is one element a row."""
+        narrow, place = self._rows.narrow, self.elements()
+        here = (f"{place[fid]} = {self._body.own_operand(fid)};" for fid in narrow if fid in place)
+        return (*here, *self._rows.results([fid for fid in narrow if fid not in place]))
 
     def rows(self) -> Lines:
         """Where a thread's row is in each tile."""
@@ -109,7 +154,9 @@ class _Tiles(Tiles):
             f"const {self._rows.c_type(fid)}* r{fid} = columns{fid}{' + lane' if self._skew(fid) else ''};"
             for fid in self._resident
         )
-        return (*self.row_bases("place"), *columns)
+        place = "const Index group_place = group_begin + (Index(row - top) + into_group) / group_size * columns;"
+        groups = (f"const {self._body.c_type(fid)}* r{fid} = groups{fid} + group_place;" for fid in self._of_groups)
+        return (*self.row_bases("place"), *((place,) if self._of_groups else ()), *groups, *columns)
 
     def _skew(self, fid: int) -> int:
         """The places between what two threads have of a resident input: one where that makes their runs odd."""

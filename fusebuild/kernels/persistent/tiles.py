@@ -16,6 +16,9 @@ from fusebuild.kernels.persistent.way import Way
 BLOCKS_WANTED = 1024
 """Blocks that keep a device busy; tiles have fewer rows where there would be fewer."""
 
+LEAST_COPY_BYTES = 4
+"""Bytes of the narrowest access that copies to shared memory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TilesWay(Way):
@@ -38,6 +41,25 @@ class TilesWay(Way):
         vectors, inner = self.domain.dense_along(self.domain.inner), self.domain.reduced
         inputs = [fid for fid in vectors if fid not in (*self.domain.flat, *self.task.outputs)]
         return tuple(fid for fid in inputs if self.domain.accesses[fid].axes == inner)
+
+    @property
+    def of_rows(self) -> tuple[int, ...]:
+        """Tensors of one element a row that lie side by side."""
+        kept, accesses = self.domain.kept, self.domain.accesses
+        own = [fid for fid, access in accesses.items() if kept and access.axes == kept]
+        return tuple(fid for fid in own if self.domain.is_contiguous(accesses[fid]))
+
+    @property
+    def of_groups(self) -> tuple[int, ...]:
+        """Inputs that groups of neighbouring rows share, side by side in memory: those of the largest groups."""
+        domain, kept = self.domain, self.domain.kept
+        for outer in range(1, len(kept)):
+            axes = (*kept[:outer], *domain.reduced)
+            inputs = [fid for fid in domain.dense_along(domain.inner) if fid not in self.task.outputs]
+            same = [fid for fid in inputs if domain.accesses[fid].axes == axes]
+            if same := [fid for fid in same if domain.is_contiguous(domain.accesses[fid])]:
+                return tuple(same)
+        return ()
 
     @property
     def in_place(self) -> dict[int, int]:

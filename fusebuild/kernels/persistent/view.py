@@ -38,7 +38,8 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PersistentHeuristics)
     rows = reduced_rows(spec)
-    body, wide = rows.body, rows.wide
+    body, early = rows.body, heuristics.early
+    wide = [fid for fid in rows.wide if fid not in early]
     setup, bases = rows.setup(spec.task.outputs)
     loader = _Loader(rows=rows, heuristics=heuristics)
     kept, first = Kept(body, heuristics.kept), "rank == 0 && " if heuristics.storage == "cluster" else ""
@@ -50,7 +51,13 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         is_full=heuristics.in_registers,
         reader=f"{first}lane == 0",
         overwritten=frozenset(output.alias for output in spec.task.fusion.outputs if output.alias is not None),
+        early=early,
     )
+    if early:
+        stores = rows.stores(early)
+        active = tuple(f"if (active) {line}" for line in stores.stores)
+        stores = replace(stores, stores=active) if heuristics.threads.rows > 1 else stores
+        sweeps[0] = join(sweeps[0], stores)
     if loader.ahead:
         sweeps.append(join(sweeps.pop(), Sweep(merged=FIRST_AHEAD)))
     if wide:
@@ -68,7 +75,7 @@ def inner_persistent(spec: KernelSpec) -> KernelView:
         ),
         extents=rows.extents,
         ahead=loader.loads_ahead(),
-        clamped=isinstance(heuristics, FewRowsHeuristics) and heuristics.clamped,
+        clamped=isinstance(heuristics, FewRowsHeuristics),
         threads="threads" if shares_warps else "kThreadsPerRow",
     )  # fmt: skip
 
@@ -85,19 +92,21 @@ def row_levels(
     is_full: bool,
     reader: str,
     overwritten: Set[int] = frozenset(),
+    early: Sequence[int] = (),
 ) -> list[Sweep]:
     """One sweep for each level of the reductions. ``loads`` are as for :meth:`Rows.sweep`; ``reduction`` gives the call
     that combines its arguments over the threads of a row, one of which is the ``reader`` of single elements;
-    ``is_full`` is as for :meth:`Rows.batches`. Inputs ``overwritten`` are so by other threads of the row."""
+    ``is_full`` is as for :meth:`Rows.batches`. Inputs ``overwritten`` are so by other threads of the row. The first
+    sweep computes ``early`` outputs, too."""
     body, task = rows.body, rows.body.task
     sweeps: list[Sweep] = []
     for at, own in by_level(task, reductions(task)).items():
         gathered = rows.batches(own, is_full=is_full)
-        sweep = kept.around(rows, gathered.targets(), loads)
+        sweep = kept.around(rows, (*gathered.targets(), *(() if sweeps else early)), loads)
         results = (*accumulate(body, own).results, *rows.epilogue(folded(task, own), at))
         parts = Sweep(accumulators=accumulate(body, gathered.plain).accumulators, results=results)
         only = rows.only_elements(gathered, reader)
-        meet = Sweep(results=(LOOKED_UP,) if rows.looked_up_by(gathered) & overwritten else ())
+        meet = Sweep(row=(LOOKED_UP,) if rows.looked_up_by(gathered) & overwritten else ())
         reduce = Sweep(reduce=reduction(accumulators(body, own)))
         sweeps.append(join(meet, sweep, parts, rows.updates(gathered), only, reduce))
     return sweeps

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self
 
 from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.rows import RowChoice, RowThreads, blocks_wanted, next_power_of_two
 from fusebuild.kernels.common.spec import (
@@ -35,13 +37,14 @@ class RowsHeuristics(Protocol):
 class PersistentHeuristics:
     """``storage`` is registers, shared, cluster or reread; ``chunks`` the vectors of a row that a thread keeps
     (registers and cluster only); ``cached`` the inputs that are kept, ``kept`` the values that later sweeps take from
-    the one that computes them."""
+    the one that computes them, ``early`` the outputs that the first one stores."""
 
     threads: RowThreads
     storage: str
     chunks: int
     cached: tuple[int, ...]
     kept: tuple[int, ...] = ()
+    early: tuple[int, ...] = ()
 
     @property
     def in_registers(self) -> bool:
@@ -78,7 +81,12 @@ class RowTask(Planner):
     @property
     def is_odd(self) -> bool:
         """Whether the length of a row need be no multiple of a vector's."""
-        return len(self.domain.reduced) == 1 and self.has_odd_rows(self.vec, self.columns)
+        is_run = len(self.domain.reduced) == 1 or self.crosses
+        return is_run and self.has_odd_rows(self.vec, self.columns)
+
+    @property
+    def crosses(self) -> bool:
+        return vectors_cross(self.task, self.domain)
 
     @property
     def vector_guard(self) -> tuple[Formula, ...]:
@@ -89,6 +97,11 @@ class RowTask(Planner):
     def odd_guard(self) -> tuple[Formula, ...]:
         """What holds where rows of any length are read by aligned vectors."""
         return self.shifted_guard(self.vec, self.columns)
+
+    @property
+    def divided(self) -> int:
+        """The axes of a row that an element's coordinates are found on by division."""
+        return len(self.domain.reduced) - 1
 
     def vector_bytes(self, fids: Sequence[int]) -> int:
         """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""
@@ -182,6 +195,14 @@ class Way(RowTask, ABC):
         )
         grid, block = heuristics.grid(self.rows), (heuristics.threads.block, 1, 1)
         return self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
+
+
+def vectors_cross(task: Task, domain: AxisDomain) -> bool:
+    """Whether a row has several axes, and vectors of it may cross from the end of the innermost one to its next
+    beginning: what changes along that is flat, and nothing asks where on it an element is."""
+    along = {fid for fid, access in domain.accesses.items() if domain.inner in access.axes}
+    asks = any(expr.op in ("iota", "linear_index") for expr in task.steps)
+    return len(domain.reduced) > 1 and along == {*domain.flat} and not asks
 
 
 def row_choice(threads: RowThreads) -> RowChoice:

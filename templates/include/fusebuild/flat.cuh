@@ -163,6 +163,17 @@ FUSEBUILD_DEVICE void for_each_vector(Index first, int held, const Visitor& visi
   }
 }
 
+// Calls visit(number) with `number`, from 1 to kMost, as a constant.
+template <int kMost, typename Visitor>
+FUSEBUILD_DEVICE void with_constant(int number, const Visitor& visit) {
+  if constexpr (kMost > 0) {
+    if (number == kMost)
+      visit(std::integral_constant<int, kMost>());
+    else
+      with_constant<kMost - 1>(number, visit);
+  }
+}
+
 // The `present` elements at `address` in shared memory, aligned or not, widened; zeros beyond.
 template <typename Wide, int N, typename T>
 FUSEBUILD_DEVICE Vec<Wide, N> load_present(const T* address, int present) {

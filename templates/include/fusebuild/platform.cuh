@@ -282,12 +282,19 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
   *address = word;
 }
 
-// From here on the compiler knows nothing of where `word` comes from.
+// From here on the compiler knows nothing of where `word` or `address` comes from: it does not compute that again for
+// each element.
 FUSEBUILD_DEVICE void forget_origin(unsigned int& word) { asm volatile("" : "+r"(word)); }
 FUSEBUILD_DEVICE void forget_origin(uint2& word) { asm volatile("" : "+r"(word.x), "+r"(word.y)); }
 FUSEBUILD_DEVICE void forget_origin(uint4& word) {
   asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
 }
+template <typename T>
+FUSEBUILD_DEVICE void forget_origin(const T*& address) {
+  asm volatile("" : "+l"(address));
+}
+
+FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return __clz(static_cast<int>(word)); }
 
 // 2^x, to 2 units in the last place; 0 where it is subnormal.
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {

@@ -87,7 +87,7 @@ def test_few_elements_of_known_size_have_none() -> None:
     assert (is_odd(FEW - 1), is_odd(FEW + 1), is_odd(FEW + 4)) == (False, True, False)
 
 
-@pytest.mark.parametrize(("columns", "per_row", "chunks"), [(501, 16, 4), (20001, 1024, 3)])
+@pytest.mark.parametrize(("columns", "per_row", "chunks"), [(1501, 64, 3), (20001, 1024, 3)])
 def test_a_row_of_the_first_case_has_room_however_it_is_shifted(columns: int, per_row: int, chunks: int) -> None:
     task = softmax("M, N", body=LAMBDA_BODY)
     own = BY_NAME["inner_persistent"].schedule(task, TARGETS["sm_80"], {"M": 64, "N": columns})

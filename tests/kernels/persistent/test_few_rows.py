@@ -9,7 +9,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.rows import RowThreads
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
-from fusebuild.kernels.persistent.few_rows import LOADED_BYTES, FewRowsHeuristics, ways_of_few_rows
+from fusebuild.kernels.persistent.few_rows import FewRowsHeuristics
 from fusebuild.pipeline import plan_recipe
 from fusebuild.target.table import TARGETS
 from support.small_recipes import recipe_of, text_of, whole
@@ -44,47 +44,19 @@ def heuristics(variant: VariantSpec) -> FewRowsHeuristics:
     return found
 
 
-class TestWays:
-    def test_two_vectors_are_clamped_and_more_are_not(self) -> None:
-        clamped = ("few_rows", 2, True)
-        assert ways_of_few_rows(LOADED_BYTES // 8) == (
-            clamped,
-            ("few_long_rows", 8, False),
-        )
-        assert ways_of_few_rows(LOADED_BYTES // 4) == (
-            clamped,
-            ("few_long_rows", 4, False),
-        )
-        assert ways_of_few_rows(LOADED_BYTES // 2) == ways_of_few_rows(LOADED_BYTES // 4 + 1) == (clamped,)
-
-    def test_one_vector_is_clamped(self) -> None:
-        assert ways_of_few_rows(LOADED_BYTES) == (("few_rows", 1, True),)
-
-    def test_there_is_none_for_more_bytes_than_a_thread_loads(self) -> None:
-        assert ways_of_few_rows(LOADED_BYTES + 1) == ()
-
-
 class TestVariants:
     def test_what_rows_share_is_loaded_before_they_are_reduced(self) -> None:
-        short, long = few(SCALED)
-        assert [short.name, long.name] == ["few_rows_vec8_int32", "few_long_rows_vec8_int32"]
-        assert heuristics(short) == FewRowsHeuristics(
-            threads=RowThreads(per_row=512, rows=1),
-            storage="registers",
-            chunks=2,
-            cached=SCALED.fusion.inputs,
-            clamped=True,
+        (variant,) = few(SCALED)
+        assert variant.name == "few_rows_vec8_int32"
+        assert heuristics(variant) == FewRowsHeuristics(
+            threads=RowThreads(per_row=512, rows=1), storage="registers", chunks=2, cached=SCALED.fusion.inputs
         )
-        assert (heuristics(long).cached, heuristics(long).chunks) == (SCALED.fusion.inputs, 4)
-        assert not heuristics(long).clamped
 
-    def test_a_row_has_a_multiprocessor_and_clamped_ones_have_a_last_vector(self) -> None:
-        short, long = few(SCALED)
+    def test_a_row_has_a_multiprocessor_and_a_last_vector(self) -> None:
+        (variant,) = few(SCALED)
         rows = ("le", "M", SM_90.multiprocessors)
-        assert short.guard[-3:] == (rows, ("lt", 0, "N"), ("le", "N", 512 * 2 * 8))
-        assert long.guard[-2:] == (rows, ("le", "N", 512 * 4 * 8))
-        assert ("lt", 0, "N") not in long.guard
-        assert ("eq", ("mod", "N", 8), 0) in short.guard
+        assert variant.guard[-3:] == (rows, ("lt", 0, "N"), ("le", "N", 512 * 2 * 8))
+        assert ("eq", ("mod", "N", 8), 0) in variant.guard
 
     def test_there_is_none_where_all_is_loaded_before_anyway(self) -> None:
         assert few(UNIT) == []
@@ -95,11 +67,11 @@ class TestVariants:
         assert heuristics(variant).chunks == 1
         assert variant.guard[-1] == ("le", "N", 512 * 4)
 
-    def test_each_way_is_chosen_for_itself(self) -> None:
-        tuned = {"few_long_rows_vec8_int32": {"threads_per_row": 1024, "rows_per_block": 1, "min_blocks": 1}}
-        short, long = few(SCALED, tuned)
-        assert [heuristics(each).threads.per_row for each in (short, long)] == [512, 1024]
-        assert long.guard[-1] == ("le", "N", 1024 * 4 * 8)
+    def test_threads_may_be_chosen(self) -> None:
+        tuned = {"few_rows_vec8_int32": {"threads_per_row": 1024, "rows_per_block": 1, "min_blocks": 1}}
+        (variant,) = few(SCALED, tuned)
+        assert heuristics(variant).threads.per_row == 1024
+        assert variant.guard[-1] == ("le", "N", 1024 * 2 * 8)
 
     def test_several_rows_do_not_share_a_block(self) -> None:
         tuned = {"few_rows_vec8_int32": {"threads_per_row": 32, "rows_per_block": 4, "min_blocks": 1}}
@@ -109,15 +81,15 @@ class TestVariants:
 
 
 class TestKernels:
-    def test_only_clamped_loads_are_not_tested(self) -> None:
+    def test_only_loads_of_few_rows_are_not_tested(self) -> None:
         planned = plan_recipe(recipe_of(text_of(INPUTS, SCALED_BODY, {"z": "bfloat16"}), "test.yaml"), [SM_90])
         (segment,) = planned.plan.targets[0].segments
         first, second, *_ = segment.variants
         texts = [planned.kernels["sm_90"][variant.launches[0].kernel].source for variant in (first, second)]
         loads = [text.partition("for (int c")[2].partition("}")[0] for text in texts]
         test, clamp = "if (col >= columns) break;", "const Index col = fb::smaller(wanted, columns - kVec);"
-        for load, present, absent in zip(loads, (clamp, test), (test, clamp), strict=True):
+        for load, present, absent, count in zip(loads, (clamp, test), (test, clamp), (2, 1), strict=True):
             assert present in load
             assert absent not in load
-            assert load.count("fb::load_packed<kVec>") == 2
+            assert load.count("fb::load_packed<kVec>") == count
         assert [text.count(test) for text in texts] == [2, 3]

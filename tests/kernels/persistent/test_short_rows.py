@@ -25,7 +25,7 @@ from support.host_artifacts import compile_for_host, norm_operands  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
 GROUPED = whole(
-    {"x": "bfloat16[M, K, N]", "w": "bfloat16[1, K, 1]"},
+    {"x": "bfloat16[M, K, N]", "w": "bfloat16[1, 1, N]"},
     "y = (x - max(x, dims=[1, 2], keepdim=True)) * w",
     {"y": "bfloat16"},
 )

@@ -1,6 +1,7 @@
 // cluster_levels.yaml, segment 0: inner_persistent, variant cluster2_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 13: 12, 26: 22, 31: 21, 36: 28, 39: 31}
-// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[] cluster=2 ahead=5
+// schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=5 cached=[0, 1] kept=[] early=[] cluster=2
+//   ahead=5
 // launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, y, weight, per_row, total,
 //   m, v, out, also, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), aligned(weight, 16),
 //   aligned(out, 16), aligned(also, 16), 0 < N, N <= 20480

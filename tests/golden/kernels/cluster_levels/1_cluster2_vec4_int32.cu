@@ -1,6 +1,6 @@
 // cluster_levels.yaml, segment 1: inner_persistent, variant cluster2_vec4_int32
 // segment fids to original fids: {0: 4, 4: 34}
-// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] cluster=2 ahead=0
+// schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] early=[] cluster=2 ahead=0
 // launch: segment 1, cluster2_vec4_int32 on sm_90: grid 2, 1, 1; block 512, 1, 1; overlaps the one before; given z,
 //   of_z; if aligned(z, 16), aligned(of_z, 16)
 #include <fusebuild/kernel.cuh>

@@ -46,7 +46,7 @@ constexpr int kChunks = 4;  // vectors of a row that a thread has
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
 FUSEBUILD_KERNEL(kThreads, 2)
-inner_edged_tiles_291b1567797cbb01(
+inner_edged_tiles_e3b818444c09898d(
     const __nv_bfloat16* __restrict__ T0,  // z: bfloat16[B, R, K]
     const float* __restrict__ T1,  // group: float[B, 1, K]
     const int64_t* __restrict__ T2,  // labels: int64[B, R, 1]
@@ -148,8 +148,8 @@ inner_edged_tiles_291b1567797cbb01(
     }
     fb::reduce_row<kThreadsPerRow, kGroups>(fb::accumulator<fb::ExpSum<float>>(a7),
         fb::accumulator<lambdas::builtin_argmax_float>(a20), fb::accumulator<fb::Sum>(a27));
-    fb::stay_packed(c0);
     fb::sync_warp();  // other threads may overwrite now what one has looked up
+    fb::stay_packed(c0);
     const float t7 = a7.v0;  // total_max_reduced, edged_tiles.yaml:23
     const float t8 = a7.v1;  // total_sum_reduced, edged_tiles.yaml:23
     const int64_t t21 = a20.v1;  // best_reduced, edged_tiles.yaml:24
@@ -214,4 +214,4 @@ inner_edged_tiles_291b1567797cbb01(
   fb::store_flat<1, kThreads>(T28 + top, results28, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_edged_tiles_291b1567797cbb01)
+FUSEBUILD_ENTRY(inner_edged_tiles_e3b818444c09898d)

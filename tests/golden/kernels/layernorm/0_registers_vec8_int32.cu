@@ -1,6 +1,6 @@
 // layernorm.yaml, segment 0: inner_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[]
+// schedule: threads.per_row=128 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[] early=[]
 // launch: segment 0, registers_vec8_int32 on sm_90: grid M, 1, 1; block 128, 1, 1; given x, weight, bias, mean, rstd,
 //   y, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N
 //   <= 4096

@@ -1,6 +1,6 @@
 // layernorm.yaml, segment 0: inner_persistent, variant reread_scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads.per_row=512 threads.rows=1 storage=reread chunks=0 cached=[] kept=[]
+// schedule: threads.per_row=512 threads.rows=1 storage=reread chunks=0 cached=[] kept=[] early=[]
 // launch: segment 0, reread_scalar_int64 on sm_90: grid M, 1, 1; block 512, 1, 1; given x, weight, bias, mean, rstd, y,
 //   N, N
 #include <fusebuild/kernel.cuh>

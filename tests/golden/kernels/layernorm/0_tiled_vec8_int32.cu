@@ -1,23 +1,26 @@
 // layernorm.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
-// schedule: threads=128 most=34 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] in_place=[[21, 0]]
+// schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] of_groups=[] outer=0
+//   of_rows=[7, 15] in_place=[[21, 0]]
 // launch: segment 0, tiled_vec8_int32 on sm_90: grid ceil_div(M, argument 11), 1, 1; block 128, 1, 1; shared
-//   16*(((argument 11*N) // 8) + 2) + 8*(N + 32) bytes; given x, weight, bias, mean, rstd, y, N, M, N, (34 < N) + (68 <
-//   N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 60*(272 < N))*max(1, min(8192 // ((128*(0 < N) - 64*(34
-//   < N) - 60*(272 < N))*N), M // (1024*(128*(0 < N) - 64*(34 < N) - 60*(272 < N))))); if N < 2146435072, aligned(x,
-//   16), aligned(y, 16), 1 <= N, N <= 1088
+//   16*(((argument 11*N) // 8) + 2) + 8*(N + 32) + 8*argument 11 bytes; given x, weight, bias, mean, rstd, y, N, M, N,
+//   (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 60*(272 < N))*max(1, min(16384 //
+//   ((128*(0 < N) - 64*(34 < N) - 60*(272 < N))*(2*N + 8)), max(M // (2048*(128*(0 < N) - 64*(34 < N) - 60*(272 < N))),
+//   (N <= 7)*ceil_div(M, 768*(128*(0 < N) - 64*(34 < N) - 60*(272 < N)))))); if N < 2146435072, aligned(x, 16),
+//   aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 4;  // neighbouring elements that a thread takes at a time
 constexpr int kMost = 34;  // elements of a row that a thread holds
+constexpr int kNarrow = 7;  // elements of the longest row that one thread has, whose number is a constant there
 constexpr int kChunks = kMost / kVec + 2;  // vectors, and parts of one
 constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_fdf2b14d89f9292f(
+inner_tiled_119190aabb8ab2e4(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -46,6 +49,8 @@ inner_tiled_fdf2b14d89f9292f(
   __nv_bfloat16* tile0 = fb::dynamic_shared<__nv_bfloat16>();
   float* columns1 = reinterpret_cast<float*>(tile0 + places);
   float* columns2 = columns1 + columns + 32;
+  float* rows7 = columns2 + columns + 32;
+  float* rows15 = rows7 + tile_rows;
   __nv_bfloat16* tile21 = tile0;
 
   fb::copy_flat<kCopied, kThreads>(tile0, T0 + (origin - begin), end, total - (origin - begin));
@@ -55,85 +60,161 @@ inner_tiled_fdf2b14d89f9292f(
   fb::wait_copies<0>();
   fb::sync_block();
 
-  for (int turn = fb::thread_x() / fb::kWarpThreads; turn * beside < tile_rows; turn += kThreads / fb::kWarpThreads) {
-    const int among = fb::thread_x() % fb::kWarpThreads >> int(row_shift);
-    const int wanted = ((turn >> apart) * beside + among << apart) + (turn & (1 << apart) - 1);
-    const bool active = wanted < depth;  // spare threads repeat a row, hold none of it and store nothing
-    const int64_t row = top + (active ? wanted : depth - 1);
-    const Index place = begin + Index(row - top) * columns;
-    const int left = active && first < columns ? int(columns - first) : 0;
-    const int held = left < count ? left : count;
-    const __nv_bfloat16* r0 = tile0 + place;
-    __nv_bfloat16* r21 = tile21 + place;
-    const float* r1 = columns1 + lane;
-    const float* r2 = columns2 + lane;
-    fb::Vec<float, kVec> c0[kChunks];
+  if (columns <= kNarrow) {
+    fb::with_constant<kNarrow>(columns, [&](auto number) FUSEBUILD_INLINE {
+      constexpr int kMost = decltype(number)::value, kChunks = kMost / kVec + 2;
+      constexpr Index first = 0;
+      constexpr int lane = 0, held = kMost;
+      for (int own = fb::thread_x(); own < depth; own += kThreads) {
+        const int64_t row = top + own;
+        const Index place = begin + own * kMost;
+        const __nv_bfloat16* r0 = tile0 + place;
+        __nv_bfloat16* r21 = tile21 + place;
+        const float* r1 = columns1 + lane;
+        const float* r2 = columns2 + lane;
+        fb::Vec<float, kVec> c0[kChunks];
 
-    float a5 = fb::Sum::identity<float>();
-    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-      const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
-      c0[c] = v0;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        if (k >= present) break;
-        const float t0 = v0[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        a5 = fb::Sum::combine(a5, t3);
+        float a5 = fb::Sum::identity<float>();
+        fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+          const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
+          c0[c] = v0;
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            if (k >= present) break;
+            const float t0 = v0[k];
+            const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+            a5 = fb::Sum::combine(a5, t3);
+          }
+        });
+        const float t5 = a5;  // mean_sum, layernorm.yaml:13
+        const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+
+        float a10 = fb::Sum::identity<float>();
+        fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+          const fb::Vec<float, kVec> v0 = c0[c];
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            if (k >= present) break;
+            const float t0 = v0[k];
+            const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+            const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+            const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+            a10 = fb::Sum::combine(a10, t9);
+          }
+        });
+        const float t10 = a10;  // var_sum, layernorm.yaml:13
+        const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+        const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+        const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+
+        fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+          const fb::Vec<float, kVec> v0 = c0[c];
+          const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
+          const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
+          fb::Vec<__nv_bfloat16, kVec> o21;
+          FUSEBUILD_UNROLL
+          for (int k = 0; k < kVec; ++k) {
+            if (k >= present) break;
+            const float t0 = v0[k];
+            const float t1 = v1[k];
+            const float t2 = v2[k];
+            const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+            const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+            const float t16 = t8 * t15;  // layernorm.yaml:15
+            const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+            const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+            const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+            o21[k] = t21;
+          }
+          fb::store_present(r21 + col, o21, present);
+        });
+        rows7[row - top] = t6;
+        rows15[row - top] = t15;
       }
     });
-    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
-    const float t5 = a5;  // mean_sum, layernorm.yaml:13
-    const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+  } else {
+    for (int turn = fb::thread_x() / fb::kWarpThreads; turn * beside < tile_rows; turn += kThreads / fb::kWarpThreads) {
+      const int among = fb::thread_x() % fb::kWarpThreads >> int(row_shift);
+      const int wanted = ((turn >> apart) * beside + among << apart) + (turn & (1 << apart) - 1);
+      const bool active = wanted < depth;  // spare threads repeat a row, hold none of it and store nothing
+      const int64_t row = top + (active ? wanted : depth - 1);
+      const Index place = begin + Index(row - top) * columns;
+      const int left = active && first < columns ? int(columns - first) : 0;
+      const int held = left < count ? left : count;
+      const __nv_bfloat16* r0 = tile0 + place;
+      __nv_bfloat16* r21 = tile21 + place;
+      const float* r1 = columns1 + lane;
+      const float* r2 = columns2 + lane;
+      fb::Vec<float, kVec> c0[kChunks];
 
-    float a10 = fb::Sum::identity<float>();
-    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-      const fb::Vec<float, kVec> v0 = c0[c];
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        if (k >= present) break;
-        const float t0 = v0[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-        const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
-        a10 = fb::Sum::combine(a10, t9);
+      float a5 = fb::Sum::identity<float>();
+      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+        const fb::Vec<float, kVec> v0 = fb::load_present<float, kVec>(r0 + col, present);
+        c0[c] = v0;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          if (k >= present) break;
+          const float t0 = v0[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          a5 = fb::Sum::combine(a5, t3);
+        }
+      });
+      fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
+      const float t5 = a5;  // mean_sum, layernorm.yaml:13
+      const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+
+      float a10 = fb::Sum::identity<float>();
+      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+        const fb::Vec<float, kVec> v0 = c0[c];
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          if (k >= present) break;
+          const float t0 = v0[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+          const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+          a10 = fb::Sum::combine(a10, t9);
+        }
+      });
+      fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
+      const float t10 = a10;  // var_sum, layernorm.yaml:13
+      const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+      const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+      const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+
+      fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
+        const fb::Vec<float, kVec> v0 = c0[c];
+        const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
+        const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
+        fb::Vec<__nv_bfloat16, kVec> o21;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          if (k >= present) break;
+          const float t0 = v0[k];
+          const float t1 = v1[k];
+          const float t2 = v2[k];
+          const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+          const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+          const float t16 = t8 * t15;  // layernorm.yaml:15
+          const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+          const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+          const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+          o21[k] = t21;
+        }
+        fb::store_present(r21 + col, o21, present);
+      });
+
+      if (active && lane == 0) {
+        rows7[row - top] = t6;
+        rows15[row - top] = t15;
       }
-    });
-    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
-    const float t10 = a10;  // var_sum, layernorm.yaml:13
-    const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
-    const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
-    const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
-
-    fb::for_each_vector<kMost, kVec>(first, held, [&](int c, Index col, int present) FUSEBUILD_INLINE {
-      const fb::Vec<float, kVec> v0 = c0[c];
-      const fb::Vec<float, kVec> v1 = fb::load_present<float, kVec>(r1 + col, present);
-      const fb::Vec<float, kVec> v2 = fb::load_present<float, kVec>(r2 + col, present);
-      fb::Vec<__nv_bfloat16, kVec> o21;
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        if (k >= present) break;
-        const float t0 = v0[k];
-        const float t1 = v1[k];
-        const float t2 = v2[k];
-        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
-        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
-        const float t16 = t8 * t15;  // layernorm.yaml:15
-        const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
-        const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
-        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
-        o21[k] = t21;
-      }
-      fb::store_present(r21 + col, o21, present);
-    });
-
-    if (active && lane == 0) {
-      T7[row] = t6;
-      T15[row] = t15;
     }
   }
 
   fb::sync_block();
   fb::store_flat<kCopied, kThreads>(T21 + (origin - begin), tile21, begin, end);
+  fb::store_flat<1, kThreads>(T7 + top, rows7, 0, depth);
+  fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_fdf2b14d89f9292f)
+FUSEBUILD_ENTRY(inner_tiled_119190aabb8ab2e4)

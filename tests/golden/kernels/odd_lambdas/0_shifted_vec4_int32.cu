@@ -1,8 +1,8 @@
 // odd_lambdas.yaml, segment 0: inner_persistent, variant shifted_vec4_int32
 // segment fids to original fids: {0: 0, 14: 14}
-// schedule: threads.per_row=8 threads.rows=16 storage=registers chunks=1 cached=[0] kept=[]
-// launch: segment 0, shifted_vec4_int32 on sm_90: grid ceil_div(M, 16), 1, 1; block 128, 1, 1; given x, y, M, N; if N <
-//   2146435072, aligned(x, 16), aligned(y, 16), N <= 29
+// schedule: threads.per_row=512 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[] early=[]
+// launch: segment 0, shifted_vec4_int32 on sm_90: grid M, 1, 1; block 512, 1, 1; given x, y, M, N; if N < 2146435072,
+//   aligned(x, 16), aligned(y, 16), N <= 8189
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -33,23 +33,21 @@ struct welford {
 
 }  // namespace lambdas
 
-constexpr int kThreadsPerRow = 8;
-constexpr int kRowsPerBlock = 16;
+constexpr int kThreadsPerRow = 512;
+constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 4;  // neighbouring elements per access
-constexpr int kChunks = 1;  // vectors of a row that a thread holds
+constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_481a8cebec5d4fb4(
+inner_persistent_753214c4bb998ba1(
     const float* __restrict__ T0,  // x: float[M, N]
     float* __restrict__ T14,  // y: float[M, N]
     int64_t n0,  // M
     int64_t n1) {  // N
-  const int64_t rows = n0;
+  fb::ReducePhase phase;
   const Index columns = n1;
   const int lane = fb::thread_x() % kThreadsPerRow;
-  const int64_t wanted = int64_t(fb::block_x()) * kRowsPerBlock + fb::thread_x() / kThreadsPerRow;
-  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
-  const int64_t row = active ? wanted : rows - 1;
+  const int64_t row = fb::block_x();
   const float* r0 = T0 + row * n1;
   float* r14 = T14 + row * n1;
   const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector
@@ -76,7 +74,7 @@ inner_persistent_481a8cebec5d4fb4(
       if (fb::is_inside(inside, k)) a3 = lambdas::welford::combine(a3, {t0, 0.0f, 1.0f});
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(fb::accumulator<lambdas::welford>(a3));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<lambdas::welford>(a3));
   const float t3 = a3.v0;  // mean_reduced, odd_lambdas.yaml:19
   const float t4 = a3.v1;  // m2_reduced, odd_lambdas.yaml:19
   const float t5 = a3.v2;  // count_reduced, odd_lambdas.yaml:19
@@ -84,7 +82,6 @@ inner_persistent_481a8cebec5d4fb4(
   const float t12 = t10 + 1e-05f;  // odd_lambdas.yaml:20
   const float t13 = fb::rsqrt(t12);  // odd_lambdas.yaml:20
 
-  if (!active) return;
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
@@ -103,4 +100,4 @@ inner_persistent_481a8cebec5d4fb4(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_481a8cebec5d4fb4)
+FUSEBUILD_ENTRY(inner_persistent_753214c4bb998ba1)

@@ -1,6 +1,6 @@
 // rmsnorm.yaml, segment 0: inner_persistent, variant few_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 10: 7, 14: 10}
-// schedule: threads.per_row=512 threads.rows=1 storage=registers chunks=2 cached=[0, 1] kept=[] clamped=True
+// schedule: threads.per_row=512 threads.rows=1 storage=registers chunks=2 cached=[0, 1] kept=[] early=[]
 // launch: segment 0, few_rows_vec8_int32 on sm_90: grid M, 1, 1; block 512, 1, 1; given x, weight, rstd, y, N, N; if N
 //   < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), M <= 132, 0 < N, N <= 8192
 #include <fusebuild/kernel.cuh>

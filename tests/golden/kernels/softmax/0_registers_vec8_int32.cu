@@ -1,6 +1,6 @@
 // softmax.yaml, segment 0: inner_persistent, variant registers_vec8_int32
 // segment fids to original fids: {0: 0, 9: 7}
-// schedule: threads.per_row=256 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[4]
+// schedule: threads.per_row=256 threads.rows=1 storage=registers chunks=4 cached=[0] kept=[4] early=[]
 // launch: segment 0, registers_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, N; if N < 2146435072, (N
 //   % 8) == 0, aligned(x, 16), aligned(y, 16), N <= 8192
 #include <fusebuild/kernel.cuh>

@@ -1,0 +1,36 @@
+// Division by what only the call knows: a multiplication and two shifts, where the quotient of two integers takes
+// some twenty instructions.
+
+#pragma once
+
+#include "fusebuild/vec.cuh"
+
+namespace fusebuild {
+
+// Divides integers from 0 to 2^31 - 1 by `divisor`, which is at least 1 and no larger. With 2^(shift - 1) < divisor
+// <= 2^shift, the multiplier is what 2^(31 + shift) / divisor rounds up to, or one more: too large by less than a
+// 2^31st, which no quotient shows.
+class Divisor {
+ public:
+  FUSEBUILD_DEVICE explicit Divisor(int64_t divisor) : divisor_(static_cast<int>(divisor)) {
+    shift_ = divisor > 1 ? 32 - leading_zeros(static_cast<uint32_t>(divisor - 1)) : 0;
+    multiplier_ = static_cast<uint32_t>((uint64_t(1) << (31 + shift_)) / static_cast<uint64_t>(divisor) + 1);
+  }
+
+  FUSEBUILD_DEVICE friend int operator/(int number, const Divisor& by) {
+    uint32_t dividend = static_cast<uint32_t>(number);
+    forget_origin(dividend);  // or compilers keep the quotients of a loop's later turns in registers
+    const uint64_t product = static_cast<uint64_t>(dividend) * by.multiplier_;
+    return static_cast<int>(static_cast<uint32_t>(product >> 31) >> by.shift_);
+  }
+
+  FUSEBUILD_DEVICE friend int operator%(int number, const Divisor& by) {
+    return number - number / by * by.divisor_;
+  }
+
+ private:
+  int divisor_, shift_;
+  uint32_t multiplier_;
+};
+
+}  // namespace fusebuild

@@ -1,0 +1,30 @@
+"""How the device header divides by a number that only the call knows.
+
+``test_device_header.py`` runs this file again under AddressSanitizer and UBSan, and on a GPU.
+"""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from support.device_harness import library
+
+LARGEST = 2**31 - 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(divisor=st.integers(1, LARGEST), numbers=st.lists(st.integers(0, LARGEST), max_size=8))
+@example(divisor=1, numbers=[0, 1, LARGEST])
+@example(divisor=LARGEST, numbers=[0, LARGEST - 1, LARGEST])
+@example(divisor=2**30, numbers=[2**30 - 1, 2**30, LARGEST])
+@example(divisor=2**30 + 1, numbers=[2**30, 2**30 + 1, LARGEST])
+@example(divisor=7, numbers=[6, 7, LARGEST, LARGEST - LARGEST % 7 - 1])
+def test_quotients_and_remainders_are_exact(divisor: int, numbers: list[int]) -> None:
+    near = [each for factor in (1, LARGEST // divisor) for each in (factor * divisor - 1, factor * divisor)]
+    given_numbers = torch.tensor([*numbers, *near])
+    out, rest = torch.full_like(given_numbers, -1), torch.full_like(given_numbers, -1)
+    library("divisor").run("quotients", (1,), (128,), out, rest, given_numbers, len(given_numbers), divisor)
+    assert out.tolist() == [each // divisor for each in given_numbers.tolist()]
+    assert rest.tolist() == [each % divisor for each in given_numbers.tolist()]

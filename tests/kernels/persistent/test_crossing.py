@@ -1,0 +1,155 @@
+"""Rows of several axes by vectors that cross from one axis' end to its next beginning, in blocks, in tiles, and in
+parts where they are very long; and rows of tiles that share what groups of them have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.small_recipes import text_of, whole
+
+torch = pytest.importorskip("torch")
+
+from fusebuild.artifact.plan import FormulaArg  # noqa: E402
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate  # noqa: E402
+from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
+from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
+from fusebuild.kernels.persistent.tiled import TiledHeuristics  # noqa: E402
+from fusebuild.runtime.loader import load  # noqa: E402
+from fusebuild.target.table import TARGETS  # noqa: E402
+from support.host_artifacts import chosen, compile_for_host  # noqa: E402
+
+SM_90 = TARGETS["sm_90"]
+
+INPUTS = {"x": "bfloat16[N, G, K, P]", "w": "bfloat16[G, K, 1]", "b": "float[1, K, 1]"}
+GROUPS = """\
+m = mean(x, dims=[2, 3], keepdim=True)
+d = x - m
+v = mean(d * d, dims=[2, 3], keepdim=True)
+y = d * rsqrt(v + 1.0) * w + b
+s = squeeze(v, dims=[2, 3])"""
+OUTPUTS = {"y": "bfloat16", "s": "float"}
+
+SAMPLED = {"x": "bfloat16[B, S, N]", "c": "bfloat16[B, 1, N]", "t": "float[B, S, 1]", "w": "bfloat16[N]"}
+SCALED = """\
+m = mean(x * t, dims=[2], keepdim=True)
+y = (x - m) * w * c
+z = squeeze(m, dims=[2])"""
+
+
+def groups(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What GROUPS says, in double."""
+    x, w, b = x.double(), w.double(), b.double()
+    d = x - x.mean((2, 3), keepdim=True)
+    v = (d * d).mean((2, 3), keepdim=True)
+    return d * (v + 1).rsqrt() * w + b, v[:, :, 0, 0]
+
+
+def of_groups() -> dict[str, VariantSpec]:
+    found = PERSISTENT.schedule(whole(INPUTS, GROUPS, OUTPUTS), SM_90, {"N": 64, "G": 32, "K": 8, "P": 1024})
+    return {variant.name: variant for variant in found}
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = {
+        "groups": text_of(INPUTS, GROUPS, OUTPUTS, name="groups"),
+        "scaled": text_of(SAMPLED, SCALED, {"y": "bfloat16", "z": "float"}, name="scaled"),
+    }
+    return compile_for_host(tmp_path_factory.mktemp("crossing"), texts)
+
+
+@pytest.mark.parametrize(
+    ("shape", "variant"),
+    [
+        ((3, 2, 5, 3), "tiled"),
+        ((40, 3, 1, 1), "tiled"),
+        ((2, 3, 7, 31), "tiled"),
+        ((5, 2, 41, 13), "edged"),
+        ((2, 2, 300, 1), "tiled"),
+        ((2, 1, 1, 541), "edged"),
+        ((2, 1, 1856, 1), "edged"),
+        ((1, 2, 257, 131), "edged"),
+        ((2, 1, 300, 901), "split"),
+        ((1, 3, 3, 90_001), "split"),
+    ],
+)
+def test_rows_of_several_axes_of_any_length(artifacts: Path, shape: tuple[int, ...], variant: str) -> None:
+    generator = torch.Generator().manual_seed(sum(shape))
+    x = torch.randn(shape, generator=generator).bfloat16()
+    w = torch.randn(shape[1], shape[2], 1, generator=generator).bfloat16()
+    b = torch.randn(1, shape[2], 1, generator=generator)
+    plan = load(artifacts / "groups.fuse", target="host")
+    assert chosen(plan, x, w, b).startswith(variant)
+    (y, s), (wanted, spread) = plan(x, w, b), groups(x, w, b)
+    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(first, again) for first, again in zip((y, s), plan(x, w, b), strict=True))
+
+
+def test_no_rows_are_no_work(artifacts: Path) -> None:
+    plan = load(artifacts / "groups.fuse", target="host")
+    y, s = plan(torch.ones(0, 2, 3, 5).bfloat16(), torch.ones(2, 3, 1).bfloat16(), torch.ones(1, 3, 1))
+    assert (y.shape, s.shape) == ((0, 2, 3, 5), (0, 2))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 28, 132, 4096, 1 << 20])
+@pytest.mark.parametrize("columns", [262_160, 4_505_600, 1 << 30])
+def test_parts_fill_the_device_and_none_is_short(rows: int, columns: int) -> None:
+    split = of_groups()["split_vec8_int32"]
+    sizes = {"N": rows, "G": 1, "K": 1, "P": columns, MULTIPROCESSORS: 132}
+    parts = [
+        evaluate(parameter.arg.formula, sizes)  # type: ignore[arg-type]
+        for parameter in split.launches[0].kernel.parameters
+        if parameter.name == "parts" and isinstance(parameter.arg, FormulaArg)
+    ]
+    assert parts == [max(1, min(8 * 132 // rows, columns // (512 * 8 * 4)))]
+    assert [evaluate(launch.grid[0], sizes) for launch in split.launches] == [rows * parts[0]] * 3
+
+
+def test_rows_are_kept_up_to_262144_elements() -> None:
+    guards = {name: variant.guard for name, variant in of_groups().items()}
+    assert not [name for name in guards if "vec1" in name]
+    assert ("le", ("mul", "K", "P"), 262_159) in guards["edged262144_vec8_int32"]
+
+
+def test_what_asks_where_it_is_crosses_nothing() -> None:
+    place = "i = broadcast(iota(P), is_broadcast_dim=[True, False])\n"
+    body = place + "y = x - sum(x * cast(i, float), dims=[1, 2], keepdim=True)"
+    task = whole({"x": "bfloat16[N, K, P]"}, body, {"y": "bfloat16"})
+    found = PERSISTENT.schedule(task, SM_90, {"N": 64, "K": 8, "P": 1024})
+    assert not [variant.name for variant in found if variant.name.startswith(("edged", "tiled", "split"))]
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 17), (1, 1, 1), (40, 1, 61), (2, 300, 3), (300, 7, 1), (3, 9, 501), (0, 4, 3)]
+)
+def test_groups_of_rows_share_what_a_tile_brings_for_them(artifacts: Path, shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(sum(shape))
+    x, c = torch.randn(shape, generator=generator).bfloat16(), torch.randn(shape[0], 1, shape[2]).bfloat16()
+    t, w = torch.randn(*shape[:2], 1, generator=generator), torch.randn(shape[2], generator=generator).bfloat16()
+    plan = load(artifacts / "scaled.fuse", target="host")
+    assert chosen(plan, x, c, t, w).startswith("tiled") or not x.numel()
+    y, z = plan(x, c, t, w)
+    mean = (x.double() * t).mean(2, keepdim=True)
+    torch.testing.assert_close(y.double(), (x.double() - mean) * w.double() * c.double(), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(z.double(), mean[:, :, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_tiles_have_room_for_the_groups_of_their_rows() -> None:
+    task = whole(SAMPLED, SCALED, {"y": "bfloat16", "z": "float"})
+    found = {variant.name: variant for variant in PERSISTENT.schedule(task, SM_90, {"B": 64, "S": 64, "N": 63})}
+    variant = found["tiled_vec8_int32"]
+    heuristics = variant.launches[0].kernel.heuristics
+    assert isinstance(heuristics, TiledHeuristics)
+    assert (heuristics.of_groups, heuristics.outer, heuristics.resident) == ((1,), 1, (3,))
+
+    assert (heuristics.of_rows[0], len(heuristics.of_rows)) == (2, 2)
+    formulas = {p.name: p.arg.formula for p in variant.launches[0].kernel.parameters if isinstance(p.arg, FormulaArg)}
+    for samples, rows in ((1 << 20, 1), (1 << 10, 35), (2, 1 << 20)):
+        sizes = {"B": samples, "S": rows, "N": 63}
+        tile, most = (evaluate(formulas[name], sizes) for name in ("tile_rows", "tile_groups"))  # type: ignore[arg-type]
+        reached = max((top + tile - 1) // rows - top // rows + 1 for top in range(0, 40 * tile, tile))
+        assert reached <= most
+        assert evaluate(variant.launches[0].shared_bytes, sizes) < SM_90.shared_bytes
