@@ -78,6 +78,17 @@ def exp_sum(op: str, dtype: DType) -> BuiltIn:
     return write.finish([largest, write("add", left, right, name="sum")], (-math.inf, 0.0))
 
 
+def mean_and_squares(op: str, dtype: DType) -> BuiltIn:
+    """Mean, sum of squared deviations from it and number of elements, in one pass (Chan, Golub and LeVeque, 1979)."""
+    write = _Author(f"builtin_{op}_{dtype.value}", {"mean": dtype, "m2": dtype, "n": dtype})
+    (mean_a, m2_a, n_a), (mean_b, m2_b, n_b) = write.left, write.right
+    n, delta = write("add", n_a, n_b, name="n"), write("sub", mean_b, mean_a)
+    share = write("div", n_b, write("maximum", n, 1.0))
+    mean = write("add", mean_a, write("mul", delta, share), name="mean")
+    between = write("mul", write("mul", write("mul", delta, delta), n_a), share)
+    return write.finish([mean, write("add", write("add", m2_a, m2_b), between, name="m2"), n], (0.0, 0.0, 0.0))
+
+
 def running(op: str, dtype: DType) -> BuiltIn:
     """``cumsum`` or ``cumprod``."""
     write = _Author(f"builtin_{op}_{dtype.value}", {"value": dtype})
@@ -98,22 +109,28 @@ BUILT_IN: dict[str, Callable[[str, DType], BuiltIn]] = {
 }
 """For each op that is a lambda in disguise, what makes its lambda from the op's name and the dtype it computes in."""
 
-_RECOGNIZED = ("argmax", "argmin", "logsumexp")
+_RECOGNIZED: dict[str, Callable[[str, DType], BuiltIn]] = {
+    "argmax": arg_extreme,
+    "argmin": arg_extreme,
+    "logsumexp": exp_sum,
+    "mean_and_squares": mean_and_squares,
+}
+_OF_FLOATS = ("logsumexp", "mean_and_squares")
 
 
 @functools.cache
 def _forms() -> dict[str, tuple[str, BuiltIn]]:
-    """By its form, each lambda that kernels combine with in a way of their own, and the first op that has it."""
+    """By its form, each lambda that kernels combine with in a way of their own, and the first name that it has."""
     made = [
-        (op, BUILT_IN[op](op, dtype))
-        for op in _RECOGNIZED
+        (name, make(name, dtype))
+        for name, make in _RECOGNIZED.items()
         for dtype in SCALAR_DTYPES
-        if dtype.is_floating or op != "logsumexp"
+        if dtype.is_floating or name not in _OF_FLOATS
     ]
     return {lambda_form(built_in.body): (op, built_in) for op, built_in in made}
 
 
 def recognized(body: Fusion) -> tuple[str, BuiltIn] | None:
-    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, whoever wrote
-    it; and that lambda. None for all others."""
-    return _forms().get(lambda_form(body)) if len(state_dtypes(body)) == 2 else None
+    """``argmax``, ``argmin`` or ``logsumexp``, where ``body`` computes what the lambda of that op does, or
+    ``mean_and_squares``, whoever wrote it; and that lambda. None for all others."""
+    return _forms().get(lambda_form(body)) if len(state_dtypes(body)) in (2, 3) else None

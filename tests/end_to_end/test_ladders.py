@@ -29,11 +29,9 @@ HOLES: dict[str, Callable[[Sizes], bool]] = {
     "layernorm_backward": lambda sizes: is_odd(sizes["N"]) and sizes["N"] > 6144,
     "adaln_forward": lambda sizes: is_odd(sizes["D"]) and sizes["D"] > 32761,
     "cross_entropy_grad": lambda sizes: is_odd(sizes["V"]) and sizes["V"] > 32761,
-    **{name: lambda sizes: sizes["N"] < 4 for name in ("argmax", "logsumexp", "welford")},
-    "cross_entropy": lambda sizes: sizes["V"] < 4,
 }
 """Sizes that have nothing but the last variant yet: long odd rows whose weights differ from sample to sample, or that
-are summed down as well, and rows of up to three elements."""
+are summed down as well."""
 
 
 def taken(variants: Sequence[Variant], sizes: Sizes) -> Variant:

@@ -29,16 +29,16 @@ SHOWN = {
     "rmsnorm": ("few_rows_vec8_int32", "N128_registers_vec8_int32"),
     "silu_mul": ("vec8_int32",),
     "bias_gelu": ("rows_vec8_int32", "shifted_vec8_int32"),
-    "column_sum": ("wide_vec8_int32", "vec8_int32", "folded_vec8_int32"),
+    "column_sum": ("vec8_int32", "folded_vec8_int32", "realigned_vec8_int32"),
     "sum_squares": ("vec8_int32", "shifted_vec8_int32"),
     "adaln_backward": ("registers1024_vec8_int32", "scratch_scalar_int64"),
-    "welford": ("vec8_int32",),
+    "welford": ("vec8_int32", "shifted_vec8_int32", "scalar_int64"),
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),
     "batchnorm_train": ("vec8_int32",),
     "scale_bias_relu": ("vec8_int32",),
     "rope": ("D128_rows_vec8_int32",),  # its sizes are constants
-    "batchnorm_train_nchw": ("vec8_int32",),
+    "batchnorm_train_nchw": ("vec8_int32", "pieces_vec8_int32", "columns_vec8_int32"),
 }
 """Recipes and the variants of their first segment whose kernels are kept as goldens."""
 

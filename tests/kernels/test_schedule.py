@@ -246,17 +246,20 @@ class TestPointwise:
 class TestReduction:
     def test_inner(self) -> None:
         found = variants("reduction", ROW_SUM, M=16384, N=4096)
-        assert names(found) == ["vec4_int32", "shifted_vec4_int32", "scalar_int64"]
+        assert names(found) == ["vec4_int32", "alone_scalar_int64", "shifted_vec4_int32", "scalar_int64"]
         long = ("lt", "N", 2**30)
         assert found[0].guard == (SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), long)
-        assert found[1].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
+        assert found[1].guard == (("le", "N", 4),)
+        assert found[1].launches[0].kernel == found[3].launches[0].kernel
+        assert found[2].guard == (("aligned", 0, 16), ("ge", "N", 2), long)
         launch = found[0].launches[0]
         assert launch.kernel.heuristics == InnerHeuristics(threads=128, unroll=4, is_split=True)
         assert launch.block == (128, 1, 1)
 
     @pytest.mark.parametrize(
         ("rows", "columns", "blocks", "splits"),
-        [(16384, 4096, 16384, 1), (10**6, 64, 31250, 1), (10**7, 4, 78125, 1), (10**6, 512, 125000, 1),
+        [(16384, 4096, 16384, 1), (10**6, 64, 31250, 1), (10**7, 4, 78125, 1), (10**6, 512, 62500, 1),
+         (10**4, 512, 1250, 1),
          (1, 10**8, 1, 1056), (3, 3 * 10**7, 3, 352), (2000, 2**20, 2000, 4), (0, 4096, 0, 1), (5, 0, 1, 1)],
     )  # fmt: skip
     def test_threads_and_blocks_share_rows_as_a_call_has_them(
@@ -279,23 +282,24 @@ class TestReduction:
 
     @pytest.mark.parametrize(
         ("rows", "columns", "tiles", "splits"),
-        [(32768, 4096, 16, 33), (4194304, 64, 1, 528), (64, 4096, 16, 1), (10**6, 8, 1, 488), (0, 64, 1, 1),
-         (64, 0, 0, 1), (4096, 2**18, 1024, 4)],
+        [(32768, 4096, 16, 33), (4194304, 64, 1, 528), (64, 4096, 32, 1), (256, 1024, 32, 1), (257, 1024, 4, 9),
+         (10**6, 8, 1, 528), (0, 64, 1, 1), (64, 0, 0, 1), (4096, 2**18, 521, 1),
+         (4096, 2**21, 1024, 4)],
     )  # fmt: skip
     def test_outer(self, rows: int, columns: int, tiles: int, splits: int) -> None:
         found = variants("reduction", COLUMN_SUM, M=7, N=7)
         assert names(found) == [
-            "wide_vec8_int32", "vec8_int32", "folded_vec8_int32", "scalar_int32", "scalar_int64",
+            "vec8_int32", "folded_vec8_int32", "realigned_vec8_int32", "scalar_int64",
         ]  # fmt: skip
-        first, finish = found[1].launches
-        assert first.kernel.heuristics == OuterHeuristics(threads=256, unroll=4, widest=32, is_split=True)
+        first, finish = found[0].launches
+        assert first.kernel.heuristics == OuterHeuristics(threads=256, unroll=4, is_split=True)
         sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
         assert [evaluate(each, sizes) for each in first.grid] == [tiles, splits, 1]
         assert (evaluate(finish.grid[0], sizes) > 0) == (splits > 1 and columns > 0)
-        assert [evaluate(each, sizes) for each in found[1].scratch] == [splits * columns * 4]
+        assert [evaluate(each, sizes) for each in found[0].scratch] == [splits * columns * 4]
 
     def test_columns_that_no_vector_divides_leave_partial_results_of_each_row_of_a_vector(self) -> None:
-        folded = variants("reduction", COLUMN_SUM, M=7, N=7)[2]
+        folded = variants("reduction", COLUMN_SUM, M=7, N=7)[1]
         sizes = {"M": 10**6, "N": 100, MULTIPROCESSORS: 132}
         first, finish = folded.launches
         assert [evaluate(each, sizes) for each in first.grid] == [4, 132, 1]

@@ -4,10 +4,12 @@ A lambda of two exponentials an element is what (max, sum of exp) takes to merge
 1 + 1/k, as its own maximum is found first. The same goes where a row is held on chip: a thread's first sweep for the
 maximum and second for the sum would widen and compare every element once more, which is more than the 1/k. The first of
 the largest values is found by one comparison and one selection an element, where the lambda has thirteen operations on
-64-bit indices and NaN. A sum over a row of which one element alone differs from zero takes that one, and the loop over
-the row has nothing to do for it. A thread that adds hundreds of elements to one float loses low bits of each, and where
-those are no matter of chance, as in squares of bfloat16, it loses on average, 4e-6 of the sum of 2^28. So the elements
-of a vector meet first, as a tree, and what each addition to the sum loses is kept beside it (Knuth, TAOCP 4.2.2).
+64-bit indices and NaN. The mean of a vector's elements and their squared deviations are sums, where to merge elements
+one by one takes a division each. A sum over a row of which one element alone differs from zero takes that one, and the
+loop over the row has nothing to do for it. A thread that adds hundreds of elements to one float loses low bits of each,
+and where those are no matter of chance, as in squares of bfloat16, it loses on average, 4e-6 of the sum of 2^28. So the
+elements of a vector meet first, as a tree, and what each addition to the sum loses is kept beside it (Knuth, TAOCP
+4.2.2).
 
 A thread gathers the elements of a batch in ``e<fid>``, and what it keeps beside its accumulators in ``w<fid>``. States
 of threads and blocks are merged by the lambda, as ever.
@@ -38,7 +40,7 @@ takes one at a time."""
 class Batch:
     """How elements of ``folding`` are gathered and combined: ``element`` of each, which is computed from ``needs``, and
     ``fill`` in the place of one that is not there. ``add`` combines a batch into the accumulator, or into what
-    ``keeper``, a type, keeps; it is a format of the two."""
+    ``keeper``, a type, keeps; it is a format of the two. One that ``looks_inside`` leaves out what is beside a row."""
 
     folding: Folding
     element: str
@@ -47,6 +49,7 @@ class Batch:
     add: str
     keeper: str = ""
     is_single: bool = False
+    looks_inside: bool = False
 
     @property
     def c_type(self) -> str:
@@ -94,6 +97,8 @@ def batch_of(
     if known is None or not _begins_as(folding, known[1]):
         return None
     op, built_in = known
+    if op == "mean_and_squares":
+        return None
     value = expr.inputs[0]
     if body.value(value).is_constant:
         return None
@@ -136,6 +141,37 @@ def long_sum_of(body: Body, index: int) -> Batch | None:
         keeper="fb::LongSum",
         is_single=body.spec.vec == 1 or body.spec.vec * DType.FLOAT.bytes > WIDEST_BATCH,
     )
+
+
+def moments_of(body: Body, index: int) -> Batch | None:
+    """How the reduction number ``index`` takes a vector of a row at a time, where it is the mean and the sum of squares
+    of elements that count once each: a ``welford``'s, or a lambda's; None for any other reduction."""
+    (folding,) = foldings(body, [index])
+    if not folding.is_running and not _is_mean_and_squares(folding):
+        return None
+    value, dtype = folding.expr.inputs[0], folding.dtypes[0]
+    is_single = body.spec.vec * dtype.bytes > WIDEST_BATCH
+    looks_inside = body.spec.is_shifted and not is_single
+    return Batch(
+        folding=folding,
+        element=body.operand(value, dtype),
+        needs=(value,),
+        fill=literal_text(0, dtype),
+        add="{}.add({}, inside);" if looks_inside else "{}.add({});",
+        keeper=f"fb::BatchMoments<{dtype.row.c_type}, Index>",
+        is_single=is_single,
+        looks_inside=looks_inside,
+    )
+
+
+def _is_mean_and_squares(folding: Folding) -> bool:
+    """Whether a lambda says that."""
+    body, expr = folding.body, folding.expr
+    known = recognized(body.fusion.lambdas[expr.combine]) if expr.combine else None
+    if known is None or known[0] != "mean_and_squares" or not _begins_as(folding, known[1]):
+        return False
+    value, *others = expr.inputs[:3]
+    return not body.value(value).is_constant and [body.value(fid).literal for fid in others] == [0, 1]
 
 
 def _begins_as(folding: Folding, built_in: BuiltIn) -> bool:
@@ -220,13 +256,16 @@ class Batches:
         batches = self.of.values()
         whole = [batch for batch in batches if not batch.is_single]
         lacks = self.body.spec.vectors is not VectorLayout.ALIGNED
-        fill = "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});" if lacks else "fb::Vec<{0}, kVec> {1};"
+        plain, filled = "fb::Vec<{0}, kVec> {1};", "fb::Vec<{0}, kVec> {1} = fb::splat<kVec>({2});"
+        vectors = {batch: filled if lacks and not batch.looks_inside else plain for batch in whole}
+        gathers = {batch: f"{batch.gathered}[k] = {batch.element};" for batch in whole}
         return Sweep(
             accumulators=tuple(line for batch in batches for line in batch.keeping()),
-            vector=tuple(fill.format(batch.c_type, batch.gathered, batch.fill) for batch in whole),
+            vector=tuple(text.format(batch.c_type, batch.gathered, batch.fill) for batch, text in vectors.items()),
+            element=tuple(line for batch, line in gathers.items() if batch.looks_inside),
             accumulate=(
                 *(batch.combined_singly(subscript) for batch in batches if batch.is_single),
-                *(f"{batch.gathered}[k] = {batch.element};" for batch in whole),
+                *(line for batch, line in gathers.items() if not batch.looks_inside),
             ),
             stores=tuple(batch.combined(subscript) for batch in whole),
             merged=tuple(batch.kept() for batch in batches if batch.keeper),
@@ -272,11 +311,12 @@ def batches(
 ) -> Batches:
     """How the reductions at ``indices`` take several elements at a time along ``axis``, as :func:`batch_of` says;
     ``looks_up`` says whether sums can take one element of a row, ``is_long`` whether others have many for a thread,
-    as :func:`long_sum_of` says."""
+    as :func:`moments_of` and :func:`long_sum_of` say."""
     elements = {index: only_element(body, index, axis) for index in indices if looks_up}
     only = {index: element for index, element in elements.items() if element is not None}
     found = {index: batch_of(body, index, axis, start, together=together, keeps=keeps) for index in indices}
     if is_long:
-        found |= {index: long_sum_of(body, index) for index in indices if found[index] is None and index not in only}
+        others = [index for index in indices if found[index] is None and index not in only]
+        found |= {index: moments_of(body, index) or long_sum_of(body, index) for index in others}
     of = {index: batch for index, batch in found.items() if batch is not None}
     return Batches(body=body, indices=tuple(indices), of=of, only=only)

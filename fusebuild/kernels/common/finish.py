@@ -119,8 +119,8 @@ class Finisher(Planner):
         )
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
 
-    def launch_at_call(self, group: FinishGroup, narrowest: int) -> LaunchSpec:
-        """The launch that finishes ``group``, laid out by the number of splits at a call; none where that is 1. Blocks
+    def launch_at_call(self, group: FinishGroup, narrowest: int, needed: Formula) -> LaunchSpec:
+        """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
         few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU.
         """
@@ -138,7 +138,7 @@ class Finisher(Planner):
             "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
             sizes=KnownSizes(help=False),
         )  # fmt: skip
-        blocks: Formula = ("mul", ("gt", self.splits, 1), ("ceil_div", results, width))
+        blocks = product([needed, ("ceil_div", results, width)])
         return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
 
     def _pairs(self, groups: Sequence[FinishGroup]) -> list[tuple[FinishGroup, FinishGroup]]:

@@ -21,6 +21,8 @@ from fusebuild.ops.table import op_of
 
 Lines: TypeAlias = "tuple[str, ...]"
 NAMESPACE = "lambdas"
+FUNCTORS = {"logsumexp": "fb::ExpSum", "mean_and_squares": "fb::MeanAndSquares"}
+"""The functors of the device header, by what they are in :mod:`fusebuild.ops.built_in_lambdas`."""
 
 
 class _LambdaBody(Statements):
@@ -66,9 +68,8 @@ def structs(task: Task) -> tuple[Lines, ...]:
 def _functor_of(body: Fusion) -> str:
     """The functor of the device header that combines as ``body`` does; nothing where there is none."""
     known = recognized(body)
-    if known is None or known[0] != "logsumexp":
-        return ""
-    return f"fb::ExpSum<{body.value(body.inputs[0]).dtype.row.c_type}>"
+    functor = FUNCTORS.get(known[0]) if known else None
+    return f"{functor}<{body.value(body.inputs[0]).dtype.row.c_type}>" if functor else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +163,6 @@ class Folding:
         if self.is_running:
             return f"{self.running}{subscript}.add({self.element}, {is_first});"
         return self.combined(f"{self.accumulator}{subscript}", self.element)
-
-    def running_declaration(self) -> str:
-        """What a thread accumulates in while it reads."""
-        return f"{self._running_type} {self.running};" if self.is_running else self.declaration()
 
     def running_columns(self) -> str:
         """What a thread accumulates in for each column of its vector while it reads."""

@@ -159,36 +159,17 @@ def accumulate(body: Body, indices: Sequence[int], subscript: str = "", is_first
     )
 
 
-def read_rows_once(body: Body, indices: Sequence[int], threads: str) -> Sweep:
-    """What a thread accumulates in while it reads a row from element ``first`` on, one of ``threads`` that share it,
-    running sums where the reductions at ``indices`` have such; and how those become accumulators of the elements that
-    it read."""
-    own = foldings(body, indices)
-    declarations = tuple(folding.running_declaration() for folding in own)
-    running = [folding for folding in own if folding.is_running]
-    if not running:
-        return Sweep(accumulators=declarations)
-    count = f"(col - first) / {threads}"
-    return Sweep(
-        coordinates=("const bool is_first = col == first;",),
-        accumulators=declarations,
-        row=tuple(f"{folding.running}.recenter({count});" for folding in running),
-        merged=(
-            f"const int64_t count = {count};",
-            *(f"{each.c_type} {each.accumulator} = {each.running}.state(count);" for each in running),
-        ),
-    )
-
-
-def read_columns_once(body: Body, indices: Sequence[int], turns: str) -> Sweep:
+def read_columns_once(body: Body, indices: Sequence[int], turns: str, last: str = "") -> Sweep:
     """What a thread accumulates in that reads a vector of columns from row ``first`` on, ``kUnroll`` rows at a time, in
-    turn with those of as many blocks as ``turns``; and how running sums become accumulators of what it read."""
+    turn with those of as many blocks as ``turns``; and how running sums become accumulators of what it read, of whose
+    ``last`` row only the elements count that have a bit there."""
     own = foldings(body, indices)
     declarations = tuple(folding.running_columns() for folding in own)
     running = [folding for folding in own if folding.is_running]
     if not running:
         return Sweep(accumulators=declarations)
     names = ", ".join(folding.running for folding in running)
+    counted = [last] if last else []
     return Sweep(
         coordinates=("const bool is_first = u == 0 && top == first;",),
         accumulators=(
@@ -199,7 +180,10 @@ def read_columns_once(body: Body, indices: Sequence[int], turns: str) -> Sweep:
         row=(f"fb::recenter(centered, read, {names});", "read += kUnroll;"),
         merged=(
             f"const int64_t count = fb::steps_in_turns<Index>(first, end, height, kUnroll, {turns});",
-            *(f"auto {each.accumulator} = fb::states({each.running}, count);" for each in running),
+            *(
+                f"auto {each.accumulator} = fb::states({', '.join([each.running, 'count', *counted])});"
+                for each in running
+            ),
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusebuild.kernels.common.lambdas import folded, foldings
-from fusebuild.kernels.common.rows_view import Rows, rows_of
+from fusebuild.kernels.common.rows_view import INSIDE, Rows, rows_of
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import (
     KernelView,
@@ -16,9 +16,17 @@ from fusebuild.kernels.common.view import (
     accumulators,
     join,
     make_view,
-    read_rows_once,
 )
 from fusebuild.kernels.reduction.schedule import InnerHeuristics
+
+PIECE = (
+    "const Index piece = unsigned(place) / unsigned(padded);",
+    "const Index begin = (piece * all + Index(row)) * columns;",
+    "const Index col = place - piece * padded - fb::shift_of<kVec>(begin);",
+    "if (col >= columns) continue;  // this piece has one vector less",
+)
+"""Where the vector at ``place`` of a row in pieces is: each piece has as many vectors as the longest can take, from the
+aligned one on that it begins in."""
 
 
 def reduction_inner(spec: KernelSpec) -> KernelView:
@@ -32,8 +40,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     known = rows.of_rows
     gathered = rows.batches(indices, is_long=True)
     targets = gathered.targets()
-    running = read_rows_once(body, gathered.plain, "(splits * width)" if is_split else "width")
-    sweep = rows.sweep(targets, known, rows.global_load) if running.row else _loaded_ahead(rows, targets, known)
+    sweep = _loaded_ahead(rows, targets, known)
     reduce = f"fb::reduce_row_of<kThreads>(width, {accumulators(body, indices)});"
     position = f"{body.step('split', rows.row.axes)} + row" if rows.row.axes else "split"
     partials = (line for folding in foldings(body, indices) for line in folding.partial_stores(position))
@@ -44,9 +51,19 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     )
     reader = "split == 0 && lane == 0" if is_split else "lane == 0"
     only = rows.only_elements(gathered, reader)
-    sweep = join(running, sweep, rows.updates(gathered, "is_first && k == 0"), only, Sweep(reduce=reduce))
+    kept = Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain)))
+    sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
+    if heuristics.in_pieces:
+        bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
+    alone: tuple[Sweep, ...] = ()
+    if heuristics.rows_alone:
+        alone = (Sweep(stores=rows.results(outputs)),)
+    extents = rows.extents
+    if heuristics.in_pieces:
+        first, last = rows.column.axes
+        extents = {"rows": extents["rows"], "columns": body.size([last]), "pieces": body.size([first])}
     return make_view(
-        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep,), epilogue=epilogue, extents=rows.extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *alone), epilogue=epilogue, extents=extents,
     )  # fmt: skip
 
 
@@ -54,11 +71,18 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
     """The sweep that computes ``targets``. Vectors are loaded into arrays by ``loads``, several before the first is
     used: whether a row has them is tested first, and no compiler moves loads past tests."""
     body, ahead = rows.body, dict[int, str]()
+    heuristics = body.spec.heuristics
+    assert isinstance(heuristics, InnerHeuristics)
+
+    def from_memory(fid: int) -> str:
+        if heuristics.in_pieces:
+            return f"fb::load_packed_up_to<kVec>(T{fid} + (begin + col), total - (begin + col))"
+        return rows.from_memory(fid, packed=True)
 
     def take(fid: int) -> Lines:
         if body.spec.is_shifted and fid not in body.domain.flat:
             return rows.global_load(fid)
-        ahead[fid] = f"p{fid}[u] = {rows.from_memory(fid, packed=True)};"
+        ahead[fid] = f"p{fid}[u] = {from_memory(fid)};"
         return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
 
     sweep = rows.sweep(targets, known, take)
@@ -69,6 +93,12 @@ def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> S
         loads=tuple(ahead.values()),
         vector=(*sweep.loads, *sweep.vector),
     )
+
+
+def _without_idle_coordinates(sweep: Sweep) -> Sweep:
+    """``sweep``, whose ``loads`` find their own coordinates, without those that nothing else names."""
+    used = replace(sweep, load_coordinates=(), loads=()).without_idle_coordinates()
+    return replace(used, load_coordinates=sweep.load_coordinates, loads=sweep.loads)
 
 
 def _result_stores(rows: Rows, outputs: Sequence[int]) -> Sweep:

@@ -9,7 +9,7 @@ from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.batches import batches
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.lambdas import folded, foldings
-from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import (
     KernelView,
@@ -17,6 +17,7 @@ from fusebuild.kernels.common.view import (
     Sweep,
     accumulate,
     accumulators,
+    is_named,
     join,
     make_view,
     read_columns_once,
@@ -26,14 +27,15 @@ from fusebuild.kernels.reduction.schedule import OuterHeuristics
 INSIDE = "const unsigned inside = fb::inside_of<kVec>(at, size);  // bit k: its element k is one of the rows'"
 
 
-def column_groups(domain: AxisDomain) -> tuple[Group, Group, Group]:
-    """The groups ``outer``, ``r`` and ``inner`` of an outer reduction."""
-    reduced = domain.reduced
-    kept = domain.kept
+def column_groups(domain: AxisDomain, walked: Sequence[int] = ()) -> tuple[Group, Group, Group]:
+    """The groups ``outer``, ``r`` and ``inner`` of an outer reduction, whose threads walk the axes ``walked``, or all
+    reduced ones."""
+    reduced = tuple(walked) or domain.reduced
+    others = [axis for axis in domain.every if axis not in reduced]
     return (
-        Group(name="outer", axes=tuple(axis for axis in kept if axis < reduced[0])),
+        Group(name="outer", axes=tuple(axis for axis in others if axis < reduced[0])),
         Group(name="r", axes=reduced),
-        Group(name="inner", axes=tuple(axis for axis in kept if axis > reduced[-1])),
+        Group(name="inner", axes=tuple(axis for axis in others if axis > reduced[-1])),
     )
 
 
@@ -41,7 +43,7 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, OuterHeuristics)
     body = Body(spec)
-    groups = column_groups(spec.domain)
+    groups = column_groups(spec.domain, heuristics.walked)
     outer, reduced, inner = groups
     last = spec.domain.inner
     indices = reductions(spec.task)
@@ -55,15 +57,19 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     iota = body.coordinate_axes(exprs)
     totals = accumulate(body, indices, "[k]")
     singly = accumulate(body, gathered.singly, "[k]", "is_first")
+    loaded = "WordsAround" if spec.vectors is VectorLayout.ANYWHERE else "Packed"
     sweep = Sweep(
         load_coordinates=body.coordinates(reduced, body.needs_coordinates(vectors, reduced)),
         coordinates=body.coordinates(
             reduced, body.needs_coordinates([fid for fid in reads if fid not in vectors], reduced) | iota
         ),
-        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
+        arrays=tuple(f"fb::{loaded}<{body.c_type(fid)}, kVec> c{fid}[kUnroll];" for fid in vectors),
         loads=tuple(f"c{fid}[u] = {_from_memory(body, fid, groups)};" for fid in vectors),
         vector=(
-            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(c{fid}[u]);" for fid in vectors),
+            *(
+                f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack({_loaded(body, fid, groups)});"
+                for fid in vectors
+            ),
             *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
             *(body.statement(expr, coordinate) for expr in hoisted),
         ),
@@ -75,21 +81,46 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
         accumulate=singly.accumulate,
         reduce=f"fb::reduce_columns_of<kThreads>(x, y, width, height, {accumulators(body, indices)});",
     )
-    outputs = () if spec.is_shifted else spec.task.outputs
+    outputs = () if heuristics.always_split else spec.task.outputs
     touched = [*reads, *body.reads(outputs, results), *outputs]
-    epilogue = Sweep() if spec.is_shifted else _results(body, indices, [outer, inner], totals.results)
+    epilogue = Sweep() if heuristics.always_split else _results(body, indices, [outer, inner], totals.results)
     if heuristics.is_split:
         epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
     turns = "splits" if heuristics.is_split else "1"
-    sweep = join(read_columns_once(body, gathered.plain, turns), sweep, gathered.down_columns(heuristics.unroll))
+    once = read_columns_once(body, gathered.plain, turns, "last" if spec.is_shifted else "")
+    sweep = join(once, sweep, gathered.down_columns(heuristics.unroll))
     if spec.is_shifted:
-        inside_alone = tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate)
-        sweep = replace(sweep, coordinates=(*sweep.coordinates, INSIDE), accumulate=inside_alone)
+        sweep = _inside_alone(sweep)
     return column_view(body, (*exprs, *body.closure(outputs, results)), groups, touched, iota, sweep, epilogue)
 
 
+def _inside_alone(sweep: Sweep) -> Sweep:
+    """``sweep``, of elements that are the rows'. The vector that a thread reads last is the only one which may have
+    others."""
+    has_last = is_named("last", sweep.merged)
+    return replace(
+        sweep,
+        accumulators=(
+            *sweep.accumulators,
+            *(("unsigned last = ~0u;  // inside of the last vector",) if has_last else ()),
+        ),
+        coordinates=(*sweep.coordinates, INSIDE, *(("last = inside;",) if has_last else ())),
+        accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate),
+    )
+
+
+def _loaded(body: Body, fid: int, groups: Sequence[Group]) -> str:
+    """The current vector of tensor ``fid``, of what was loaded."""
+    if body.spec.vectors is not VectorLayout.ANYWHERE:
+        return f"c{fid}[u]"
+    return f"fb::cut_around(c{fid}[u], Index({body.offset(fid, groups)}))"
+
+
 def _from_memory(body: Body, fid: int, groups: Sequence[Group]) -> str:
-    """The current vector of tensor ``fid``."""
+    """The load of the current vector of tensor ``fid``, or of the words around it."""
+    if body.spec.vectors is VectorLayout.ANYWHERE:
+        size = body.size(body.domain.accesses[fid].axes)
+        return f"fb::load_words_around<kVec>(T{fid}, Index({body.offset(fid, groups)}), Index({size}))"
     if not body.spec.is_shifted:
         return f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})"
     if groups[0].axes:
@@ -100,17 +131,33 @@ def _from_memory(body: Body, fid: int, groups: Sequence[Group]) -> str:
 def _results(body: Body, indices: Sequence[int], groups: Sequence[Group], results: Lines) -> Sweep:
     """What follows the reductions: outputs whose columns are neighbours in memory are stored by vectors."""
     outputs, last, accesses = body.task.outputs, body.domain.inner, body.domain.accesses
-    epilogue = column_epilogue(body, indices, groups, results, outputs)
-    vectors = outputs if body.spec.vec > 1 else ()
+    epilogue = _loaded_before(body, indices, groups, column_epilogue(body, indices, groups, results, outputs))
+    is_whole = body.spec.vec > 1 and body.spec.vectors is VectorLayout.ALIGNED
+    vectors = outputs if is_whole else ()
     dense = [fid for fid in vectors if body.is_vector(fid) and last in accesses[fid].axes]
     single = [f"T{fid}[{_kept_element(body, fid, groups, last)}] =" for fid in dense]
     element = epilogue.element
     for fid, store in zip(dense, single, strict=True):
         element = tuple(line.replace(store, f"o{fid}[k] =") if line.startswith(store) else line for line in element)
-    return Sweep(
-        arrays=tuple(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in dense),
+    return replace(
+        epilogue,
+        arrays=(*epilogue.arrays, *(f"fb::Vec<{body.c_type(fid)}, kVec> o{fid};" for fid in dense)),
         element=element,
         stores=tuple(f"fb::store(T{fid} + {body.offset(fid, groups)}, o{fid});" for fid in dense),
+    )
+
+
+def _loaded_before(body: Body, indices: Sequence[int], groups: Sequence[Group], epilogue: Sweep) -> Sweep:
+    """``epilogue``, what it reads of columns loaded by ``loads`` into vectors before threads' results meet: stores may
+    be to the same memory, and each load would wait for those before it."""
+    reads, last = body.reads(body.task.outputs, folded(body.task, indices)), body.domain.inner
+    places = {fid: f"T{fid}[{_kept_element(body, fid, groups, last)}]" for fid in reads}
+    loaded = {body.scalar_load(fid, place): body.scalar_load(fid, f"q{fid}[k]") for fid, place in places.items()}
+    return replace(
+        epilogue,
+        vector=tuple(f"{body.c_type(fid)} q{fid}[kVec];" for fid in reads),
+        loads=tuple(f"q{fid}[k] = {place};" for fid, place in places.items()),
+        element=tuple(loaded.get(line, line) for line in epilogue.element),
     )
 
 
@@ -118,6 +165,19 @@ def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int])
     """Stores of the partial results of column ``k``. Vectors that lie across rows leave one of every ``kVec``-th row,
     in the place of a block of its own."""
     place: Lines = ("const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;",)
+    if body.spec.vectors is VectorLayout.ANYWHERE:
+        outer = groups[0]
+        part = f"{body.step('split', outer.axes)} + outer" if outer.axes else "int64_t(split)"
+        place = (f"const int64_t place = ({part}) * columns + inner + k;",)
+    beside = [axis for axis in groups[2].axes if axis in body.domain.reduced]
+    if beside:
+        kept = [axis for axis in groups[2].axes if axis not in beside]
+        place = (
+            "const Index element = inner + k;",
+            f"const Index beside = {body.size(beside)};  // neighbours that are of one result",
+            "const int64_t part = int64_t(split) * beside + element % beside;",
+            f"const int64_t place = part * {body.size(kept)} + element / beside;",
+        )
     if body.spec.is_shifted:
         outer = groups[0]
         part = "int64_t(split) * kVec + row"

@@ -13,8 +13,10 @@ kernel finds in L2 that reads it again backwards. The epilogue on the reduced do
 final values: where a call has one split, the first writes them and the second is not launched.
 
 Rows of a number of columns that no vector divides begin between vectors. An inner reduction shifts its vectors for each
-row. In an outer one as many rows as a vector has elements are one row of whole vectors: each vector owns a piece of it,
-and leaves a partial result of each column for each of these rows.
+row, or for each of the pieces that kept axes between two reduced ones make of it. In an outer one threads cut their
+vectors out of the aligned words around them. Where columns are few, as many rows as a vector has elements are one row
+of whole vectors: each vector owns a piece of it, and leaves a partial result of each column for each of these rows.
+Pieces that are short and many are reduced as columns, and those of one result by the kernel that finishes.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
+from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.planner import Planner, Width
@@ -71,15 +74,32 @@ LADDER = (3, 8, 16, 64, 128, 256, 512)
 """Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
 short rows have few vectors, so that those of a warp read what lies side by side; those of long rows have about eight,
 since to combine their results takes time."""
+ROWS_ALONE = 4
+"""Very short rows that a thread has alone."""
+LONGER_OF_MANY = (16, 64, 128)
+MANY_ROWS = 16384
+"""Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
+are. (On an H100, argmax of 92375 rows of 723 columns: 0.74 of a copy's bandwidth with 16 threads, 0.85 with 8; welford
+of 105651 rows of 745: 0.85 and 0.91.)"""
 SHORTEST = 2
 """Elements of vectors that are no longer than the rows which they are for. Of longer ones most would be left out: a row
 of fewer than half as many is read one by one."""
-LEAST_TURNS = 2
-"""Turns that a block which shares a reduction shall take, at least: what it leaves has to be worth a second kernel."""
+TURNS_ALONE = 3
+"""Turns of a block up to which it takes them all, and no other shares its reduction: that takes a second kernel."""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
-FEW_ROWS = 64
-"""Rows below which a thread reads all of them, where columns fill the GPU."""
+MOST_BESIDE = 32
+"""Columns of one result that a kernel leaves to the one which finishes, at most."""
+LEAST_DEPTH = 128
+"""Rows below which that costs more than it saves."""
+LEAST_COLUMNS = 64
+"""Columns below which rows are too short for vectors."""
+NARROWEST_TILE = 32
+"""Columns of a block, at least: of narrow elements they are whole sectors of memory."""
+MOST_FOLDED = 64
+"""Columns from which on vectors that begin anywhere read little beside them."""
+MOST_FOLDED_MOMENTS = 16
+"""The same of moments, whose partial results take longer to combine."""
 LEAST_ROWS = 512
 """Rows of columns that no vector divides which are worth a partial result for each row of a vector's length."""
 RUNNING_SUMS = 3
@@ -103,6 +123,9 @@ class InnerHeuristics:
     threads: int
     unroll: int
     is_split: bool
+    in_pieces: bool = False
+    rows_alone: int = 0
+    LONGEST_ALONE: ClassVar[int] = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +151,15 @@ class InnerChoice(Choice):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` rows before it uses one; blocks may share columns where there
-    ``is_split``, else none ever does. Of its threads ``widest`` lie side by side at most."""
+    ``is_split``, else none ever does. They walk the axes ``walked``,
+    all reduced ones if none are named; where a result is that of several columns or rows, the kernel leaves it to
+    another one: it is ``always_split``."""
 
     threads: int
     unroll: int
-    widest: int
     is_split: bool
+    walked: tuple[int, ...] = ()
+    always_split: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,30 +189,98 @@ def check(task: Task) -> None:
 def variants(planner: Planner) -> list[VariantSpec]:
     task, domain, inner = planner.task, planner.domain, planner.domain.inner
     reduced, vec = domain.points(domain.reduced), planner.vector_width(inner)
+    small = fits_int32(domain.points(domain.every))
     if domain.axes[inner].reduced:
         found = [_inner(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
-        is_plain = not running_sums(task) and len(domain.reduced) == 1
-        if is_plain and planner.has_odd_rows(vec, reduced):
+        if len(domain.reduced) == 1 and planner.has_odd_rows(vec, reduced):
             long: tuple[Formula, ...] = (("ge", reduced, vec // 2),) if vec > SHORTEST else ()
             odd = (f"shifted_vec{vec}_int32", (*planner.shifted_guard(vec, reduced), *long), vec, "int32_t")
             found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
-        return found
+        has_odd_pieces = _is_interleaved(planner) and planner.has_odd_rows(vec, domain.points([inner]))
+        if has_odd_pieces and _reads_flat_alone(planner, found[-1]):
+            short: tuple[Formula, ...] = (small, ("lt", _padded(planner, vec), LONGEST))
+            pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
+            found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
+        return [*_of_columns(planner), *found[:1], *_alone(planner, found[-1]), *found[1:]]
     vec = vector_of_states(task, vec)
     ways = planner.widths(vec, planner.vector_guards(inner, vec))
     found = [_outer(planner, way) for way in ways]
-    if not running_sums(task) and planner.has_odd_rows(vec, _inside(planner)) and _reads_flat_alone(planner, found[-1]):
+    read = _read_along_columns(planner, found[-1])
+    if planner.has_odd_rows(vec, _inside(planner)) and all(map(domain.is_contiguous, read)):
+        guard = (small, *planner.aligned([access.fid for access in read], vec))
+        found[1] = _outer(planner, (f"realigned_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.ANYWHERE)
+    begins_whole = not running_sums(task) or domain.reduced[0] == 0  # running sums begin with a thread's first vector
+    if begins_whole and planner.has_odd_rows(vec, _inside(planner)) and _reads_flat_alone(planner, found[-1]):
+        narrow = MOST_FOLDED_MOMENTS if running_sums(task) else MOST_FOLDED
         few: Formula = ("lt", domain.points(domain.every), LONGEST)
-        many: tuple[Formula, ...] = (few, *planner.aligned(domain.flat, vec), ("ge", reduced, LEAST_ROWS))
+        shape: tuple[Formula, ...] = (("ge", reduced, LEAST_ROWS), ("lt", _inside(planner), narrow))
+        many = (few, *planner.aligned(domain.flat, vec), *shape)
         found.insert(1, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
-    if vec > 1:
-        found.insert(0, _wide(planner, ways[0]))
     return found
 
 
-def _inside(planner: Planner) -> Formula:
-    """The columns of an outer reduction."""
+def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
+    """The columns of an outer reduction over the axes ``walked``, all reduced ones if none are named."""
     domain = planner.domain
-    return domain.points(domain.every[domain.reduced[-1] + 1 :])
+    return domain.points(domain.every[(walked or domain.reduced)[-1] + 1 :])
+
+
+def _alone(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
+    """Where rows are so short that a thread has some alone: by the kernel of the ``last`` variant, which serves all
+    sizes."""
+    first, *others = last.launches
+    heuristics, domain = first.kernel.heuristics, planner.domain
+    assert isinstance(heuristics, InnerHeuristics)
+    if not heuristics.rows_alone:
+        return []
+    grid = ("ceil_div", domain.points(domain.kept), heuristics.rows_alone * heuristics.threads)
+    short = (("le", domain.points(domain.reduced), InnerHeuristics.LONGEST_ALONE),)
+    launches = (replace(first, grid=(grid, 1, 1)), *others)
+    return [replace(last, name=f"alone_{last.name}", guard=short, launches=launches)]
+
+
+def _is_interleaved(planner: Planner) -> bool:
+    """Whether all that is kept lies between two axes that are reduced."""
+    return planner.domain.reduced == (0, planner.domain.inner) and len(planner.domain.every) > 2
+
+
+def _padded(planner: Planner, vec: int) -> Formula:
+    """The elements of all aligned vectors that a row in pieces can have."""
+    first, last = (planner.domain.points([axis]) for axis in planner.domain.reduced)
+    return product([first, ("mul", vec, ("floor_div", ("add", last, 2 * vec - 2), vec))])
+
+
+def _of_columns(planner: Planner) -> list[VariantSpec]:
+    """Where what is kept lies between two reduced axes, and the last one is short: as many columns as the two inner
+    axes have points are reduced over the first axis, and those of one result over the last one by the kernel that
+    finishes."""
+    task, domain = planner.task, planner.domain
+    if has_lambdas(task) or not _is_interleaved(planner):
+        return []
+    first, last = domain.reduced
+    vec = vector_of_states(task, planner.vector_width(last))
+    walked = (first,)
+    rows, columns, beside = domain.points(walked), _inside(planner, walked), domain.points([last])
+    width: Width = (f"columns_vec{vec}_int32", (), vec, "int32_t")
+    found = _outer(planner, width, VectorLayout.ANYWHERE, walked)
+    read = _read_along_columns(planner, found)
+    if not (read and planner.has_odd_rows(vec, columns) and all(map(domain.is_contiguous, read))):
+        return []
+    guard: tuple[Formula, ...] = (
+        fits_int32(domain.points(domain.every)),
+        *planner.aligned([access.fid for access in read], vec),
+        ("le", beside, MOST_BESIDE),
+        ("ge", rows, LEAST_DEPTH),
+        ("ge", columns, LEAST_COLUMNS),
+    )
+    return [replace(found, guard=(*guard, *found.guard))]
+
+
+def _read_along_columns(planner: Planner, variant: VariantSpec) -> list[Access]:
+    """What ``variant`` reads to combine it that changes from column to column."""
+    body, domain = Body(variant.launches[0].kernel), planner.domain
+    reads = body.reads(combined(body, reductions(planner.task)))
+    return [domain.accesses[fid] for fid in reads if domain.inner in domain.accesses[fid].axes]
 
 
 def _reads_flat_alone(planner: Planner, variant: VariantSpec) -> bool:
@@ -198,69 +292,108 @@ def _reads_flat_alone(planner: Planner, variant: VariantSpec) -> bool:
 
 
 def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
-    way, _, vec, _ = width
+    way, _, vec, index = width
     domain = planner.domain
-    rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
+    in_pieces = vectors is VectorLayout.SHIFTED and len(domain.reduced) > 1
+    rows, columns = domain.points(domain.kept), _padded(planner, vec) if in_pieces else domain.points(domain.reduced)
     proposal = InnerChoice(threads=ROW_THREADS, unroll=4, blocks=ROW_BLOCKS, min_blocks=4)
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
-    per_row = _per_row(columns, vec, choice.threads)
+    is_large: Formula = ("ge", rows, MANY_ROWS)
+    per_row = _per_row(columns, vec, choice.threads, is_large)
+    can_be_alone = index == "int64_t" and len(domain.reduced) == 1 and isinstance(columns, str) and rows != 1
     grid = simplified(("ceil_div", product([rows, per_row]), choice.threads))
     turn = choice.threads * choice.unroll * vec
-    splits = _splits(rows, ("floor_div", columns, LEAST_TURNS * turn), choice.blocks)
-    heuristics = InnerHeuristics(threads=choice.threads, unroll=choice.unroll, is_split=splits != 1)
-    own = (call_parameter("row_shift", _row_shift(columns, vec, choice.threads), "of the threads that share a row"),)
+    splits = _splits(rows, rows, _turns(columns, turn), choice.blocks)
+    heuristics = InnerHeuristics(
+        threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
+        rows_alone=ROWS_ALONE if can_be_alone else 0,
+    )  # fmt: skip
+    own = (
+        call_parameter(
+            "row_shift", _row_shift(columns, vec, choice.threads, is_large), "of the threads that share a row"
+        ),
+    )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
     return _variant(planner, width, choice, kernel, (grid, splits, 1))
 
 
-def _per_row(columns: Formula, vec: int, most: int) -> Formula:
+def _per_row(columns: Formula, vec: int, most: int, is_large: Formula) -> Formula:
     """The threads that share a row, by its length: a power of two."""
-    rungs = [("mul", 2 << rung, ("gt", columns, vectors * vec)) for rung, vectors in _rungs(most)]
+    rungs = [("mul", 2 << rung, ("gt", columns, longest)) for rung, longest in _rungs(vec, most, is_large)]
     return simplified(("max", 1, *rungs))
 
 
-def _row_shift(columns: Formula, vec: int, most: int) -> Formula:
+def _row_shift(columns: Formula, vec: int, most: int, is_large: Formula) -> Formula:
     """The power of two that :func:`_per_row` is."""
-    return simplified(total([("gt", columns, vectors * vec) for _, vectors in _rungs(most)]))
+    return simplified(total([("gt", columns, longest) for _, longest in _rungs(vec, most, is_large)]))
 
 
-def _rungs(most: int) -> list[tuple[int, int]]:
-    """The rungs of LADDER that a block of ``most`` threads has, by number."""
-    return [(rung, vectors) for rung, vectors in enumerate(LADDER) if 2 << rung <= most]
+def _rungs(vec: int, most: int, is_large: Formula) -> list[tuple[int, Formula]]:
+    """The rungs of LADDER that a block of ``most`` threads has, by number: elements of a row, on some rungs twice as
+    many where rows are so many that half of the threads fill the GPU."""
+    longer: Formula = ("add", 1, is_large)
+    return [
+        (rung, product([vectors * vec, longer]) if vectors in LONGER_OF_MANY else vectors * vec)
+        for rung, vectors in enumerate(LADDER)
+        if 2 << rung <= most
+    ]
 
 
-def _outer(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
-    """Where many rows are for ``block_y`` threads or more."""
+def _outer(
+    planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED, walked: tuple[int, ...] = ()
+) -> VariantSpec:
+    """Where many rows are for ``block_y`` threads or more, which walk the axes ``walked``, or all reduced ones."""
     way, _, vec, _ = width
     domain = planner.domain
     check = partial(_check, task=planner.task, target=planner.target)
     choice = decide(way, _propose_outer(planner, vec), planner.tuned, check)
-    is_folded, widest = vectors is VectorLayout.SHIFTED, choice.threads // choice.block_y
-    tiles = ceil_div(domain.points(domain.kept), widest * (1 if is_folded else vec))
-    turn = choice.threads * choice.unroll * vec
-    most: Formula = ("floor_div", domain.points(domain.every), product([LEAST_TURNS * turn, ("max", 1, tiles)]))
-    splits = _splits(tiles, most, choice.blocks)
+    owned, side = _owned(planner, vec, vectors, walked), choice.threads // choice.block_y
+    each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
+    depth = domain.points(walked or domain.reduced)
+    is_many = _is_many(choice, vec, owned, depth)
+    widest = _widest(choice, is_many, owned, depth)
+    tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
+    if vectors is VectorLayout.SHIFTED:
+        each, is_many, widest, largest = vec, 1, side, tiles
+    turn = product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
+    turns = product([is_many, _turns(domain.points(domain.every), turn)])
+    splits = _splits(tiles, largest, turns, choice.blocks)
     heuristics = OuterHeuristics(
-        threads=choice.threads, unroll=choice.unroll, widest=widest, is_split=is_folded or splits != 1
-    )
-    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, splits)
-    return _variant(planner, width, choice, kernel, (tiles, splits, 1))
+        threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or splits != 1,
+        walked=walked, always_split=each != 1,
+    )  # fmt: skip
+    own = (call_parameter("widest", widest, "threads side by side, at most"),)
+    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, splits, own)
+    return _variant(planner, width, choice, kernel, (("ceil_div", owned, widest), splits, 1), each)
 
 
-def _wide(planner: Planner, width: Width) -> VariantSpec:
-    """Where rows are so few and columns so many that each thread reads its own columns, and no other does."""
-    way, guard, vec, index = width
-    domain, way, proposal = planner.domain, f"wide_{way}", _propose_outer(planner, vec)
-    check = partial(_check, task=planner.task, target=planner.target)
-    unroll = proposal.unroll if has_lambdas(planner.task) or running_sums(planner.task) else 2 * proposal.unroll
-    choice = decide(way, replace(proposal, block_y=1, unroll=unroll), planner.tuned, check)
-    kept, widest = domain.points(domain.kept), choice.threads // choice.block_y
-    many: Formula = ("ge", kept, widest * vec * planner.target.multiprocessors)
-    few: tuple[Formula, ...] = (("lt", domain.points(domain.reduced), FEW_ROWS), many)
-    width = (way, (*guard, *few), vec, index)
-    heuristics = OuterHeuristics(threads=choice.threads, unroll=choice.unroll, widest=widest, is_split=False)
-    kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, VectorLayout.ALIGNED, 1)
-    return _variant(planner, width, choice, kernel, (ceil_div(kept, widest * vec), 1, 1))
+def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
+    """Whether narrow blocks could not read all ``rows`` in one turn, or would not fit the GPU at a time."""
+    least = NARROWEST_TILE // vec
+    longest = choice.threads // least * choice.unroll
+    return ("max", ("gt", rows, longest), ("gt", owned, ("mul", least * choice.blocks, MULTIPROCESSORS)))
+
+
+def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
+    """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Where rows
+    and columns are not ``is_many`` so few that the others read all rows in one turn, which spares the kernel that
+    finishes; more where columns are so many that blocks would not fit the GPU, and the last ones run with few others.
+    """
+    most = choice.threads // choice.block_y
+    narrow = ("min", most, ("floor_div", choice.threads * choice.unroll, ("max", 1, rows)))
+    wide = ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
+    return simplified(("min", choice.threads, ("max", narrow, ("mul", most, is_many), wide)))
+
+
+def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
+    """How many vectors threads own: of columns, but where rows are folded of as many rows as a vector has elements."""
+    domain, reduced = planner.domain, walked or planner.domain.reduced
+    columns = domain.points(axis for axis in domain.every if axis not in reduced)
+    if vectors is VectorLayout.SHIFTED:
+        return columns
+    if vectors is VectorLayout.ALIGNED:
+        return ceil_div(columns, vec)
+    return product([domain.points(domain.every[: reduced[0]]), ceil_div(_inside(planner, walked), vec)])
 
 
 def _propose_outer(planner: Planner, vec: int) -> OuterChoice:
@@ -327,30 +460,36 @@ def _kernel(
 
 
 def _variant(
-    planner: Planner, width: Width, choice: InnerChoice, kernel: KernelSpec, grid: tuple[Formula, Formula, Formula]
+    planner: Planner,
+    width: Width,
+    choice: InnerChoice,
+    kernel: KernelSpec,
+    grid: tuple[Formula, Formula, Formula],
+    each: Formula = 1,
 ) -> VariantSpec:
-    """The variant of ``kernel``, and of the one that combines its partial results where there may be several splits.
-    Threads step over what other blocks take, at most half of all: their last step must not leave a 32-bit index."""
-    way, guard, vec, index = width
+    """The variant of ``kernel``, and of the one that combines its partial results, ``each`` of a result from a block,
+    where there may be several. Threads step over what other blocks take: their last step must not leave a 32-bit
+    index."""
+    way, guard, _, index = width
     task, domain, heuristics = planner.task, planner.domain, kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics | OuterHeuristics)
     if heuristics.is_split and index == "int32_t":
         length = domain.points(domain.reduced)
-        guard = (*(each for each in guard if each != fits_int32(length)), ("lt", length, LONGEST))
+        guard = (*(test for test in guard if test != fits_int32(length)), ("lt", length, LONGEST))
     variant = planner.variant(way, choice, dict.fromkeys(guard), kernel, grid[0], (choice.threads, 1, 1))
     if not heuristics.is_split:
         return variant
-    (launch,), reduced = variant.launches, folded(task, reductions(task))
-    is_folded = kernel.is_shifted and isinstance(heuristics, OuterHeuristics)
-    partials = product([vec, grid[1]]) if is_folded else grid[1]
-    narrowest = NARROWEST // vec if is_folded and vec < NARROWEST else 1 if is_folded else NARROWEST
+    (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, grid[1]])
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
-    finish, kept = finisher.launch_at_call(group, narrowest), domain.points(domain.kept)
+    narrowest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
+    finish = finisher.launch_at_call(group, narrowest, ("gt", partials, 1) if each == 1 else 1)
     return replace(
         variant,
         launches=(replace(launch, grid=grid), finish),
-        scratch=tuple(product([partials, partial_dtype(task, fid).bytes, kept]) for fid in reduced),
+        scratch=tuple(
+            product([partials, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced
+        ),
     )
 
 
@@ -359,12 +498,17 @@ def most_column_threads(task: Task) -> int:
     return COLUMN_THREADS if has_lambdas(task) else MAX_THREADS
 
 
-def _splits(tiles: Formula, most: Formula, blocks: int) -> Formula:
+def _turns(elements: Formula, turn: Formula) -> Formula:
+    """The turns that so many ``elements`` are, of blocks that share them; none where one takes them all."""
+    return ("mul", ("gt", elements, product([TURNS_ALONE, turn])), ("ceil_div", elements, turn))
+
+
+def _splits(tiles: Formula, largest: Formula, most: Formula, blocks: int) -> Formula:
     """How many blocks share one of ``tiles``, at most ``most``: so many that each multiprocessor has ``blocks``. Where
-    the tiles alone are more, the last ones would run with few others, so that each is shared."""
+    the ``largest`` that blocks can have are more, the last ones would run with few others, so that each is shared."""
     most = simplified(most)
     if isinstance(most, int) and most <= 1:
         return 1
     room: Formula = ("mul", blocks, MULTIPROCESSORS)
-    wanted: Formula = ("max", ("floor_div", room, ("max", 1, tiles)), ("mul", WAVES, ("gt", tiles, room)))
+    wanted: Formula = ("max", ("floor_div", room, ("max", 1, tiles)), ("mul", WAVES, ("gt", largest, room)))
     return simplified(("max", 1, ("min", most, wanted)))

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "fusebuild/reduce.cuh"
+#include "fusebuild/shifted.cuh"
+#include "fusebuild/welford.cuh"
 
 namespace fusebuild {
 
@@ -51,6 +53,83 @@ FUSEBUILD_DEVICE void add_exponentials(typename ExpSum<T>::State& state, const V
   state.v1 = state.v1 * exp_of_negative(state.v0 - shift) + combine_all<Sum>(terms);
   state.v0 = largest;
 }
+
+// --- The mean v0, the sum v1 of squared deviations from it, and the number v2 of elements
+
+// What merges states, in place of the lambda that says the same: its division takes no tests.
+template <typename T>
+struct MeanAndSquares {
+  struct State {
+    T v0;  // mean
+    T v1;  // sum of squared deviations
+    T v2;  // number of elements
+  };
+  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
+    const T count = a.v2 + b.v2, delta = b.v0 - a.v0;
+    const T share = share_of(b.v2, count > T(1) ? count : T(1));
+    return {a.v0 + delta * share, a.v1 + b.v1 + delta * delta * (a.v2 * share), count};
+  }
+};
+
+// What a thread keeps while it reads batches, for states of this kind or of Welford: sums of what is left of
+// their elements by a shift, as Moments has for single ones. That is at first the first element, then the mean
+// of the first eight or more, and the mean of all each time that they are eight times as many.
+template <typename T, typename Index>
+struct BatchMoments {
+  Moments<T> moments;
+  Index count = 0, next = 0;  // elements; how many of them next move the shift
+
+  template <int N>
+  FUSEBUILD_DEVICE void add(const Vec<T, N>& batch) {
+    if (count >= next) move(batch[0]);
+    Vec<T, N> terms;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) terms[k] = batch[k] - moments.shift;
+    add_centered(terms, N);
+  }
+
+  // The same of those elements that have a bit in `inside`, at least one.
+  template <int N>
+  FUSEBUILD_DEVICE void add(const Vec<T, N>& batch, unsigned inside) {
+    if (count >= next) {
+      T first = batch[N - 1];
+      FUSEBUILD_UNROLL
+      for (int k = N - 2; k >= 0; --k) first = is_inside(inside, k) ? batch[k] : first;
+      move(first);
+    }
+    Vec<T, N> terms;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) terms[k] = is_inside(inside, k) ? batch[k] - moments.shift : T(0);
+    add_centered(terms, count_bits(inside));
+  }
+
+  // The state of what was added; `none` where that is nothing.
+  template <typename State>
+  FUSEBUILD_DEVICE State state(const State& none) const {
+    if (count == 0) return none;
+    using Mean = decltype(none.v0);
+    const T offset = share_of(moments.sum, T(count));
+    const T m2 = maximum(moments.squares - moments.sum * offset, T(0));
+    return {Mean(moments.shift) + Mean(offset), m2, T(count)};
+  }
+
+ private:
+  FUSEBUILD_DEVICE void move(T first) {
+    if (count == 0)
+      moments.shift = first;
+    else
+      moments.recenter(count);
+    next = count == 0 ? 8 : 8 * count;
+  }
+  template <int N>
+  FUSEBUILD_DEVICE void add_centered(Vec<T, N>& terms, int added) {
+    moments.sum += combine_all<Sum>(terms);
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) terms[k] *= terms[k];
+    moments.squares += combine_all<Sum>(terms);
+    count += added;
+  }
+};
 
 // --- The first of the largest or smallest values
 

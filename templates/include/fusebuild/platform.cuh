@@ -303,6 +303,8 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   return result;
 }
 
+FUSEBUILD_DEVICE int count_bits(unsigned x) { return __popc(x); }
+
 // 1 / x to 1 unit in the last place; of a subnormal x, infinity, and 0 where it is subnormal itself.
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) {
   float result;

@@ -71,7 +71,8 @@ FUSEBUILD_DEVICE void store_rows_of(int row_shift, int64_t rows, const RowResult
 // greater y. Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All
 // threads of the block must call this. Safe to call back to back.
 //
-// The rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
+// Where a power of two of threads lie side by side, lanes of one warp that share x meet by shuffles. Then the
+// rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
 // in kColumnStorageBytes of static shared memory, or by one that does not.
 template <int kThreads, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
@@ -80,6 +81,13 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
   constexpr int kFitting = kColumnStorageBytes / Layout::kBytesPerValue;
   constexpr int kValuesAtOnce = smaller(Layout::kValues, largest(1, kFitting));
   FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
+  if (width < kWarpThreads && (width & (width - 1)) == 0) {  // all threads have rows, or nothing to add to them
+    for (int mask = kWarpThreads / 2; mask >= width; mask /= 2)
+      (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
+    const bool is_first = thread_x() % kWarpThreads < width;
+    y = is_first ? thread_x() / kWarpThreads : kThreads;
+    height = kThreads / kWarpThreads;
+  }
   int greatest = 1;
   while (2 * greatest < height) greatest *= 2;
   FUSEBUILD_UNROLL

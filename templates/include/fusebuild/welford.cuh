@@ -116,6 +116,15 @@ FUSEBUILD_DEVICE States<Welford<T>, N> states(const Moments<T> (&moments)[N], in
   return result;
 }
 
+// The same where the last element of column k was added if bit k of `last` is set.
+template <typename T, int N>
+FUSEBUILD_DEVICE States<Welford<T>, N> states(const Moments<T> (&moments)[N], int64_t count, unsigned last) {
+  States<Welford<T>, N> result;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) result[k] = moments[k].state(count - ((last >> k & 1) == 0));
+  return result;
+}
+
 // Recenters columns when they have grown eightfold since they had `centered` elements, at first one.
 template <typename Index, typename... Columns>
 FUSEBUILD_DEVICE void recenter(Index& centered, Index count, Columns&... columns) {

@@ -88,8 +88,10 @@ def test_one_block_finishes_a_full_reduction() -> None:
 
 
 def test_many_columns_of_few_rows_need_none() -> None:
-    variant = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 7, "N": 7})[0]
-    assert (variant.name, len(variant.launches), variant.scratch) == ("wide_vec8_int32", 1, ())
+    first, finish = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 7, "N": 7})[0].launches
+    sizes = {"M": 40, "N": 10**6, MULTIPROCESSORS: 132}
+    assert [evaluate(each, sizes) for each in first.grid] == [528, 1, 1]  # of 237 threads side by side
+    assert evaluate(finish.grid[0], sizes) == 0
 
 
 def test_turns_are_equally_long() -> None:

@@ -78,7 +78,8 @@ class TestTurns:
         guards = {each.name: each.guard for each in variants(COLUMN_SUM, M=32768, N=4096)}
         assert guards["vec8_int32"][-1] == ("lt", "M", 2**30)
         assert guards["scalar_int64"] == ()
-        assert guards["scalar_int32"] == (("lt", ("mul", "M", "N"), INDEX_HEADROOM), ("lt", "M", 2**30))
+        small = ("lt", ("mul", "M", "N"), INDEX_HEADROOM)
+        assert guards["realigned_vec8_int32"] == (small, ("aligned", 0, 16), ("lt", "M", 2**30))
         guard = variants(SUM, M=2**22)[0].guard
         assert guard[-1] == ("lt", "M", 2**30)
         assert ("lt", "M", INDEX_HEADROOM) not in guard

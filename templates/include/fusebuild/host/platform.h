@@ -171,6 +171,8 @@ FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
 }
 
+FUSEBUILD_DEVICE int count_bits(unsigned x) { return __builtin_popcount(x); }
+
 FUSEBUILD_DEVICE float approximate_reciprocal(float x) { return 1.0f / x; }
 
 FUSEBUILD_DEVICE float max_or_nan(float a, float b) {

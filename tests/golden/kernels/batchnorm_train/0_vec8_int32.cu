@@ -1,31 +1,45 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: threads=256 unroll=8 widest=32 is_split=True
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(C, 256), argument 14, 1; block 256, 1, 1; given x,
-//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min((R*C) // (32768*max(1,
-//   ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) //
-//   max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes,
-//   slot 2 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C) // (8192*max(1,
-//   ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   4*gpu.multiprocessors))))*C) bytes, R, R, C, max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors)))); if R*C <
-//   2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16),
-//   aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824
+// schedule: threads=256 unroll=8 is_split=True walked=[] always_split=False
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C, 8), argument 14), argument 15, 1; block 256,
+//   1, 1; given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 512,
+//   ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R >
+//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R >
+//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, R, C, min(256, max(min(32, 2048 //
+//   max(1, R)), 32*max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors), ceil_div(ceil_div(C, 8),
+//   2*gpu.multiprocessors))), max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1,
+//   ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   2*gpu.multiprocessors)))); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16),
+//   aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R <
+//   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
-constexpr int kWidest = 32;  // of them side by side, at most
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 8;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_1032204c9e58555d(
+reduction_outer_4c144c05334f71e9(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -39,13 +53,14 @@ reduction_outer_1032204c9e58555d(
     int64_t s7,  // R
     int64_t n0,  // R
     int64_t n1,  // C
+    int64_t widest,  // threads side by side, at most
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
   const Index all = vectors;
-  const Index tiles = (all + kWidest - 1) / kWidest;
+  const Index tiles = (all + Index(widest) - 1) / Index(widest);
   const int width = (all + tiles - 1) / tiles;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -86,6 +101,15 @@ reduction_outer_1032204c9e58555d(
   }
   const int64_t count = fb::steps_in_turns<Index>(first, end, height, kUnroll, splits);
   auto a4 = fb::states(w4, count);
+  float q1[kVec];
+  float q2[kVec];
+  if (y == 0 && has_columns && splits == 1) {  // on their way while results meet
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      q1[k] = T1[inner + k];
+      q2[k] = T2[inner + k];
+    }
+  }
   fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Welford<float>>(a4));
   if (y != 0 || !has_columns) return;
   if (splits > 1) {  // reduction_finish combines what they leave in order
@@ -106,8 +130,8 @@ reduction_outer_1032204c9e58555d(
   for (int k = 0; k < kVec; ++k) {
     const float t4 = fb::Welford<float>::mean(a4[k]);  // mean, batchnorm_train.yaml:16
     const float t5 = a4[k].v1;  // m2, batchnorm_train.yaml:16
-    const float t1 = T1[inner + k];  // running_mean
-    const float t2 = T2[inner + k];  // running_var
+    const float t1 = q1[k];  // running_mean
+    const float t2 = q2[k];  // running_var
     const int64_t t8 = s7;  // count, batchnorm_train.yaml:16
     const float t9 = t5 / fb::cast<float>(t8);  // batchnorm_train.yaml:17
     const float t11 = t9 + 1e-05f;  // batchnorm_train.yaml:17
@@ -131,4 +155,4 @@ reduction_outer_1032204c9e58555d(
   fb::store(T22 + inner, o22);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_1032204c9e58555d)
+FUSEBUILD_ENTRY(reduction_outer_4c144c05334f71e9)

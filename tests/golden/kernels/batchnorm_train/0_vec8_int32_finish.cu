@@ -4,55 +4,121 @@
 //   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block 256, 1,
 //   1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))),
+//   min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C >
+//   49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 32)), 4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C >
+//   128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C) // (8192*max(1,
-//   ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C,
-//   4*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min((R*C) // (32768*max(1, ceil_div(C,
-//   256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors)))),
-//   max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16),
-//   aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16),
-//   aligned(new_var, 16), R < 1073741824
-// launch: segment 0, scalar_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block 256, 1,
-//   1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))),
+//   slot 1 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1,
+//   ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)), 4*(ceil_div(C, 32) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) >
+//   8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 512,
+//   ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)),
+//   256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16),
+//   aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824
+// launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid ceil_div(C, argument 13), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R >
+//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R >
+//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, 8*max(1, min((R*C > 49152*max(1,
+//   ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C,
+//   32)), 4*(ceil_div(C, 32) > 2*gpu.multiprocessors)))), max(1, min(C, max(1, C // (8*gpu.multiprocessors)), 256)); if
+//   R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824
+// launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block
+//   256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
+//   max(8*max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C >
+//   49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 32)), 4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C >
+//   128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C) // (8192*max(1,
-//   ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C,
-//   4*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min((R*C) // (8192*max(1, ceil_div(C,
-//   256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))),
-//   max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, R < 1073741824
+//   slot 1 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1,
+//   ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)), 4*(ceil_div(C, 32) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) >
+//   8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 512,
+//   ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
+//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)),
+//   256)); if R*C < 2146435072, aligned(x, 16), R < 1073741824
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block 256, 1,
 //   1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1,
-//   min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))),
+//   min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C >
+//   49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 32)), 4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C >
+//   128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C) // (8192*max(1,
-//   ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min((R*C) // (32768*max(1, ceil_div(C, 256))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 2*gpu.multiprocessors))))*C,
-//   4*max(1, min((R*C) // (8192*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min((R*C) // (8192*max(1, ceil_div(C,
-//   256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))),
-//   max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256))
+//   slot 1 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1,
+//   ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C, 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)), 4*(ceil_div(C, 32) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 512, ceil_div(C, 8) >
+//   8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
+//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
+//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 128, C >
+//   128*gpu.multiprocessors)*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), max(1,
+//   min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_de9a20caa679dd1f(
+reduction_finish_6b946915c99a34d9(
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
     float* T4,  // mean: float[C]
@@ -68,7 +134,7 @@ reduction_finish_de9a20caa679dd1f(
     int64_t block_width) {  // results per block
   fb::let_next_kernel_start();  // it waits for the end of this one
   const int width = block_width;
-  const int height = kThreads / width;  // threads per result
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
   constexpr int kAhead = 8;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -120,4 +186,4 @@ reduction_finish_de9a20caa679dd1f(
   T22[kept] = t22;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_de9a20caa679dd1f)
+FUSEBUILD_ENTRY(reduction_finish_6b946915c99a34d9)

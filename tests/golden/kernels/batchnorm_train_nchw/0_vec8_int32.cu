@@ -1,18 +1,34 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: threads=128 unroll=4 is_split=True
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(C*max(1, 2*(N*HW > 24), 4*(N*HW > 64), 8*(N*HW > 128),
-//   16*(N*HW > 512), 32*(N*HW > 1024), 64*(N*HW > 2048), 128*(N*HW > 4096)), 128), argument 16, 1; block 128, 1, 1;
-//   given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min((N*HW) // 8192,
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW) // 1024,
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
-//   min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1,
-//   min((N*HW) // 1024, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 2 of
-//   max(4*max(1, min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C,
-//   4*max(1, min((N*HW) // 1024, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   N*HW, N, C, HW, (N*HW > 24) + (N*HW > 64) + (N*HW > 128) + (N*HW > 512) + (N*HW > 1024) + (N*HW > 2048) + (N*HW >
-//   4096), max(1, min((N*HW) // 8192, max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if
-//   N*C*HW < 2146435072, (HW % 8) == 0, aligned(x, 16), N*HW < 1073741824
+// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(C*max(1, 2*(N*HW > 24), 4*(N*HW > 64), 8*(N*HW > 128*((C
+//   >= 16384) + 1)), 16*(N*HW > 512*((C >= 16384) + 1)), 32*(N*HW > 1024*((C >= 16384) + 1)), 64*(N*HW > 2048),
+//   128*(N*HW > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var, mean, rstd,
+//   new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW >
+//   49152*max(1, ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, N, C, HW, (N*HW > 24) + (N*HW > 64) + (N*HW > 128*((C >= 16384) + 1)) + (N*HW > 512*((C >= 16384) + 1)) +
+//   (N*HW > 1024*((C >= 16384) + 1)) + (N*HW > 2048) + (N*HW > 4096), max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if N*C*HW < 2146435072, (HW % 8) == 0,
+//   aligned(x, 16), N*HW < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -21,7 +37,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_c9a79e997432a397(
+reduction_inner_2048f5e5cc2d8158(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -53,29 +69,35 @@ reduction_inner_c9a79e997432a397(
   const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
   const __nv_bfloat16* r0 = T0 + row * n2;
 
-  fb::Moments<float> w4;
-  const Index first = (Index(split) * (1 * width) + lane) * kVec, step = Index(splits) * width * kVec;
-  Index col = first;
-  // After one vector, four, sixteen and so on, running sums are recentered at the mean of what was read.
-  for (int64_t stop = step; col < columns; stop *= 4) {
-    const Index turns = fb::steps<Index>(col, stop < columns ? stop : columns, step);
-    FUSEBUILD_UNROLL_BY(4)
-    for (Index turn = 0; turn < turns; ++turn, col += step) {
-      const bool is_first = col == first;
+  fb::BatchMoments<float, Index> w4;
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
+      first += Index(splits) * kUnroll * step) {
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
       const Index i2 = col % Index(n2);
       const Index i0 = col / Index(n2);
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + i0 * n1 * n2 + i2);
+      p0[u] = fb::load_packed<kVec>(r0 + i0 * n1 * n2 + i2);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e4;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
         const float t3 = fb::cast<float>(t0);  // xf, batchnorm_train_nchw.yaml:15
-        w4.add(t3, is_first && k == 0);
+        e4[k] = t3;
       }
+      w4.add(e4);
     }
-    w4.recenter((col - first) / (splits * width));
   }
-  const int64_t count = (col - first) / (splits * width);
-  fb::Welford<float>::State a4 = w4.state(count);
+  auto a4 = w4.state<fb::Welford<float>::State>(fb::Welford<float>::identity());
   fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::Welford<float>>(a4));
   if (splits > 1) {  // reduction_finish combines what they leave in order
     if (!active || lane != 0) return;
@@ -100,4 +122,4 @@ reduction_inner_c9a79e997432a397(
       fb::row_result(T16, t16), fb::row_result(T22, t22));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_c9a79e997432a397)
+FUSEBUILD_ENTRY(reduction_inner_2048f5e5cc2d8158)

@@ -1,35 +1,39 @@
 // column_sum.yaml, segment 0: reduction, variant folded_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 widest=32 is_split=True
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=True
 // launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid ceil_div(N, 32), argument 5, 1; block 256, 1, 1; given x,
-//   slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 32*max(1, min((M*N) // (16384*max(1,
+//   slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1,
+//   ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N, 32)))*ceil_div(M*N, 8192*max(1,
 //   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) //
-//   max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, max(1, min((M*N) //
-//   (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
-//   4*gpu.multiprocessors)))); if M*N < 1073741824, aligned(x, 16), M >= 512, M < 1073741824
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, max(1, min((M*N > 24576*max(1, ceil_div(N,
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
+//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors)))); if M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M <
+//   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
-constexpr int kWidest = 32;  // of them side by side, at most
 constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_b911fec51823dfbc(
+reduction_outer_3a318213ebc7b89d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
+  constexpr int64_t widest = 32;  // threads side by side, at most
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns;  // of kVec rows, which lie in memory as one
   const Index all = vectors;
-  const Index tiles = (all + kWidest - 1) / kWidest;
+  const Index tiles = (all + Index(widest) - 1) / Index(widest);
   const int width = (all + tiles - 1) / tiles;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -78,4 +82,4 @@ reduction_outer_b911fec51823dfbc(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_b911fec51823dfbc)
+FUSEBUILD_ENTRY(reduction_outer_3a318213ebc7b89d)

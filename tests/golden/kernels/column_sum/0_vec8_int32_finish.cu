@@ -3,54 +3,69 @@
 // schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[0] kept=[1] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, argument 5), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   32*max(1, min((M*N) // (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
-//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   N, max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1, min(N, 8*max(1, N // (8*gpu.multiprocessors)), 256)); if
-//   M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
-// launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, argument 5), 1, 1; block 256,
-//   1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   32*max(1, min((M*N) // (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
-//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   N, 8*max(1, min((M*N) // (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
+//   overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) >
+//   16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N,
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
+//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N >
+//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 256, ceil_div(N,
+//   8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))), max(1, min(N, 8*max(1, N // (8*gpu.multiprocessors)),
+//   256)); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
+// launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid ceil_div(N, argument 5), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N >
+//   24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N, 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, 8*max(1, min((M*N > 24576*max(1, ceil_div(N,
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
 //   4*(ceil_div(N, 32) > 4*gpu.multiprocessors)))), max(1, min(N, max(1, N // (8*gpu.multiprocessors)), 256)); if M*N <
-//   1073741824, aligned(x, 16), M >= 512, M < 1073741824
-// launch: segment 0, scalar_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, argument 5), 1, 1; block 256, 1,
-//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   32*max(1, min((M*N) // (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
-//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   N, max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1, min(N, 8*max(1, N // (8*gpu.multiprocessors)), 256)); if
-//   M*N < 2146435072, M < 1073741824
+//   1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
+// launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, argument 5), 1, 1; block
+//   256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) >
+//   16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N,
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
+//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N >
+//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 256, ceil_div(N,
+//   8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))), max(1, min(N, 8*max(1, N // (8*gpu.multiprocessors)),
+//   256)); if M*N < 2146435072, aligned(x, 16), M < 1073741824
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 4 > 1)*ceil_div(N, argument 5), 1, 1; block 256, 1,
-//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // (16384*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   32*max(1, min((M*N) // (16384*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
-//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   N, max(1, min((M*N) // (8192*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1, min(N, 8*max(1, N // (8*gpu.multiprocessors)), 256))
+//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) >
+//   16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N,
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
+//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N >
+//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, N, max(1, min(max(M > 128, N >
+//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors)))), max(1,
+//   min(N, 8*max(1, N // (8*gpu.multiprocessors)), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_862ff0f2d24b0c20(
+reduction_finish_626139dcef0a0f9a(
     float* __restrict__ T1,  // y: float[N]
     const float* P1,  // partial results of y
     int64_t n1,  // N
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = kThreads / width;  // threads per result
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
   constexpr int kAhead = 20;  // partial results that a thread loads before it combines the first
   const int64_t results = n1;
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -83,4 +98,4 @@ reduction_finish_862ff0f2d24b0c20(
   T1[kept] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_862ff0f2d24b0c20)
+FUSEBUILD_ENTRY(reduction_finish_626139dcef0a0f9a)

@@ -6,40 +6,13 @@
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-
-namespace lambdas {
-
-struct welford {
-  struct State {
-    float v0;  // mean
-    float v1;  // m2
-    float v2;  // n
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s6 = a.v2 + b.v2;  // n, odd_lambdas.yaml:12
-    const float s7 = b.v0 - a.v0;  // delta, odd_lambdas.yaml:13
-    const float s10 = fb::maximum(s6, 1.0f);  // odd_lambdas.yaml:14
-    const float s11 = b.v2 / s10;  // share, odd_lambdas.yaml:14
-    const float s12 = s7 * s11;  // odd_lambdas.yaml:15
-    const float s13 = a.v0 + s12;  // mean, odd_lambdas.yaml:15
-    const float s14 = a.v1 + b.v1;  // odd_lambdas.yaml:16
-    const float s15 = s7 * s7;  // odd_lambdas.yaml:16
-    const float s16 = s15 * a.v2;  // odd_lambdas.yaml:16
-    const float s17 = s16 * s11;  // odd_lambdas.yaml:16
-    const float s18 = s14 + s17;  // m2, odd_lambdas.yaml:16
-    return {s13, s18, s6};
-  }
-};
-
-}  // namespace lambdas
-
 constexpr int kThreadsPerRow = 512;
 constexpr int kRowsPerBlock = 1;
 constexpr int kVec = 4;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 2)
-inner_persistent_753214c4bb998ba1(
+inner_persistent_8cf7032115717c71(
     const float* __restrict__ T0,  // x: float[M, N]
     float* __restrict__ T14,  // y: float[M, N]
     int64_t n0,  // M
@@ -61,7 +34,7 @@ inner_persistent_753214c4bb998ba1(
     c0[c] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
   }
 
-  lambdas::welford::State a3 = {0.0f, 0.0f, 0.0f};
+  fb::MeanAndSquares<float>::State a3 = {0.0f, 0.0f, 0.0f};
   FUSEBUILD_UNROLL
   for (int c = 0; c < kChunks; ++c) {
     const Index col = (Index(c) * kThreadsPerRow + lane) * kVec - shift;
@@ -71,10 +44,10 @@ inner_persistent_753214c4bb998ba1(
     FUSEBUILD_UNROLL
     for (int k = 0; k < kVec; ++k) {
       const float t0 = v0[k];
-      if (fb::is_inside(inside, k)) a3 = lambdas::welford::combine(a3, {t0, 0.0f, 1.0f});
+      if (fb::is_inside(inside, k)) a3 = fb::MeanAndSquares<float>::combine(a3, {t0, 0.0f, 1.0f});
     }
   }
-  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<lambdas::welford>(a3));
+  fb::reduce_row<kThreadsPerRow, kRowsPerBlock>(phase, fb::accumulator<fb::MeanAndSquares<float>>(a3));
   const float t3 = a3.v0;  // mean_reduced, odd_lambdas.yaml:19
   const float t4 = a3.v1;  // m2_reduced, odd_lambdas.yaml:19
   const float t5 = a3.v2;  // count_reduced, odd_lambdas.yaml:19
@@ -100,4 +73,4 @@ inner_persistent_753214c4bb998ba1(
   }
 }
 
-FUSEBUILD_ENTRY(inner_persistent_753214c4bb998ba1)
+FUSEBUILD_ENTRY(inner_persistent_8cf7032115717c71)

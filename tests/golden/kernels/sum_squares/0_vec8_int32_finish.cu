@@ -3,35 +3,36 @@
 // schedule: threads=256 parts=[(block_x=0 ahead=20 group=(reductions=[2] kept=[] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1
-//   > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256)); if ((M*N) % 8) == 0,
-//   aligned(x, 16), M*N < 1073741824
+//   overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N > 12288)*ceil_div(M*N, 4096),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 1536)*ceil_div(M*N, 512),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 12288)*ceil_div(M*N,
+//   4096), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 //
+//   (8*gpu.multiprocessors)), 256)); if ((M*N) % 8) == 0, aligned(x, 16), M*N < 1073741824
 // launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block
-//   256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors)
-//   // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256)); if aligned(x, 16), M*N >=
-//   4, M*N < 1073741824
+//   256, 1, 1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N > 12288)*ceil_div(M*N, 4096),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 1536)*ceil_div(M*N, 512),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 12288)*ceil_div(M*N,
+//   4096), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 //
+//   (8*gpu.multiprocessors)), 256)); if aligned(x, 16), M*N >= 4, M*N < 1073741824
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 3 > 1)*ceil_div(1, argument 4), 1, 1; block 256, 1,
-//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N) // 8192, max((8*gpu.multiprocessors) // 1,
-//   4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors))))) bytes, max(1, min((M*N) // 1024, max((8*gpu.multiprocessors) // 1, 4*(1 >
-//   8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 // (8*gpu.multiprocessors)), 256))
+//   1; overlaps the one before; given y, slot 0 of max(4*max(1, min((M*N > 12288)*ceil_div(M*N, 4096),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), 4*max(1, min((M*N > 1536)*ceil_div(M*N, 512),
+//   max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors))))) bytes, max(1, min((M*N > 1536)*ceil_div(M*N,
+//   512), max((8*gpu.multiprocessors) // 1, 4*(1 > 8*gpu.multiprocessors)))), max(1, min(1, 8*max(1, 1 //
+//   (8*gpu.multiprocessors)), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_af93abb296a27c23(
+reduction_finish_4c442a91217d39e3(
     float* __restrict__ T3,  // y: float[]
     const float* P3,  // partial results of y
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = kThreads / width;  // threads per result
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
   constexpr int kAhead = 20;  // partial results that a thread loads before it combines the first
   const int64_t results = 1;
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -64,4 +65,4 @@ reduction_finish_af93abb296a27c23(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_af93abb296a27c23)
+FUSEBUILD_ENTRY(reduction_finish_4c442a91217d39e3)

@@ -1,53 +1,28 @@
 // welford.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
-// schedule: threads=128 unroll=4 is_split=True
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128), 16*(N >
-//   512), 32*(N > 1024), 64*(N > 2048), 128*(N > 4096)), 128), argument 10, 1; block 128, 1, 1; given x, mean, var,
-//   slot 0 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1
-//   of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2
-//   of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N,
-//   (N > 24) + (N > 64) + (N > 128) + (N > 512) + (N > 1024) + (N > 2048) + (N > 4096), max(1, min(N // 8192,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0,
-//   aligned(x, 16), N < 1073741824
+// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M >=
+//   16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
+//   128), argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N,
+//   4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N >
+//   1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1
+//   of max(4*max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
+//   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
+//   > 4096), max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-
-namespace lambdas {
-
-struct welford {
-  struct State {
-    float v0;  // mean
-    float v1;  // m2
-    float v2;  // n
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s6 = a.v2 + b.v2;  // n, welford.yaml:10
-    const float s7 = b.v0 - a.v0;  // delta, welford.yaml:11
-    const float s10 = fb::maximum(s6, 1.0f);  // welford.yaml:12
-    const float s11 = b.v2 / s10;  // share, welford.yaml:12
-    const float s12 = s7 * s11;  // welford.yaml:13
-    const float s13 = a.v0 + s12;  // mean, welford.yaml:13
-    const float s14 = a.v1 + b.v1;  // welford.yaml:14
-    const float s15 = s7 * s7;  // welford.yaml:14
-    const float s16 = s15 * a.v2;  // welford.yaml:14
-    const float s17 = s16 * s11;  // welford.yaml:14
-    const float s18 = s14 + s17;  // m2, welford.yaml:14
-    return {s13, s18, s6};
-  }
-};
-
-}  // namespace lambdas
-
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_6cdc1c294ac27ec5(
+reduction_inner_8b03453df1ff0760(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -69,7 +44,7 @@ reduction_inner_6cdc1c294ac27ec5(
   const int split = fb::block_y();  // of the blocks that take a row's vectors in turns
   const __nv_bfloat16* r0 = T0 + row * n1;
 
-  lambdas::welford::State a3 = {0.0f, 0.0f, 0.0f};
+  fb::BatchMoments<float, Index> w3;
   const Index step = width * kVec;
   for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
       first += Index(splits) * kUnroll * step) {
@@ -85,14 +60,17 @@ reduction_inner_6cdc1c294ac27ec5(
       const Index col = first + u * step;
       if (col >= columns) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e3;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
-        a3 = lambdas::welford::combine(a3, {fb::cast<float>(t0), 0.0f, 1.0f});
+        e3[k] = fb::cast<float>(t0);
       }
+      w3.add(e3);
     }
   }
-  fb::reduce_row_of<kThreads>(width, fb::accumulator<lambdas::welford>(a3));
+  auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
   if (splits > 1) {  // reduction_finish combines what they leave in order
     if (!active || lane != 0) return;
     P3[split * n0 + row] = a3.v0;
@@ -107,4 +85,4 @@ reduction_inner_6cdc1c294ac27ec5(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_6cdc1c294ac27ec5)
+FUSEBUILD_ENTRY(reduction_inner_8b03453df1ff0760)

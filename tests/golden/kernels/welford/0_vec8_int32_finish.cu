@@ -3,68 +3,56 @@
 // schedule: threads=256 parts=[(block_x=0 ahead=10 group=(reductions=[0] kept=[0] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True))]
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, argument 8), 1, 1; block 256, 1, 1;
-//   overlaps the one before; given mean, var, slot 0 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min(N // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M
-//   > 8*gpu.multiprocessors)))), max(1, min(M, 8*max(1, M // (8*gpu.multiprocessors)), 256)); if M*N < 2146435072, (N %
-//   8) == 0, aligned(x, 16), N < 1073741824
+//   overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
+//   12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
+//   8*max(1, M // (8*gpu.multiprocessors)), 256)); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
+// launch: segment 0, alone_scalar_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, argument 8), 1, 1; block
+//   256, 1, 1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
+//   1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
+//   8*max(1, M // (8*gpu.multiprocessors)), 256)); if N <= 4
 // launch: segment 0, shifted_vec8_int32 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, argument 8), 1, 1; block
-//   256, 1, 1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min(N // 8192,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min(N
-//   // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min(N
-//   // 8192, max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min(N // 8192,
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M, 8*max(1, M //
-//   (8*gpu.multiprocessors)), 256)); if aligned(x, 16), N >= 4, N < 1073741824
+//   256, 1, 1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
+//   12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
+//   8*max(1, M // (8*gpu.multiprocessors)), 256)); if aligned(x, 16), N >= 4, N < 1073741824
 // launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 7 > 1)*ceil_div(M, argument 8), 1, 1; block 256, 1,
-//   1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min(N // 8192, max((8*gpu.multiprocessors) //
-//   max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min(N // 1024, max((8*gpu.multiprocessors) // max(1, M), 4*(M
-//   > 8*gpu.multiprocessors)))), max(1, min(M, 8*max(1, M // (8*gpu.multiprocessors)), 256))
+//   1; overlaps the one before; given mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, max(1, min((N >
+//   1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))), max(1, min(M,
+//   8*max(1, M // (8*gpu.multiprocessors)), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
-
-namespace lambdas {
-
-struct welford {
-  struct State {
-    float v0;  // mean
-    float v1;  // m2
-    float v2;  // n
-  };
-  static FUSEBUILD_DEVICE State combine(const State& a, const State& b) {
-    const float s6 = a.v2 + b.v2;  // n, welford.yaml:10
-    const float s7 = b.v0 - a.v0;  // delta, welford.yaml:11
-    const float s10 = fb::maximum(s6, 1.0f);  // welford.yaml:12
-    const float s11 = b.v2 / s10;  // share, welford.yaml:12
-    const float s12 = s7 * s11;  // welford.yaml:13
-    const float s13 = a.v0 + s12;  // mean, welford.yaml:13
-    const float s14 = a.v1 + b.v1;  // welford.yaml:14
-    const float s15 = s7 * s7;  // welford.yaml:14
-    const float s16 = s15 * a.v2;  // welford.yaml:14
-    const float s17 = s16 * s11;  // welford.yaml:14
-    const float s18 = s14 + s17;  // m2, welford.yaml:14
-    return {s13, s18, s6};
-  }
-};
-
-}  // namespace lambdas
-
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_cfe7a2638b3d18dc(
+reduction_finish_858d89bef462d8ee(
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
     const float* P3,  // partial results of mean
@@ -74,7 +62,7 @@ reduction_finish_cfe7a2638b3d18dc(
     int64_t splits,  // partial results of each, combined in a fixed order
     int64_t block_width) {  // results per block
   const int width = block_width;
-  const int height = kThreads / width;  // threads per result
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
   constexpr int kAhead = 10;  // partial results that a thread loads before it combines the first
   const int64_t results = n0;
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
@@ -82,13 +70,13 @@ reduction_finish_cfe7a2638b3d18dc(
   const int64_t stride = height * results;  // from one partial result of a thread to its next
   fb::wait_for_previous_kernel();  // it may still be writing partial results
 
-  lambdas::welford::State a3 = {0.0f, 0.0f, 0.0f};
+  fb::MeanAndSquares<float>::State a3 = {0.0f, 0.0f, 0.0f};
   if (kept < results && y < height) {
     for (int64_t first = y; first < splits; first += kAhead * height) {
       const int64_t left = (int(splits - first) + height - 1) / height;
       const int count = left < kAhead ? int(left) : kAhead;
       const int64_t start = first * results + kept;
-      lambdas::welford::State p3[kAhead];
+      fb::MeanAndSquares<float>::State p3[kAhead];
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const int64_t place = start + fb::smaller(u, count - 1) * stride;
@@ -97,11 +85,13 @@ reduction_finish_cfe7a2638b3d18dc(
       FUSEBUILD_UNROLL
       for (int u = 0; u < kAhead; ++u) {
         const bool is_there = u < count;
-        a3 = lambdas::welford::combine(a3, is_there ? p3[u] : lambdas::welford::State{0.0f, 0.0f, 0.0f});
+        a3 =
+            fb::MeanAndSquares<float>::combine(a3, is_there ? p3[u]
+            : fb::MeanAndSquares<float>::State{0.0f, 0.0f, 0.0f});
       }
     }
   }
-  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<lambdas::welford>(a3));
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::MeanAndSquares<float>>(a3));
   if (y != 0 || kept >= results) return;
   const float t3 = a3.v0;  // mean, welford.yaml:17
   const float t4 = a3.v1;  // m2, welford.yaml:17
@@ -111,4 +101,4 @@ reduction_finish_cfe7a2638b3d18dc(
   T6[kept] = t6;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_cfe7a2638b3d18dc)
+FUSEBUILD_ENTRY(reduction_finish_858d89bef462d8ee)

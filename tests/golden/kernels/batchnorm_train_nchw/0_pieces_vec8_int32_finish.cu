@@ -1,0 +1,185 @@
+// batchnorm_train_nchw.yaml, segment 0: reduction, variant columns_vec8_int32
+// segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
+// schedule: threads=256 parts=[(block_x=0 ahead=8 group=(reductions=[1] kept=[1] partials=0 results=0 across=[]
+//   scaled=[] outer=[] depth=[] is_last=True))]
+// launch: segment 0, columns_vec8_int32 2 of 2 on sm_90: grid ceil_div(C, argument 13), 1, 1; block 256, 1, 1; overlaps
+//   the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N
+//   > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1,
+//   min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14) // 8), 4096),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, C, HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072,
+//   aligned(x, 16), HW <= 32, N >= 128, C*HW >= 64, N*HW < 1073741824
+// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block 256, 1,
+//   1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
+//   max(8*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, C, max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, (HW
+//   % 8) == 0, aligned(x, 16), N*HW < 1073741824
+// launch: segment 0, pieces_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block
+//   256, 1, 1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
+//   max(8*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, C, max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14) // 8), 4096),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C //
+//   (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, 8*N*((HW + 14) // 8) < 1073741824, aligned(x, 16), N*HW <
+//   1073741824
+// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, argument 13), 1, 1; block 256, 1,
+//   1; overlaps the one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of
+//   max(8*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
+//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   N*HW, C, max(1, min((N*HW > 1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors)))), max(1, min(C, 8*max(1, C // (8*gpu.multiprocessors)), 256))
+#include <fusebuild/kernel.cuh>
+
+using Index = int64_t;
+constexpr int kThreads = 256;
+
+FUSEBUILD_KERNEL(kThreads, 1)
+reduction_finish_6b946915c99a34d9(
+    const float* T1,  // running_mean: float[C]
+    const float* T2,  // running_var: float[C]
+    float* T4,  // mean: float[C]
+    float* T12,  // rstd: float[C]
+    float* T16,  // new_mean: float[C]
+    float* T22,  // new_var: float[C]
+    const double* P4,  // partial results of mean
+    const float* P5,  // partial results of m2
+    const float* P6,  // partial results of count
+    int64_t s7,  // N*HW
+    int64_t n1,  // C
+    int64_t splits,  // partial results of each, combined in a fixed order
+    int64_t block_width) {  // results per block
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const int width = block_width;
+  const int height = splits < kThreads / width ? splits : kThreads / width;  // threads per result
+  constexpr int kAhead = 8;  // partial results that a thread loads before it combines the first
+  const int64_t results = n1;
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index kept = Index(fb::block_x()) * width + x;
+  const int64_t stride = height * results;  // from one partial result of a thread to its next
+  const bool writes = y == 0 && kept < results;
+  fb::wait_for_previous_kernel();  // it may still be writing partial results
+  const float t1 = writes ? T1[kept] : float{};  // running_mean
+  const float t2 = writes ? T2[kept] : float{};  // running_var
+
+  fb::Welford<float>::State a4 = fb::Welford<float>::identity();
+  if (kept < results && y < height) {
+    for (int64_t first = y; first < splits; first += kAhead * height) {
+      const int64_t left = (int(splits - first) + height - 1) / height;
+      const int count = left < kAhead ? int(left) : kAhead;
+      const int64_t start = first * results + kept;
+      fb::Welford<float>::State p4[kAhead];
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t place = start + fb::smaller(u, count - 1) * stride;
+        p4[u] = {P4[place], P5[place], P6[place]};
+      }
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kAhead; ++u) {
+        const bool is_there = u < count;
+        a4 = fb::Welford<float>::combine(a4, is_there ? p4[u] : fb::Welford<float>::identity());
+      }
+    }
+  }
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Welford<float>>(a4));
+  if (y != 0 || kept >= results) return;
+  const float t4 = fb::Welford<float>::mean(a4);  // mean, batchnorm_train_nchw.yaml:16
+  const float t5 = a4.v1;  // m2, batchnorm_train_nchw.yaml:16
+  const int64_t t8 = s7;  // count, batchnorm_train_nchw.yaml:16
+  const float t9 = t5 / fb::cast<float>(t8);  // batchnorm_train_nchw.yaml:17
+  const float t11 = t9 + 1e-05f;  // batchnorm_train_nchw.yaml:17
+  const float t12 = fb::rsqrt(t11);  // rstd, batchnorm_train_nchw.yaml:17
+  const float t13 = t4 - t1;  // batchnorm_train_nchw.yaml:22
+  const float t15 = 0.1f * t13;  // batchnorm_train_nchw.yaml:22
+  const float t16 = t1 + t15;  // new_mean, batchnorm_train_nchw.yaml:22
+  const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
+  const float t19 = t5 / fb::cast<float>(t18);  // batchnorm_train_nchw.yaml:23
+  const float t20 = t19 - t2;  // batchnorm_train_nchw.yaml:23
+  const float t21 = 0.1f * t20;  // batchnorm_train_nchw.yaml:23
+  const float t22 = t2 + t21;  // new_var, batchnorm_train_nchw.yaml:23
+  T4[kept] = t4;
+  T12[kept] = t12;
+  T16[kept] = t16;
+  T22[kept] = t22;
+}
+
+FUSEBUILD_ENTRY(reduction_finish_6b946915c99a34d9)

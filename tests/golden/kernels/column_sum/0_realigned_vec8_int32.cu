@@ -1,0 +1,90 @@
+// column_sum.yaml, segment 0: reduction, variant realigned_vec8_int32
+// segment fids to original fids: {0: 0, 1: 1}
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
+// launch: segment 0, realigned_vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), argument 6), argument 7, 1;
+//   block 256, 1, 1; given x, y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N
+//   > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
+//   4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N, 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, min(256, max(min(32, 1024 // max(1, M)), 32*max(M >
+//   256, ceil_div(N, 8) > 16*gpu.multiprocessors), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors))), max(1, min(max(M
+//   > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
+//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072, aligned(x, 16), M < 1073741824
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 256;
+constexpr int kVec = 8;  // columns per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
+
+FUSEBUILD_KERNEL(kThreads, 2)
+reduction_outer_504fb55266995e77(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ T1,  // y: float[N]
+    float* __restrict__ P1,  // partial results of y
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t widest,  // threads side by side, at most
+    int64_t splits) {  // blocks that share a reduction
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const Index columns = n1;
+  const Index depth = n0;
+  const Index vectors = (columns + kVec - 1) / kVec;  // the last of a row may lack elements
+  const Index all = vectors;
+  const Index tiles = (all + Index(widest) - 1) / Index(widest);
+  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int height = kThreads / width;  // threads that share columns
+  const int x = fb::thread_x() % width, y = fb::thread_x() / width;
+  const Index vector = Index(fb::block_x()) * width + x;
+  const Index inner = vector * kVec;
+  const bool has_columns = vector < all && y < height;
+  const int split = fb::block_y();  // of the blocks that take a column's rows in turns
+  const Index end = has_columns ? depth : 0;
+  const Index first = Index(split) * (kUnroll * height) + y;
+  const Index step = Index(splits) * kUnroll * height;
+
+  fb::Vec<float, kVec> a1 = fb::splat<kVec>(fb::Sum::identity<float>());
+  for (Index top = first; top < end; top += step) {
+    fb::WordsAround<__nv_bfloat16, kVec> c0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * height;
+      if (r >= end) break;
+      c0[u] = fb::load_words_around<kVec>(T0, Index(r * n1 + inner), Index(n0 * n1));
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index r = top + u * height;
+      if (r >= end) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(fb::cut_around(c0[u], Index(r * n1 + inner)));
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        a1[k] = fb::Sum::combine(a1[k], fb::cast<float>(t0));
+      }
+    }
+  }
+  fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Sum>(a1));
+  if (y != 0 || !has_columns) return;
+  if (splits > 1) {  // reduction_finish combines what they leave in order
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      if (inner + k >= columns) break;
+      const int64_t place = (int64_t(split)) * columns + inner + k;
+      P1[place] = a1[k];
+    }
+    return;
+  }
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if (inner + k >= columns) break;
+    const float t1 = a1[k];  // y, column_sum.yaml:6
+    T1[inner + k] = t1;
+  }
+}
+
+FUSEBUILD_ENTRY(reduction_outer_504fb55266995e77)

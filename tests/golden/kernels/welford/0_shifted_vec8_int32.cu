@@ -1,0 +1,91 @@
+// welford.yaml, segment 0: reduction, variant shifted_vec8_int32
+// segment fids to original fids: {0: 0, 3: 6, 6: 9}
+// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M
+//   >= 16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
+//   128), argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N,
+//   4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N >
+//   1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1
+//   of max(4*max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
+//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
+//   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
+//   > 4096), max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors)))); if aligned(x, 16), N >= 4, N < 1073741824
+#include <fusebuild/kernel.cuh>
+
+using Index = int32_t;
+constexpr int kThreads = 128;
+constexpr int kVec = 8;  // neighbouring elements per access
+constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
+
+FUSEBUILD_KERNEL(kThreads, 4)
+reduction_inner_708b968643885ca2(
+    const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ T3,  // mean: float[M]
+    float* __restrict__ T6,  // var: float[M]
+    float* __restrict__ P3,  // partial results of mean
+    float* __restrict__ P4,  // partial results of m2
+    float* __restrict__ P5,  // partial results of n
+    int64_t n0,  // M
+    int64_t n1,  // N
+    int64_t row_shift,  // of the threads that share a row
+    int64_t splits) {  // blocks that share a reduction
+  fb::let_next_kernel_start();  // it waits for the end of this one
+  const int64_t rows = n0;
+  const Index columns = n1;
+  const int width = 1 << row_shift;  // threads that share a row
+  const int lane = fb::thread_x() & (width - 1);
+  const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> row_shift) + (fb::thread_x() >> row_shift);
+  const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+  const int64_t row = active ? wanted : rows - 1;
+  const int split = fb::block_y();  // of the blocks that take a row's vectors in turns
+  const __nv_bfloat16* r0 = T0 + row * n1;
+  const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector
+  const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
+
+  fb::BatchMoments<float, Index> w3;
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+      first += Index(splits) * kUnroll * step) {
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
+      p0[u] = fb::load_packed_up_to<kVec>(r0 + col, readable - col);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const Index col = first + u * step;
+      if (col >= columns) break;
+      const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: column col + k is of this row
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e3;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        e3[k] = fb::cast<float>(t0);
+      }
+      w3.add(e3, inside);
+    }
+  }
+  auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+  fb::reduce_row_of<kThreads>(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
+  if (splits > 1) {  // reduction_finish combines what they leave in order
+    if (!active || lane != 0) return;
+    P3[split * n0 + row] = a3.v0;
+    P4[split * n0 + row] = a3.v1;
+    P5[split * n0 + row] = a3.v2;
+    return;
+  }
+  const float t3 = a3.v0;  // mean, welford.yaml:17
+  const float t4 = a3.v1;  // m2, welford.yaml:17
+  const float t5 = a3.v2;  // n, welford.yaml:17
+  const float t6 = t4 / t5;  // var, welford.yaml:18
+  fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
+}
+
+FUSEBUILD_ENTRY(reduction_inner_708b968643885ca2)

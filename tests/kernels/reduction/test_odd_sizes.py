@@ -1,0 +1,125 @@
+"""Sizes that no vector divides: columns whose vectors begin anywhere, rows in pieces, rows of up to four elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.host_artifacts import chosen, compile_for_host
+from support.places import ROOT
+from support.small_recipes import text_of
+
+torch = pytest.importorskip("torch")
+
+from fusebuild.runtime.loader import LoadedPlan, load  # noqa: E402
+
+MOMENTS = "m, s, _ = welford(x, dims=[{}])"
+FLOATS = {"m": "float", "s": "float"}
+OF_ROWS = "m, s, _ = welford(x, dims=[0, 2])\ntotal = sum(x, dims=[0, 2])\ntop = max(x, dims=[0, 2])"
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    three = {"x": "bfloat16[N, C, H]"}
+    texts = {
+        "columns": text_of({"x": "bfloat16[M, N]"}, MOMENTS.format(0), FLOATS, name="columns"),
+        "scaled": text_of(
+            {"x": "half[M, N]", "w": "float[N]"}, "y = sum(x * w, dims=[0])", {"y": "float"}, name="scaled"
+        ),
+        "between": text_of({"x": "bfloat16[A, M, N]"}, "y = sum(x, dims=[1])", {"y": "float"}, name="between"),
+        "inner": text_of({"x": "bfloat16[A, M, N]"}, MOMENTS.format(1), FLOATS, name="inner"),
+        "images": text_of(three, OF_ROWS, {**FLOATS, "total": "float", "top": "bfloat16"}, name="images"),
+        "channels": text_of(three, MOMENTS.format("0, 2"), FLOATS, name="channels"),
+        **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in ("welford", "argmax")},
+    }
+    return compile_for_host(tmp_path_factory.mktemp("odd"), texts)
+
+
+def numbers(*shape: int, dtype: Any = torch.bfloat16) -> Any:
+    """Numbers whose mean is far from zero."""
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))) + 9.0).to(dtype)
+
+
+def check_moments(x: Any, mean: Any, squares: Any, *dims: int) -> None:
+    exact = x.double()
+    torch.testing.assert_close(mean.double(), exact.mean(dims), rtol=1e-6, atol=0)
+    wanted = ((exact - exact.mean(dims, keepdim=True)) ** 2).sum(dims)
+    torch.testing.assert_close(squares.double(), wanted, rtol=1e-5, atol=1e-9)
+
+
+def opened(artifacts: Path, name: str) -> LoadedPlan:
+    return load(artifacts / f"{name}.fuse", target="host")
+
+
+class TestColumns:
+    @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 9), (700, 27), (3, 2001), (2049, 131), (40, 15)])
+    def test_moments_of_vectors_that_begin_anywhere(self, artifacts: Path, rows: int, columns: int) -> None:
+        plan, x = opened(artifacts, "columns"), numbers(rows, columns)
+        assert chosen(plan, x) == "realigned_vec8_int32"
+        check_moments(x, *plan(x), 0)
+
+    @pytest.mark.parametrize(("rows", "columns"), [(512, 1), (515, 3), (9001, 15), (4099, 7), (1027, 2)])
+    def test_moments_of_narrow_ones_that_are_folded(self, artifacts: Path, rows: int, columns: int) -> None:
+        plan, x = opened(artifacts, "columns"), numbers(rows, columns)
+        assert chosen(plan, x) == "folded_vec8_int32"
+        check_moments(x, *plan(x), 0)
+
+    @pytest.mark.parametrize(("rows", "columns"), [(7, 1), (33, 77), (600, 129)])
+    def test_what_is_read_beside_them_begins_anywhere_too(self, artifacts: Path, rows: int, columns: int) -> None:
+        plan, x, w = opened(artifacts, "scaled"), numbers(rows, columns, dtype=torch.half), torch.rand(columns)
+        assert chosen(plan, x, w) == "realigned_vec8_int32"
+        torch.testing.assert_close(plan(x, w).double(), (x.double() * w.double()).sum(0), rtol=1e-6, atol=0)
+
+    @pytest.mark.parametrize("sizes", [(3, 5, 7), (2, 300, 33), (5, 1, 1), (3, 511, 3)])
+    def test_rows_on_both_sides(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
+        plan, x = opened(artifacts, "between"), numbers(*sizes)
+        assert chosen(plan, x) == "realigned_vec8_int32"
+        torch.testing.assert_close(plan(x).double(), x.double().sum(1))
+        check_moments(x, *opened(artifacts, "inner")(x), 1)
+
+    @pytest.mark.parametrize("columns", [16, 64, 72])
+    def test_narrow_blocks_where_rows_are_few(self, artifacts: Path, columns: int) -> None:
+        plan = opened(artifacts, "columns")
+        for rows in (1, 33, 65, 129, 257, 600):
+            x = numbers(rows, columns)
+            check_moments(x, *plan(x), 0)
+
+
+class TestPieces:
+    @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 7), (3, 5, 9), (1, 17, 255), (130, 3, 11), (2, 2, 20001)])
+    def test_each_piece_has_aligned_vectors_around_it(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
+        plan, x = opened(artifacts, "images"), numbers(*sizes)
+        assert chosen(plan, x) == "pieces_vec8_int32"
+        mean, squares, total, top = plan(x)
+        check_moments(x, mean, squares, 0, 2)
+        torch.testing.assert_close(total.double(), x.double().sum((0, 2)))
+        assert torch.equal(top, x.amax((0, 2)))
+
+    @pytest.mark.parametrize("sizes", [(128, 64, 1), (200, 61, 2), (131, 75, 17), (300, 8, 8)])
+    def test_columns_of_many_short_pieces_are_reduced_first(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
+        plan, x = opened(artifacts, "channels"), numbers(*sizes)
+        assert chosen(plan, x) == "columns_vec8_int32"
+        check_moments(x, *plan(x), 0, 2)
+
+
+class TestShortRows:
+    @pytest.mark.parametrize("columns", [1, 2, 3, 4])
+    @pytest.mark.parametrize("rows", [1, 127, 1025])
+    def test_a_thread_has_several(self, artifacts: Path, rows: int, columns: int) -> None:
+        x = numbers(rows, columns)
+        assert chosen(opened(artifacts, "welford"), x) == "alone_scalar_int64"
+        variance, mean = opened(artifacts, "welford")(x)
+        check_moments(x, mean, variance * columns, 1)
+        assert torch.equal(opened(artifacts, "argmax")(x), x.float().argmax(1))
+
+
+class TestMoments:
+    @pytest.mark.parametrize("columns", [5, 6, 62, 320, 2843])
+    def test_vectors_are_merged_whatever_they_lack(self, artifacts: Path, columns: int) -> None:
+        x = numbers(9, columns)
+        variance, mean = opened(artifacts, "welford")(x)
+        check_moments(x, mean, variance * columns, 1)
+        same = torch.full((9, columns), 1000.0, dtype=torch.bfloat16)
+        assert not opened(artifacts, "welford")(same)[0].any()
