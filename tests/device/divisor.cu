@@ -3,8 +3,8 @@
 #include <fusebuild/kernel.cuh>
 
 FUSEBUILD_KERNEL(128, 1)
-quotients(int64_t* __restrict__ out, int64_t* __restrict__ rest, const int64_t* __restrict__ numbers, int64_t count,
-          int64_t divisor) {
+quotients(int64_t* __restrict__ out, int64_t* __restrict__ rest, const int64_t* __restrict__ numbers,
+          int64_t count, int64_t divisor) {
   const int64_t i = int64_t(fb::block_x()) * 128 + fb::thread_x();
   const fb::Divisor by(divisor);
   if (i < count) {

@@ -24,6 +24,16 @@ FUSEBUILD_DEVICE void copy_all(const T* in, T* out, int64_t count) {
   if (i < count) store_up_to(out + i, load_up_to<N>(in + i, count - i), count - i);
 }
 
+// The same by one vector a thread, or one of the elements that are no whole vector.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_each(const T* in, T* out, int64_t count) {
+  const int64_t own = block_x() * 32 + thread_x(), vectors = count / N;
+  if (own >= vectors + count % N) return;
+  const int64_t i = (own < vectors ? own : vectors) * N;
+  const int alone = own < vectors ? -1 : static_cast<int>(own - vectors);
+  store_all_or_one(out + i, unpack(load_all_or_one<N>(in + i, alone), alone), alone);
+}
+
 // For each column from -N + 1 on, the N elements beside it, and around the row's end for those of the row.
 template <int N, typename T>
 FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns) {
@@ -63,6 +73,9 @@ FUSEBUILD_DEVICE void cut_edges(const T* row, T* out, int64_t first, int64_t col
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   copy_all_##name(const T* __restrict__ in, T* __restrict__ out, int64_t n) { copy_all<N>(in, out, n); } \
   FUSEBUILD_ENTRY(copy_all_##name)                                                                       \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  copy_each_##name(const T* __restrict__ in, T* __restrict__ o, int64_t n) { copy_each<N>(in, o, n); }   \
+  FUSEBUILD_ENTRY(copy_each_##name)                                                                      \
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   windows_##name(const T* __restrict__ in, T* __restrict__ b, T* __restrict__ a, int64_t n) {            \
     windows<N>(in, b, a, n);                                                                             \

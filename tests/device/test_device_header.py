@@ -462,6 +462,7 @@ def run_again(**environment: str) -> None:
             "test_device_header.py",
             "test_device_batch.py",
             "test_device_clusters.py",
+            "test_device_divide.py",
             "test_device_divisor.py",
             "test_device_exchange.py",
             "test_device_math.py",
@@ -503,7 +504,10 @@ def test_an_access_out_of_bounds_ends_the_process(name, message):
 
 @pytest.mark.parametrize(
     "name",
-    sampled(["reduce", "platform", "casts", "math", "partition", "scan", "welford", "shifted", "batch", "random"], 10),
+    sampled(
+        ["reduce", "platform", "casts", "divide", "math", "partition", "scan", "welford", "shifted", "batch", "random"],
+        11,
+    ),
 )
 @pytest.mark.parametrize("architecture", sampled(["sm_90", "sm_80", "sm_100"], 3))
 def test_nvcc_compiles_every_kernel_without_spills(tmp_path, name, architecture):

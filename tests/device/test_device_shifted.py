@@ -21,12 +21,13 @@ def test_rows_of_any_length_are_copied_and_nothing_else(dtype: str, columns: int
         assert torch.equal(out, x)
 
 
+@pytest.mark.parametrize("name", ["copy_all", "copy_each"])
 @pytest.mark.parametrize("dtype", WIDTHS)
-def test_of_the_last_vector_what_there_is_is_copied(dtype: str) -> None:
+def test_of_the_last_vector_what_there_is_is_copied(dtype: str, name: str) -> None:
     for count in range(1, 3 * WIDTHS[dtype] + 1):
         x = sample(DTYPES[dtype], count)
         out = torch.zeros_like(x)
-        library("shifted").run(f"copy_all_{dtype}", (1,), (32,), x, out, count)
+        library("shifted").run(f"{name}_{dtype}", (1,), (32,), x, out, count)
         assert torch.equal(out, x)
 
 

@@ -131,7 +131,7 @@ class TestChoosing:
         planned = plan_recipe(recipe_of(TURNED), [SM_90])
         found = eased(planned, toolchain, lambda text: "vec8_int32" in text)
         left = [each.name for each in found.plan.targets[0].segments[0].variants]
-        assert left == ["scalar_int32", "boxes_int32", "scalar_int64"]
+        assert left == ["scalar_int32", "lanes_int32", "scalar_int64"]
         assert [(each.way, each.knobs) for each in eased_in(found.plan)["sm_90"]] == [
             ("shifted_vec8_int32", {}), ("vec8_int32", {}),
         ]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TypeAlias
@@ -398,6 +398,10 @@ class AxisDomain:
 
     def fills_memory(self, access: Access) -> bool:
         """True when the tensor's elements lie side by side, from its first one on, in whatever order of axes."""
+        return self.has_no_gaps(access) and access.offset == 0 and not access.bounds and access.position is None
+
+    def has_no_gaps(self, access: Access) -> bool:
+        """True when the elements that are read lie side by side, in whatever order of axes and wherever they begin."""
         running: Formula = 1
         left = {*access.axes}
         while left:
@@ -406,7 +410,12 @@ class AxisDomain:
                 return False
             left.remove(axis)
             running = product([self.axes[axis].extent, running])
-        return access.offset == 0 and not access.bounds and access.position is None
+        return True
+
+    def lies_as_the_domain(self, access: Access) -> bool:
+        """True when the elements that are read lie in the order of the domain's points, wherever they begin."""
+        own = replace(access, offset=0, bounds=(), position=None)
+        return access.axes == self.every and access.position is None and self.is_contiguous(own)
 
     def unit_stride(self, access: Access, axis: int) -> tuple[Formula, ...] | None:
         """For a tensor whose elements are neighbours along ``axis``, the distances that have to be multiples of a

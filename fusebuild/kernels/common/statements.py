@@ -235,9 +235,13 @@ class Body(Statements):
     def split(self, exprs: Sequence[Expr], axes: Iterable[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """``(those that change along none of axes, the others)``, scalars left out of both."""
         moving = frozenset(axes)
-        tensors = [expr for expr in exprs if not self.is_scalar(expr.outputs[0])]
+        tensors = self.of_tensors(exprs)
         still = tuple(expr for expr in tensors if not self.axes_of(expr.outputs[0]) & moving)
         return still, tuple(expr for expr in tensors if self.axes_of(expr.outputs[0]) & moving)
+
+    def of_tensors(self, exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+        """Those of ``exprs`` that are computed for each element: no scalars."""
+        return tuple(expr for expr in exprs if not self.is_scalar(expr.outputs[0]))
 
     def scalar_statements(self, exprs: Iterable[Expr]) -> tuple[str, ...]:
         """The scalar arithmetic among ``exprs``, done once at the top of the kernel; sizes are parameters."""
@@ -252,23 +256,24 @@ class Body(Statements):
             return ()
         lines, rest = [], group.name
         for position, axis in reversed(list(enumerate(group.axes))[1:]):
-            size = self._divisor(group, axis)
+            quotient, remainder = self._divided(rest, axis, group)
             if axis in wanted:
                 const = "" if axis in counted else "const "
-                lines.append(f"{const}{group.index} {COORDINATE.format(axis)} = {rest} % {size};")
+                lines.append(f"{const}{group.index} {COORDINATE.format(axis)} = {remainder};")
             if min(wanted) == axis:
                 return tuple(lines)
-            quotient = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
+            name = COORDINATE.format(group.axes[0]) if position == 1 else f"{group.name}_over_{axis}"
             const = "" if position == 1 and group.axes[0] in counted else "const "
-            lines.append(f"{const}{group.index} {quotient} = {rest} / {size};")
-            rest = quotient
+            lines.append(f"{const}{group.index} {name} = {quotient};")
+            rest = name
         return tuple(lines)
 
-    def _divisor(self, group: Group, axis: int) -> str:
-        """The extent of ``axis`` as the linear index of ``group`` is divided by it."""
+    def _divided(self, index: str, axis: int, group: Group) -> tuple[str, str]:
+        """``index``, what is left of that of ``group``, divided by the extent of ``axis``: quotient and remainder."""
+        size = f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
         if group.divisor and not isinstance(self.domain.axes[axis].extent, int):
-            return group.divisor.format(axis)
-        return f"{group.index}({self.extents[axis]})" if group.index == "Index" else self.extents[axis]
+            size = group.divisor.format(axis)
+        return f"{index} / {size}", f"{index} % {size}"
 
     def within(self, *groups: Group) -> Coordinates:
         """The coordinates at the linear indices of ``groups``."""
@@ -307,7 +312,7 @@ class Body(Statements):
             if not own:
                 continue
             part = group.name if tuple(own) == group.axes else self._horner(group, own)
-            text = f"{_factor(text)} * {self.size(own)} + {part}" if text else part
+            text = f"{in_brackets(text)} * {self.size(own)} + {part}" if text else part
         return text or "0"
 
     def element(self, fid: int, groups: Sequence[Group]) -> str:
@@ -372,7 +377,7 @@ class Body(Statements):
         own = [axis for axis in inner if axis in access.axes]
         if offset == "0" or not own or not self._is_nested(access):
             return offset
-        return f"{_factor(offset)} * {self.size(own)}"
+        return f"{in_brackets(offset)} * {self.size(own)}"
 
     def _is_nested(self, access: Access) -> bool:
         return not self._interleaved and self.domain.is_contiguous(access)
@@ -395,12 +400,12 @@ class Body(Statements):
     def step(self, index: str, axes: Iterable[int]) -> str:
         """``index`` times the number of points of ``axes``, in 64 bits."""
         size = self._size(axes, _wide_text)
-        return f"{_factor(index)} * {size}" if size else index
+        return f"{in_brackets(index)} * {size}" if size else index
 
     def _horner(self, group: Group, axes: Sequence[int]) -> str:
         text = self.coordinate(group, axes[0])
         for axis in axes[1:]:
-            text = f"{_factor(text)} * {self.extents[axis]} + {self.coordinate(group, axis)}"
+            text = f"{in_brackets(text)} * {self.extents[axis]} + {self.coordinate(group, axis)}"
         return text
 
     def _strided_offset(self, access: Access, groups: Sequence[Group]) -> str:
@@ -412,10 +417,10 @@ class Body(Statements):
         stride = access.strides[axis]
         if isinstance(stride, int):
             wide = f"int64_t({stride})" if stride >= 0 else str(stride)
-            return coordinate if stride == 1 else f"{_factor(coordinate)} * {wide}"
+            return coordinate if stride == 1 else f"{in_brackets(coordinate)} * {wide}"
         if self.domain.is_contiguous(access):
             return self.step(coordinate, [inner for inner in access.axes if inner > axis])
-        return f"{_factor(coordinate)} * {access.pointer}_stride{axis}"
+        return f"{in_brackets(coordinate)} * {access.pointer}_stride{axis}"
 
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
@@ -439,11 +444,15 @@ class Body(Statements):
         tests = []
         for axis, _, _ in access.bounds:
             first, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
-            tests += [f"{coordinate(axis)} >= {first}"] if first != "0" else []
-            tests += [f"{coordinate(axis)} < {end}"]
+            tests += [f"{coordinate(axis)} >= {self._bound(first, access)}"] if first != "0" else []
+            tests += [f"{coordinate(axis)} < {self._bound(end, access)}"]
         if access.position is not None and isinstance(access.position.size, tuple):
             tests.append(f"{names[f'{access.pointer}_size']} > 0")
         return f"{' && '.join(tests)} ? {value} : {outside}" if tests else value
+
+    def _bound(self, name: str, access: Access) -> str:
+        """A bound of ``access`` as coordinates are compared with it."""
+        return name
 
     def fill(self, fid: int) -> str:
         """What ``fid`` is outside of its bounds: 0 where anything will do."""
@@ -469,7 +478,8 @@ def _names(access: Access) -> dict[str, str]:
     return {name: str(formula) if isinstance(formula, int) else name for name, formula in access.formulas}
 
 
-def _factor(text: str) -> str:
+def in_brackets(text: str) -> str:
+    """``text`` as an operand of what binds closer than a sum."""
     return f"({text})" if " " in text else text
 
 

@@ -45,13 +45,13 @@ class Sweep:
 
     def without_idle_coordinates(self) -> Sweep:
         """This sweep without the coordinates that it does not name, such as of inputs that an earlier one loaded."""
-        kept: list[str] = []
-        others = [*_statements(replace(self, coordinates=()))]
-        for line in reversed(self.coordinates):
-            name = line.partition(" = ")[0].rpartition(" ")[2]
-            if is_named(name, (*others, *kept)):
-                kept.insert(0, line)
-        return replace(self, coordinates=tuple(kept))
+        loads = () if self.load_coordinates else self.loads
+        others = _statements(replace(self, load_coordinates=(), coordinates=(), loads=loads))
+        return replace(
+            self,
+            load_coordinates=_named(self.load_coordinates, self.loads),
+            coordinates=_named(self.coordinates, others),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +118,16 @@ def _statements(part: object) -> Iterator[str]:
     elif isinstance(part, tuple):
         for each in part:
             yield from _statements(each)
+
+
+def _named(coordinates: Lines, others: Iterable[str]) -> Lines:
+    """Those of ``coordinates`` that ``others`` name, or one of them after it."""
+    kept, statements = list[str](), [*others]
+    for line in reversed(coordinates):
+        name = line.partition(" = ")[0].rpartition(" ")[2]
+        if is_named(name, (*statements, *kept)):
+            kept.insert(0, line)
+    return tuple(kept)
 
 
 def is_named(name: str, statements: Iterable[str]) -> bool:

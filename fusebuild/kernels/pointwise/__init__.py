@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.pointwise.rows_view import pointwise_rows
 from fusebuild.kernels.pointwise.schedule import check, variants
+from fusebuild.kernels.pointwise.strips_view import pointwise_strips
 from fusebuild.kernels.pointwise.view import pointwise
 
 FAMILY = Family(
@@ -12,7 +13,7 @@ FAMILY = Family(
     name="pointwise",
     check=check,
     variants=variants,
-    views={"pointwise": pointwise, "pointwise_rows": pointwise_rows},
+    views={"pointwise": pointwise, "pointwise_rows": pointwise_rows, "pointwise_strips": pointwise_strips},
     has_short_blocks=True,
     walks_either_way=True,
 )

@@ -4,22 +4,27 @@ The axis **walked** is the one along which most bytes repeat: the batch of a bia
 axes behind it are the columns; a thread owns one vector of them, so that what repeats is loaded once for many rows,
 what follows from it alone is computed once, and an index is taken apart once. (nvFuser's pointwise scheduler breaks the
 domain in two at the same place, and unrolls its outer half.)
+
+A block's threads lie along columns, along rows, and along what is before them. How many lie where, and how many rows
+one has, are formulas of the sizes of a call: a kernel is as good for few long rows as for many short ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.ir.formula import ceil_div, product
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
-from fusebuild.kernels.common.rows import MAX_THREADS
-from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.common.rows import MAX_THREADS, WARP
+from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters
 from fusebuild.target.table import Target
 
 THREADS = 128
@@ -27,7 +32,7 @@ FEWEST_THREADS = 64
 """Threads of a block of any pointwise kernel, and where there is too little work for so many."""
 MULTIPROCESSOR_THREADS = 1536
 ROWS = 8
-"""Rows of a thread: what repeats is an eighth of the loads then."""
+"""Rows of a thread at most: what repeats is an eighth of the loads then."""
 FEWEST_ROWS = 4
 MOST_ROWS = 64
 NEAR_BYTES = 4 * 1024
@@ -40,28 +45,21 @@ COLUMNS = Registers(base=30, per_source=8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsChoice(Choice):
-    """A block has ``threads_x`` vectors of columns and ``threads_y`` lines of rows; each of its threads has ``rows``
-    rows, and loads ``unroll`` of them before it uses the first."""
+    """A block has ``threads``; each of them has ``rows`` rows at most, and loads ``unroll`` of them before it uses the
+    first."""
 
-    FEWER = ("unroll", "rows", "threads_y")
+    FEWER = ("unroll", "rows", "threads")
 
-    threads_x: int
-    threads_y: int
+    threads: int
     rows: int
     unroll: int
     min_blocks: int
 
-    @property
-    def threads(self) -> int:
-        return self.threads_x * self.threads_y
-
     def stepped(self, knob: str, value: int) -> Self:
-        """A multiprocessor keeps its threads, and a block its own where they lie otherwise."""
-        if knob == "threads_x":
-            return replace(self, threads_x=value, threads_y=max(1, self.threads // value))
-        if knob == "threads_y":
-            blocks = fewer_blocks(self.min_blocks, self.threads, self.threads_x * value)
-            return replace(self, threads_y=value, min_blocks=blocks)
+        """A multiprocessor keeps its threads."""
+        if knob == "threads":
+            blocks = fewer_blocks(self.min_blocks, self.threads, value)
+            return replace(self, threads=value, min_blocks=blocks)
         return replace(self, **{knob: value})
 
 
@@ -104,34 +102,86 @@ def rows_variant(planner: Planner, walked: int, width: Width) -> VariantSpec:
     """
     flat, guard, vec, index = width
     way, domain = f"rows_{flat}", planner.domain
+    guard = tuple(dict.fromkeys([*narrow_guard(planner.task, domain), *guard]))
     choice = decide(way, _propose(planner, walked, vec), planner.tuned, partial(_check, target=planner.target))
     heuristics = PointwiseRowsHeuristics(**choice.knobs, walked=walked)
-    kernel = planner.kernel("pointwise_rows", heuristics, vec=vec, index=index)
-    tiles = product([
-        ceil_div(domain.points(domain.every[walked + 1 :]), choice.threads_x * vec),
-        ceil_div(domain.axes[walked].extent, choice.threads_y * choice.rows),
-        domain.points(range(walked)),
-    ])  # fmt: skip
-    return planner.variant(way, choice, guard, kernel, tiles, (choice.threads_x, choice.threads_y, 1))
+    layout = _Layout.of(domain, walked, vec, choice)
+    own = (*kernel_parameters(planner.task, domain), *reciprocal_parameters(domain), *layout.parameters())
+    kernel = planner.kernel("pointwise_rows", heuristics, vec=vec, index=index, parameters=own)
+    return planner.variant(way, choice, guard, kernel, layout.blocks, (choice.threads, 1, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How the domain is shared out, by the sizes of a call: the powers of two of how many threads of a block lie along
+    ``columns`` and along ``rows``, and of how many rows ``each`` of them has. What threads are left lie along what is
+    before the rows."""
+
+    columns: Formula
+    rows: Formula
+    each: Formula
+    blocks: Formula
+
+    @classmethod
+    def of(cls, domain: AxisDomain, walked: int, vec: int, choice: RowsChoice) -> Self:
+        extent, points = domain.axes[walked].extent, domain.points(domain.every)
+        vectors = ceil_div(domain.points(domain.every[walked + 1 :]), vec)
+        threads = choice.threads.bit_length() - 1
+        share = choice.threads * vec * WAVES
+        wide = {shift: _fills(vectors, 1 << shift) for shift in range(1, threads + 1)}
+        tall = {shift: ("ge", extent, FEWEST_ROWS << shift) for shift in range(1, threads + 1)}
+        deep = {
+            shift: ("ge", points, product([share << shift, MULTIPROCESSORS]))
+            for shift in range(1, choice.rows.bit_length())
+        }
+        along = _power(wide)
+        room: Formula = ("floor_div", choice.threads, along)
+        lines = room if walked == 0 else simplified(("min", room, _power(tall)))
+        tiles: list[Formula] = [
+            ("ceil_div", vectors, along),
+            ("ceil_div", extent, product([lines, _power(deep)])),
+            ("ceil_div", domain.points(range(walked)), ("floor_div", room, lines)),
+        ]
+        columns = _shift(wide)
+        left: Formula = ("sub", threads, columns)
+        return cls(
+            columns=columns,
+            rows=simplified(left if walked == 0 else ("min", left, _shift(tall))),
+            each=_shift(deep),
+            blocks=simplified(product(tiles if walked else tiles[:2])),
+        )
+
+    def parameters(self) -> tuple[KernelParameter, ...]:
+        """The numbers as a kernel is given them."""
+        return (
+            call_parameter("column_shift", self.columns, "of the threads along columns"),
+            call_parameter("row_shift", self.rows, "of those along rows"),
+            call_parameter("each_shift", self.each, "of the rows of a thread"),
+        )
+
+
+def _fills(vectors: Formula, threads: int) -> Formula:
+    """Whether at most an eighth of ``threads`` has none of ``vectors``."""
+    return ("le", product([8 * threads, ceil_div(vectors, threads)]), product([9, vectors]))
+
+
+def _power(rungs: Mapping[int, Formula]) -> Formula:
+    """Two to the power of the last of the ``rungs`` that holds, 1 where none does."""
+    return 1 if not rungs else simplified(("max", 1, *(("mul", 1 << shift, holds) for shift, holds in rungs.items())))
+
+
+def _shift(rungs: Mapping[int, Formula]) -> Formula:
+    """That power."""
+    return 0 if not rungs else simplified(("max", 0, *(("mul", shift, holds) for shift, holds in rungs.items())))
 
 
 def _propose(planner: Planner, walked: int, vec: int) -> RowsChoice:
-    """128 threads a block, as many of them along the columns as leave few idle, fewer where rows would be too few for
-    all of them; a row at a time, and as many blocks as their registers allow, which hide each other's loads."""
-    target, domain = planner.target, planner.domain
-    columns, extent = planner.expected(domain.every[walked + 1 :]), planner.expected([walked])
-    threads_x = _threads_along(-(-columns // vec))
-    threads_y = THREADS // threads_x
-    while threads_y > 1 and threads_x * threads_y > FEWEST_THREADS and threads_y * FEWEST_ROWS > extent:
-        threads_y //= 2
-    tiles = planner.expected(range(walked)) * -(-columns // (threads_x * vec))
-    steps, rows = -(-extent // threads_y), ROWS
-    while rows > 1 and (rows >= 2 * steps or tiles * -(-steps // rows) < target.multiprocessors * WAVES):
-        rows //= 2
-    threads, registers = threads_x * threads_y, _registers(planner, walked, vec)
+    """128 threads a block; a row at a time, and as many blocks as their registers allow, which hide each other's
+    loads."""
+    target, registers = planner.target, _registers(planner, walked, vec)
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
-    blocks = max(1, min(most // threads, target.registers // (threads * registers)))
-    return RowsChoice(threads_x=threads_x, threads_y=threads_y, rows=rows, unroll=1, min_blocks=blocks)
+    blocks = max(1, min(most // THREADS, target.registers // (THREADS * registers)))
+    return RowsChoice(threads=THREADS, rows=ROWS, unroll=1, min_blocks=blocks)
 
 
 def _registers(planner: Planner, walked: int, vec: int) -> int:
@@ -145,18 +195,8 @@ def _registers(planner: Planner, walked: int, vec: int) -> int:
 
 def _check(choice: RowsChoice, target: Target) -> None:
     """Raise :class:`KnobError` for blocks that cannot be."""
-    choice.require_power_of_two("threads_x", 1, MAX_THREADS)
-    choice.require_power_of_two("threads_y", 1, MAX_THREADS)
-    choice.require_block("threads_y", choice.threads)
+    choice.require_power_of_two("threads", WARP, MAX_THREADS)
+    choice.require_power_of_two("rows", 1, MOST_ROWS)
     choice.require_power_of_two("unroll", 1, MOST_ROWS)
-    choice.require_at_most("rows", MOST_ROWS, f"a thread has at most {MOST_ROWS} rows")
     choice.require_at_most("unroll", choice.rows, f"a thread has {choice.rows} rows")
     choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
-
-
-def _threads_along(vectors: int) -> int:
-    """The most threads, a power of two, of which at most an eighth has none of ``vectors``."""
-    threads = THREADS
-    while threads > 1 and -(-vectors // threads) * threads * 8 > vectors * 9:
-        threads //= 2
-    return threads

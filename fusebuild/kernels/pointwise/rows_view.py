@@ -6,17 +6,20 @@ from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.steady import steady_of
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view, walking_block
+from fusebuild.kernels.pointwise.narrow import NarrowBody
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, steady_fids
-from fusebuild.kernels.pointwise.view import coordinate_lines, elements
+from fusebuild.kernels.pointwise.view import coordinate_lines, elements, guarded
 
 
 def pointwise_rows(spec: KernelSpec) -> KernelView:
     heuristics = spec.heuristics
     assert isinstance(heuristics, PointwiseRowsHeuristics)
-    body, walked, inner = Body(spec), heuristics.walked, spec.domain.inner
+    walked, inner = heuristics.walked, spec.domain.inner
     before = Group(name="before", axes=tuple(range(walked)))
     column = Group(name="i", axes=tuple(range(walked + 1, inner + 1)))
     row = Group(name="row", axes=(walked,))
+    every = [*([before] if before.axes else []), row, column]
+    body = NarrowBody(spec, every)
     outputs, around = body.task.outputs, [before, column]
     exprs = body.closure(outputs)
     repeated = steady_fids(spec.task, spec.domain, walked)
@@ -41,27 +44,34 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     )
     needed = body.roots(body.closure(outputs, steady.kept), outputs)
     taken = (f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in steady.kept if fid in needed)
-    own = elements(body, [*([before] if before.axes else []), row, column], known=(*steady.kept, *single))
+    own = guarded(elements(body, every, known=(*steady.kept, *single)), "own < end")
     return make_view(
         body, exprs,
-        setup=_tiles(before, walking_block(spec)),
+        setup=_tiles(body, before, walking_block(spec)),
         bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
         sweeps=(kept, join(Sweep(element=tuple(taken)), own)),
-        extents={"rows": body.size([walked]), "columns": body.size(column.axes)},
+        extents={"rows": body.size([walked]), "columns": body.size(column.axes)}
+        | ({"before": body.size(before.axes)} if before.axes else {}),
     )  # fmt: skip
 
 
-def _tiles(before: Group, block: str) -> Lines:
-    """Which tile the ``block`` owns, and of which matrix of rows and columns."""
-    lines = [
-        "const Index column_tiles = (columns + kThreadsX * kVec - 1) / (kThreadsX * kVec);",
-        f"const Index tile = {block};",
-    ]
-    row_tile = "tile / column_tiles"
-    if before.axes:
-        lines += [
-            "const Index row_tiles = (rows + kThreadsY * kRows - 1) / (kThreadsY * kRows);",
-            "const Index before = tile / column_tiles / row_tiles;",
-        ]
-        row_tile = "tile / column_tiles % row_tiles"
-    return (*lines, f"const Index first_row = {row_tile} * (kThreadsY * kRows);")
+def _tiles(body: Body, before: Group, block: str) -> Lines:
+    """Which tile the ``block`` owns, and which vector of columns and line of rows of it the thread has."""
+    heuristics = body.spec.heuristics
+    assert isinstance(heuristics, PointwiseRowsHeuristics)
+    column_lines = (
+        "const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);",
+        "const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;",
+        "const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;",
+        f"const Index tile = {block}, row_tile = tile / column_tiles;",
+        "const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;",
+    )
+    if not before.axes:
+        return (*column_lines, "const Index first_row = row_tile << tile_down;")
+    return (
+        *column_lines,
+        "const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;",
+        "const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;",
+        f"const int outwards = {heuristics.threads.bit_length() - 1} - across - down;",
+        "const Index before = (before_tile << outwards) + (line >> down);",
+    )

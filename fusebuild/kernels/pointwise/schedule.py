@@ -15,16 +15,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from fusebuild.ir.formula import ceil_div
+from fusebuild.ir.formula import ceil_div, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain
+from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.pointwise.flat import is_flat
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
+from fusebuild.kernels.pointwise.strips import has_long_rows, strips_variant
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
@@ -33,6 +36,10 @@ MULTIPROCESSOR_THREADS = 2048
 behind the loads of others (H200: gelu_backward 460 -> 441 us, silu_mul 327 -> 323 against half of them with two)."""
 ELEMENTS = Registers(base=16, per_axis=4, per_source=8, per_draw=10)
 """Registers of a thread beside the elements that it holds."""
+LANES_UNROLL, COPY_UNROLL = 4, 8
+"""Elements of a thread where neighbouring threads have neighbouring elements, one at a time, and where it reads one
+tensor alone: bytes in flight. (H100, bshd_to_bhsd of odd sizes from 95 to 157 MB: 0.72 of a copy with 4, 0.77 with 8.)
+"""
 MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 
@@ -73,10 +80,16 @@ def variants(planner: Planner) -> list[VariantSpec]:
     odd: Width | None = None
     if has_axes and planner.has_odd_rows(vec, domain.axes[inner].extent) and _pays(domain):
         guard = planner.shifted_guard(vec, domain.points(domain.every))
-        odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
+        if is_flat(planner.task, domain):
+            odd = (f"vec{vec}_int32", guard, vec, "int32_t")
+            ways[:2] = [odd]
+        else:
+            odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
-    return [*rows, *(_variant(planner, way, is_shifted=way is odd) for way in ways)]
+    flat = [flat_variant(planner, way, is_shifted=way is odd) for way in ways]
+    strips = [strips_variant(planner)] if vec > 1 and odd is None and has_long_rows(planner) else []
+    return [*rows, *flat[:-2], *strips, *flat[-2:]]
 
 
 def _pays(domain: AxisDomain) -> bool:
@@ -88,26 +101,37 @@ def _pays(domain: AxisDomain) -> bool:
     return len(single) < len(flat)
 
 
-def _variant(planner: Planner, width: Width, *, is_shifted: bool) -> VariantSpec:
+def flat_variant(planner: Planner, width: Width, *, is_shifted: bool = False) -> VariantSpec:
+    """The variant whose threads walk the whole domain, with accesses as ``width`` has them."""
     name, guard, vec, index = width
-    choice = decide(name, _propose(planner, vec), planner.tuned, partial(_check, target=planner.target))
+    is_narrow = vec == 1 and index == "int32_t"
+    guard = tuple(dict.fromkeys([*guard, *narrow_guard(planner.task, planner.domain)])) if is_narrow else guard
+    lanes_unroll = COPY_UNROLL if tensors_read(planner) == 1 else LANES_UNROLL
+    unroll = lanes_unroll if is_narrow else 1
+    proposal = _propose(planner, vec, unroll)
+    choice = decide(name, proposal, planner.tuned, partial(_check, target=planner.target))
     vectors = VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED
-    kernel = planner.kernel("pointwise", choice, vec=vec, index=index, vectors=vectors)
-    grid = ceil_div(planner.domain.points(planner.domain.every), choice.threads * choice.unroll * vec)
+    parameters = (*kernel_parameters(planner.task, planner.domain), *reciprocal_parameters(planner.domain))
+    kernel = planner.kernel("pointwise", choice, vec=vec, index=index, vectors=vectors, parameters=parameters)
+    points = planner.domain.points(planner.domain.every)
+    each = choice.threads * choice.unroll
+    shares = total([("floor_div", points, vec), ("mod", points, vec)])
+    has_lone = is_shifted and is_flat(planner.task, planner.domain)
+    grid = simplified(("ceil_div", shares, each)) if has_lone else ceil_div(points, each * vec)
     return planner.variant(name, choice, guard, kernel, grid, (choice.threads, 1, 1))
 
 
-def _propose(planner: Planner, vec: int) -> PointwiseHeuristics:
+def _propose(planner: Planner, vec: int, unroll: int) -> PointwiseHeuristics:
     """A vector a thread, 128 threads a block; smaller blocks when there is too little work to fill the multiprocessors,
     and fewer of them at a time when their threads hold so much that registers would spill."""
-    target, total, threads = planner.target, planner.expected(planner.domain.every), THREADS
-    while threads > FEWEST_THREADS and total < target.multiprocessors * threads * vec:
+    target, points, threads = planner.target, planner.expected(planner.domain.every), THREADS
+    while threads > FEWEST_THREADS and points < target.multiprocessors * threads * vec:
         threads //= 2
     blocks = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor) // threads
-    registers = ELEMENTS.base + _held(planner, vec)
+    registers = ELEMENTS.base + _held(planner, vec * unroll)
     while blocks > 1 and registers > target.registers // (threads * blocks):
         blocks //= 2
-    return PointwiseHeuristics(threads=threads, unroll=1, min_blocks=blocks)
+    return PointwiseHeuristics(threads=threads, unroll=unroll, min_blocks=blocks)
 
 
 def _held(planner: Planner, vec: int) -> int:

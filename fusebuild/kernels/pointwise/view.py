@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
-from fusebuild.kernels.common.view import KernelView, Sweep, make_view, with_nearest
+from fusebuild.kernels.common.view import KernelView, Sweep, join, make_view, with_nearest
+from fusebuild.kernels.pointwise.flat import is_flat
+from fusebuild.kernels.pointwise.narrow import NarrowBody
 from fusebuild.ops.table import Kind, op_of
+
+CLAMPED = (
+    "const Index own = first + u * kThreads;",
+    "const Index i = own < total ? own : total - 1;  // no load waits for a test",
+)
+"""The element of a thread whose neighbours have those beside it."""
 
 NOTHING_TILED: Mapping[int, str] = MappingProxyType({})
 
 
 def pointwise(spec: KernelSpec) -> KernelView:
-    body = Body(spec, flat="i")
+    is_narrow = spec.vec == 1 and spec.index == "int32_t"
     group = Group(name="i", axes=tuple(range(len(spec.domain.axes))))
+    body = NarrowBody(spec, [group]) if is_narrow else Body(spec, flat="i")
     sweep = shifted_elements(body, group) if spec.is_shifted else elements(body, [group])
     exprs = body.closure(spec.task.outputs)
-    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)})
+    if is_narrow:
+        clamped = Sweep(load_coordinates=CLAMPED, coordinates=CLAMPED)
+        sweep = join(clamped, guarded(sweep, "own < total")).without_idle_coordinates()
+    return make_view(body, exprs, sweeps=(sweep,), extents={"total": body.size(group.axes)}, clamped=is_narrow)
 
 
 def elements(
@@ -33,19 +45,19 @@ def elements(
     """
     spec, outputs = body.spec, body.task.outputs
     inner = spec.domain.inner
-    sources = _sources(body, body.closure(outputs, known), groups)
+    sources = _sources(body, body.closure(outputs, known), groups, known)
     exprs = body.closure(outputs, [*sources.loaded, *known])
     reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
-    vectors = [fid for fid in moving if body.is_vector(fid)]
+    vectors = [fid for fid in moving if body.is_vector(fid)] if spec.vec > 1 else reads
     stored = [fid for fid in outputs if fid not in tiled]
-    strided = [fid for fid in (*moving, *stored) if fid not in vectors and not body.is_vector(fid)]
-    hoisted, element = body.split(exprs, [inner])
+    strided = [fid for fid in (*moving, *stored) if spec.vec > 1 and not body.is_vector(fid)]
+    hoisted, element = body.split(exprs, [inner]) if spec.vec > 1 else ((), body.of_tensors(exprs))
     unloaded = [fid for fid in (*reads, *stored) if fid not in vectors]
     coordinate = body.along(*groups)
     return Sweep(
         load_coordinates=coordinate_lines(
-            body, groups, [*vectors, *body.reads(sources.positions)], [*sources.early, *body.closure(sources.positions)]
+            body, groups, [*vectors, *sources.reads], [*sources.early, *body.closure(sources.positions, known)]
         ),
         coordinates=coordinate_lines(body, groups, unloaded, exprs),
         arrays=(
@@ -60,7 +72,8 @@ def elements(
         vector=(
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in vectors),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> x{fid} = fb::unpack(q{fid}[u]);" for fid in sources.loaded),
-            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads if fid not in moving),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, groups)}]") for fid in reads
+              if fid not in (*moving, *vectors)),
             *(body.statement(expr, coordinate) for expr in hoisted),
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in stored if fid not in strided),
         ),
@@ -77,6 +90,30 @@ def elements(
             f"fb::store(T{fid} + {body.offset(fid, groups)}, v{fid});" for fid in stored if fid not in strided
         ),
     )  # fmt: skip
+
+
+def guarded(sweep: Sweep, condition: str) -> Sweep:
+    """``sweep``, which stores where the ``condition`` holds."""
+    return replace(sweep, stores=tuple(f"if ({condition}) {store}" for store in sweep.stores))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moved:
+    """How shifted vectors of flat tensors move: the functions of the device header, and what those are told."""
+
+    array: str
+    load: str
+    store: str
+    how: str
+    unpacked: str = ""
+
+
+_UP_TO_THE_END = _Moved(array="Packed", load="load_packed_up_to", store="store_up_to", how="total - i")
+"""The last one has what there is of it."""
+_ALL_OR_ONE = _Moved(
+    array="AllOrOne", load="load_all_or_one", store="store_all_or_one", how="alone", unpacked=", alone"
+)
+"""Each element beside the whole ones is another thread's (:mod:`fusebuild.kernels.pointwise.flat`)."""
 
 
 def shifted_elements(body: Body, group: Group) -> Sweep:
@@ -109,12 +146,14 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
         *(f"v{fid}[k] = {value[fid]};" for fid in wide),
         *(f"if (i + k < total) T{fid}[{body.offset(fid, [element])}] = {value[fid]};" for fid in strided),
     )
+    moved = _ALL_OR_ONE if is_flat(body.task, domain) else _UP_TO_THE_END
     return Sweep(
-        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
-        loads=tuple(f"p{fid}[u] = fb::load_packed_up_to<kVec>(T{fid} + i, total - i);" for fid in flat),
+        arrays=tuple(f"fb::{moved.array}<{body.c_type(fid)}, kVec> p{fid}[kUnroll];" for fid in flat),
+        loads=tuple(f"p{fid}[u] = fb::{moved.load}<kVec>(T{fid} + i, {moved.how});" for fid in flat),
         coordinates=body.coordinates(group, walked | ({inner} if rings else set()), walked),
         vector=(
-            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]);" for fid in flat),
+            *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::unpack(p{fid}[u]{moved.unpacked});"
+              for fid in flat),
             *(f"const fb::Vec<{body.c_type(fid)}, kVec> v{fid} = fb::load_around<kVec>(T{fid}, {around});"
               for fid in rings),
             *(body.scalar_load(fid, f"T{fid}[0]") for fid in steady),
@@ -122,7 +161,7 @@ def shifted_elements(body: Body, group: Group) -> Sweep:
             *(f"fb::Vec<{body.c_type(fid)}, kVec> v{fid};" for fid in wide),
         ),
         element=(*with_nearest(own, "i", "total"), *_count_on(body, walked)),
-        stores=tuple(f"fb::store_up_to(T{fid} + i, v{fid}, total - i);" for fid in wide),
+        stores=tuple(f"fb::{moved.store}(T{fid} + i, v{fid}, {moved.how});" for fid in wide),
     )  # fmt: skip
 
 
@@ -151,11 +190,12 @@ def coordinate_lines(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
     """The index ops ``early`` read whole vectors, with the inputs and before anything is computed but the positions
-    where they read."""
+    where they read, as far as those are not ``known``."""
 
     body: Body
     groups: tuple[Group, ...]
     early: tuple[Expr, ...]
+    known: frozenset[int]
 
     @property
     def loaded(self) -> tuple[int, ...]:
@@ -167,12 +207,17 @@ class _Sources:
         found = (self.body.domain.sources[fid].position for fid in self.loaded)
         return tuple(dict.fromkeys(position.index for position in found if position is not None))
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The tensors that tell the positions."""
+        return self.body.reads(self.positions, self.known)
+
     def position_lines(self) -> tuple[str, ...]:
         """The lines that find the positions."""
         body, coordinate = self.body, self.body.within(*self.groups)
-        exprs = [expr for expr in body.closure(self.positions) if not body.is_scalar(expr.outputs[0])]
+        exprs = body.of_tensors(body.closure(self.positions, self.known))
         return (
-            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in body.reads(self.positions)),
+            *(body.scalar_load(fid, f"T{fid}[{body.offset(fid, self.groups)}]") for fid in self.reads),
             *(body.statement(expr, coordinate) for expr in exprs),
         )
 
@@ -183,7 +228,7 @@ class _Sources:
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
 
-def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sources:
+def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group], known: Collection[int]) -> _Sources:
     inner = body.domain.inner
     early = list[Expr]()
     for expr in exprs:
@@ -192,4 +237,4 @@ def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group]) -> _Sou
             continue
         if access.position is None or inner not in body.axes_of(access.position.index):
             early.append(expr)
-    return _Sources(body=body, groups=tuple(groups), early=tuple(early))
+    return _Sources(body=body, groups=tuple(groups), early=tuple(early), known=frozenset(known))

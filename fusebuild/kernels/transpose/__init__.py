@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.transpose.schedule import check, variants
-from fusebuild.kernels.transpose.view import transpose, transpose_boxes, transpose_shifted
+from fusebuild.kernels.transpose.view import transpose, transpose_shifted
 
 FAMILY = Family(
     folder="transpose",
     name="transpose",
     check=check,
     variants=variants,
-    views={"transpose": transpose, "transpose_shifted": transpose_shifted, "transpose_boxes": transpose_boxes},
+    views={"transpose": transpose, "transpose_shifted": transpose_shifted},
     rejects_in_its_own_words=False,
     has_short_blocks=True,
 )

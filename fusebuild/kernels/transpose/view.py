@@ -8,24 +8,11 @@ from dataclasses import replace
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view, with_nearest
-from fusebuild.kernels.pointwise.view import coordinate_lines, elements
+from fusebuild.kernels.pointwise.view import elements
 from fusebuild.kernels.transpose.schedule import TransposeHeuristics
 
 SQUARE_ELEMENT = "tile{}[fb::tile_index<kTile, kVec>(column{}, row)]"
-BOX_ELEMENT = "tile{}[fb::skewed(place)]"
 """What one element of a tensor's tile is called at the current row and column."""
-
-OF_COLUMNS = (
-    "const int place = (walk.outer * own_rows + walk.inner) * own_columns + walk.middle;",
-    "const Index o = first_row + walk.inner;",
-    "const Index i = first_column + walk.middle;",
-)
-OF_ROWS = (
-    "const int place = fb::thread_x() + u * kThreads;",
-    "const Index o = first_row + walk.middle;",
-    "const Index i = first_column + walk.inner;",
-)
-"""Where a walk over a box is: the element's number, row by row, and its coordinates."""
 
 
 def transpose(spec: KernelSpec) -> KernelView:
@@ -76,37 +63,6 @@ def transpose_shifted(spec: KernelSpec) -> KernelView:
         bases=_arrays(body, read, "(kTile + kAlign) * kTile"),
         sweeps=(turned, _shifted_elements(body, groups, read)),
         extents=_extents(body) | {"total": body.size(spec.domain.every), "start": start},
-    )  # fmt: skip
-
-
-def transpose_boxes(spec: KernelSpec) -> KernelView:
-    """Boxes that move element by element: loads along columns and along rows, then all that is left."""
-    body, groups = Body(spec), _groups(spec)
-    read, written = _tiled(body)
-    address = {fid: f"T{fid} + {body.offset(fid, groups)}" for fid in (*read, *written)}
-    place = {fid: BOX_ELEMENT.format(fid) for fid in (*read, *written)}
-    own, matrix = elements(body, groups, place), _matrix(body, groups, "first_matrix + walk.outer")
-    loaded = Sweep(
-        coordinates=(*OF_COLUMNS, *matrix, *coordinate_lines(body, groups, read, ())),
-        arrays=tuple(f"fb::Packed<{body.c_type(fid)}, 1> w{fid}[kUnroll];" for fid in read),
-        loads=tuple(f"w{fid}[u] = fb::load_packed<1>({address[fid]});" for fid in read),
-    )
-    own_loaded = Sweep(coordinates=(*OF_ROWS, *matrix, *own.load_coordinates), arrays=own.arrays, loads=own.loads)
-    kept = Sweep(
-        coordinates=OF_COLUMNS,
-        stores=tuple(f"fb::store_shared(&{place[fid]}, fb::unpack(w{fid}[u]));" for fid in read),
-    )
-    made = replace(own, load_coordinates=(), arrays=(), loads=(), coordinates=(*OF_ROWS, *matrix, *own.coordinates))
-    returned = Sweep(
-        coordinates=(*OF_COLUMNS, *matrix, *coordinate_lines(body, groups, written, ())),
-        stores=tuple(f"fb::store_packed({address[fid]}, fb::load_shared_packed<1>(&{place[fid]}));" for fid in written),
-    )
-    return make_view(
-        body, body.closure(spec.task.outputs),
-        bases=_arrays(body, (*read, *written), "kElements + kElements / 32"),
-        sweeps=tuple(each.without_idle_coordinates() for each in (loaded, own_loaded, kept, made, returned)),
-        extents=_extents(body) | ({"matrices": body.size(axis for group in _batch(groups) for axis in group.axes)}
-                                  if matrix else {}),
     )  # fmt: skip
 
 
@@ -186,11 +142,12 @@ def _coordinates(body: Body, groups: Sequence[Group]) -> Lines:
 def _tiles(matrix: Lines) -> Lines:
     """Which square, and of which ``matrix``, the block owns."""
     return (
-        "const Index column_tiles = (columns + kTile - 1) / kTile;",
-        "const Index row_tiles = (rows + kTile - 1) / kTile;",
+        "const int across = kTileBits * 2 - int(row_bits), down = kTileBits * 2 - int(column_bits);",
+        "const Index column_tiles = (columns + (Index(1) << across) - 1) >> across;",
+        "const Index row_tiles = (rows + (Index(1) << down) - 1) >> down;",
         "const Index tile = fb::block_x();",
-        "const Index first_column = tile % column_tiles * kTile;",
-        "const Index first_row = tile / column_tiles % row_tiles * kTile;",
+        "const Index first_column = tile % column_tiles << across;",
+        "const Index first_row = tile / column_tiles % row_tiles << down;",
         *matrix,
     )
 

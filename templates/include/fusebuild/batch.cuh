@@ -72,8 +72,8 @@ struct MeanAndSquares {
 };
 
 // What a thread keeps while it reads batches, for states of this kind or of Welford: sums of what is left of
-// their elements by a shift, as Moments has for single ones. That is at first the first element, then the mean
-// of the first eight or more, and the mean of all each time that they are eight times as many.
+// their elements by a shift, as Moments has for single ones. That is at first the first element, then the
+// mean of the first eight or more, and the mean of all each time that they are eight times as many.
 template <typename T, typename Index>
 struct BatchMoments {
   Moments<T> moments;

@@ -1,5 +1,5 @@
-// Division by what only the call knows: a multiplication and two shifts, where the quotient of two integers takes
-// some twenty instructions.
+// Division by what only the call knows: a multiplication and two shifts, where the quotient of two integers
+// takes some twenty instructions.
 
 #pragma once
 
@@ -7,9 +7,10 @@
 
 namespace fusebuild {
 
-// Divides integers from 0 to 2^31 - 1 by `divisor`, which is at least 1 and no larger. With 2^(shift - 1) < divisor
-// <= 2^shift, the multiplier is what 2^(31 + shift) / divisor rounds up to, or one more: too large by less than a
-// 2^31st, which no quotient shows.
+// Divides integers from 0 to 2^31 - 1 by `divisor`, which is at least 1 and no larger. With 2^(shift - 1) <
+// divisor
+// <= 2^shift, the multiplier is what 2^(31 + shift) / divisor rounds up to, or one more: too large by less
+// than a 2^31st, which no quotient shows.
 class Divisor {
  public:
   FUSEBUILD_DEVICE explicit Divisor(int64_t divisor) : divisor_(static_cast<int>(divisor)) {

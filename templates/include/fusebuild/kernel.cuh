@@ -15,6 +15,7 @@
 #include "fusebuild/batch.cuh"
 #include "fusebuild/cast.cuh"
 #include "fusebuild/cluster.cuh"
+#include "fusebuild/divide.cuh"
 #include "fusebuild/divisor.cuh"
 #include "fusebuild/exchange.cuh"
 #include "fusebuild/flat.cuh"

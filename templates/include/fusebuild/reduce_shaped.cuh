@@ -81,7 +81,8 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
   constexpr int kFitting = kColumnStorageBytes / Layout::kBytesPerValue;
   constexpr int kValuesAtOnce = smaller(Layout::kValues, largest(1, kFitting));
   FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
-  if (width < kWarpThreads && (width & (width - 1)) == 0) {  // all threads have rows, or nothing to add to them
+  if (width < kWarpThreads &&
+      (width & (width - 1)) == 0) {  // all threads have rows, or nothing to add to them
     for (int mask = kWarpThreads / 2; mask >= width; mask /= 2)
       (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
     const bool is_first = thread_x() % kWarpThreads < width;

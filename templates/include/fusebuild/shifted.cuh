@@ -73,6 +73,39 @@ FUSEBUILD_DEVICE void store_up_to(T* address, const Vec<T, N>& values, Index wri
   store_inside(address, values, inside_of<N>(Index(0), writable));
 }
 
+// All N elements of an aligned vector, or one of them.
+template <typename T, int N>
+struct AllOrOne {
+  Packed<T, N> all;
+  T one;
+};
+
+// All at `address`, or the one with the number `alone` if that is not negative.
+template <int N, typename T>
+FUSEBUILD_DEVICE AllOrOne<T, N> load_all_or_one(const T* address, int alone) {
+  AllOrOne<T, N> loaded = {};
+  if (alone < 0) {
+    loaded.all = load_packed<N>(address);
+  } else {
+    loaded.one = address[alone];
+  }
+  return loaded;
+}
+template <typename T, int N>
+FUSEBUILD_DEVICE Vec<T, N> unpack(const AllOrOne<T, N>& loaded, int alone) {
+  Vec<T, N> values = unpack(loaded.all);
+  if (alone < 0) return values;
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k)
+    if (k == alone) values[k] = loaded.one;
+  return values;
+}
+
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_all_or_one(T* address, const Vec<T, N>& values, int alone) {
+  store_inside(address, values, alone < 0 ? (1u << N) - 1 : 1u << alone);
+}
+
 // What a row has beside its whole aligned vectors of N elements: a few elements `before` the first one, and a
 // few `after` the last one. A row that reaches no vector has nothing but elements before it.
 template <int N>

@@ -1,5 +1,4 @@
-// Tiles in shared memory that are written along their rows and read along their columns: square ones that
-// move by vectors, and boxes that move by elements.
+// Square tiles in shared memory that are written along their rows and read along their columns.
 
 #pragma once
 
@@ -16,6 +15,15 @@ FUSEBUILD_DEVICE int tile_index(int row, int column) {
   static_assert((kVectors & (kVectors - 1)) == 0, "a row holds a power of two of vectors");
   const int vector = (column / kVec) ^ (row / kVec % kVectors);
   return row * kTile + vector * kVec + column % kVec;
+}
+
+// How far from a tile's first row or column element `own` along that side is. Where the other side has less
+// than kTile elements, 2^`beside_bits`, the tile is folded: what is `beside` those goes on behind kTile of
+// this side's.
+template <int kTile>
+FUSEBUILD_DEVICE int place_in_tile(int own, int64_t own_bits, int beside, int64_t beside_bits) {
+  const int within = own & ((1 << static_cast<int>(own_bits)) - 1);
+  return within + (beside >> static_cast<int>(beside_bits)) * kTile;
 }
 
 // The vector of a row that begins at `column`.
@@ -58,43 +66,6 @@ struct TilePlace {
     const Index band = left < kBand ? left : Index(kBand), place = number - first * columns;
     row = first + place % band;
     column = place / band;
-  }
-};
-
-// Where in shared memory the element of a box with number `place` lies: what is a power of two apart falls to
-// different banks.
-FUSEBUILD_DEVICE int skewed(int place) { return place + place / 32; }
-
-// How long a side of a box is: `side`, or what is `left` of the matrix.
-template <typename Index>
-FUSEBUILD_DEVICE int side_of_box(Index side, Index left) {
-  return static_cast<int>(side < left ? side : left);
-}
-
-// The walk of a block of kThreads over a box, each thread kThreads elements on with every step: its place
-// along the inner side of so many elements, the middle side, and the outer one.
-template <int kThreads>
-struct BoxWalk {
-  int middles, inners;
-  int outer, middle, inner;
-  int outer_step, middle_step, inner_step;
-
-  FUSEBUILD_DEVICE BoxWalk(int middles, int inners) : middles(middles), inners(inners) {
-    inner = thread_x() % inners, middle = thread_x() / inners;
-    outer = middle / middles, middle %= middles;
-    inner_step = kThreads % inners, middle_step = kThreads / inners;
-    outer_step = middle_step / middles, middle_step %= middles;
-  }
-
-  // Sides are carried over by hand: no step divides.
-  FUSEBUILD_DEVICE void step() {
-    inner += inner_step;
-    const bool inner_ends = inner >= inners;
-    inner -= inner_ends ? inners : 0;
-    middle += middle_step + inner_ends;
-    const bool middle_ends = middle >= middles;
-    middle -= middle_ends ? middles : 0;
-    outer += outer_step + middle_ends;
   }
 };
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
+from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.errors import KnobError
+from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
@@ -79,26 +81,74 @@ class TestWhichAxisIsWalked:
         assert first(BIAS, M=4, N=4096).name == "rows_vec8_int32"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a call shares out its domain: threads of a block along columns, along rows, and along what is before them;
+    rows of a thread; and blocks."""
+
+    columns: int
+    rows: int
+    before: int
+    each: int
+    blocks: int
+
+
+def layout(task: Task, **sizes: int) -> Layout:
+    """That of the kernel made for a large case, at the given sizes of a call."""
+    variant = first(task, B=8, S=4096, H=32, M=65536, N=4096, D=1024)
+    (launch,) = variant.launches
+    given = sizes | {MULTIPROCESSORS: 132}
+    shifts = [
+        1 << (found.value if found.value is not None else evaluate(as_formula(found.arg.formula), given))
+        for name in ("column_shift", "row_shift", "each_shift")
+        for found in launch.kernel.parameters
+        if found.name == name and isinstance(found.arg, FormulaArg)
+    ]
+    columns, rows, each = shifts
+    blocks = evaluate(launch.grid[0], given)
+    return Layout(columns=columns, rows=rows, before=128 // (columns * rows), each=each, blocks=blocks)
+
+
 class TestLayout:
     def test_the_whole_of_it(self) -> None:
         assert rows(BIAS, M=65536, N=4096) == PointwiseRowsHeuristics(
-            threads_x=128, threads_y=1, rows=8, unroll=1, min_blocks=11, walked=0
+            threads=128, rows=8, unroll=1, min_blocks=11, walked=0
         )
 
+    def test_the_first_case_decides_nothing(self) -> None:
+        one, other = (first(BIAS, M=m, N=n).launches for m, n in [(65536, 4096), (1000, 16384)])
+        assert one == other
+
     @pytest.mark.parametrize(
-        ("columns", "threads_x"), [(8, 1), (64, 8), (768, 32), (1024, 128), (4096, 128), (5120, 128), (8 * 255, 128)]
+        ("columns", "threads"), [(8, 1), (64, 8), (768, 32), (1024, 128), (4096, 128), (5120, 128), (8 * 255, 128)]
     )
-    def test_few_threads_have_no_columns(self, columns: int, threads_x: int) -> None:
-        found = rows(PER_BATCH, B=4096, H=4096, N=columns)
-        assert (found.threads_x, found.threads_x * found.threads_y) == (threads_x, 128)
+    def test_few_threads_have_no_columns(self, columns: int, threads: int) -> None:
+        found = layout(BIAS, M=4096, N=columns)
+        assert (found.columns, found.rows) == (threads, 128 // threads)
 
-    def test_blocks_are_smaller_where_rows_are_few(self) -> None:
-        found = rows(HEADS, B=8, S=4096, H=32, D=128)
-        assert (found.threads_x, found.threads_y, found.rows) == (32, 4, 8)
+    @pytest.mark.parametrize(
+        ("sizes", "found"),
+        [
+            ({"M": 1600, "N": 64}, Layout(columns=8, rows=16, before=1, each=1, blocks=100)),
+            ({"M": 65536, "N": 4096}, Layout(columns=128, rows=1, before=1, each=8, blocks=4 * 65536 // 8)),
+            ({"M": 512, "N": 4096}, Layout(columns=128, rows=1, before=1, each=2, blocks=4 * 512 // 2)),
+            ({"M": 1, "N": 2**20}, Layout(columns=128, rows=1, before=1, each=1, blocks=1024)),
+            ({"M": 0, "N": 4096}, Layout(columns=128, rows=1, before=1, each=1, blocks=0)),
+        ],
+    )
+    def test_by_the_sizes_of_a_call(self, sizes: dict[str, int], found: Layout) -> None:
+        assert layout(BIAS, **sizes) == found
 
-    def test_rows_are_shared_out_where_blocks_are_few(self) -> None:
-        assert rows(BIAS, M=512, N=4096).rows == 2
-        assert rows(BIAS, M=65536, N=4096).rows == 8
+    @pytest.mark.parametrize(
+        ("sizes", "found"),
+        [
+            ({"B": 8, "S": 4096, "H": 32, "D": 128}, Layout(columns=32, rows=4, before=1, each=8, blocks=2**15)),
+            ({"B": 8, "S": 4096, "H": 1, "D": 128}, Layout(columns=32, rows=1, before=4, each=8, blocks=2**13)),
+            ({"B": 39, "S": 1, "H": 1, "D": 80448}, Layout(columns=128, rows=1, before=1, each=8, blocks=39 * 158)),
+        ],
+    )
+    def test_threads_lie_along_what_there_is_much_of(self, sizes: dict[str, int], found: Layout) -> None:
+        assert layout(HEADS, **sizes) == found
 
     def test_what_is_kept_takes_registers_from_other_blocks(self) -> None:
         names = [f"b{index}" for index in range(6)]
@@ -107,19 +157,14 @@ class TestLayout:
         assert rows(kept, M=65536, N=4096).min_blocks == 8
         assert rows(BIAS, M=65536, N=4096).min_blocks == 11
 
-    def test_a_block_has_a_tile_of_rows_and_columns(self) -> None:
-        (launch,) = first(BATCHED, B=8, S=4096, D=1024).launches
-        assert launch.block == (128, 1, 1)
-        assert launch.grid == (("mul", ("ceil_div", "D", 1024), ("ceil_div", "S", 8), "B"), 1, 1)
-
 
 class TestText:
     def test_what_repeats_is_loaded_before_the_rows(self) -> None:
         before, _, walk = text(BATCHED, B=8, S=4096, D=1024).partition("for (Index top")
-        assert "v1 = fb::load<kVec>(T1 + before * n2 + i);" in before
+        assert "v1 = fb::load<kVec>(T1 + (before * Index(n2) + i));" in before
         assert "v2 = fb::load<kVec>(T2 + i);" in before
         assert "T1" not in walk
-        assert "p0[u] = fb::load_packed<kVec>(T0 + (before * n1 + row) * n2 + i);" in walk
+        assert "p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n1) + row) * Index(n2) + i));" in walk
 
     def test_what_follows_from_it_alone_is_computed_before_the_rows(self) -> None:
         task = whole({"x": "float[M, N]", "v": "float[N]"}, "y = x * rsqrt(v + 1.0)", {"y": "float"})
@@ -137,7 +182,7 @@ class TestText:
             {"x": "float[B, S, D]", "bias": "float[S, D]", "row": "float[S, 1]"}, "y = x * row + bias", {"y": "float"}
         )
         before, _, walk = text(task, B=64, S=128, D=1024).partition("for (Index top")
-        assert "const Index i1 = i / Index(n2);" in before
+        assert "const Index i1 = fb::divided(i, Index(n2), n2_reciprocal).quotient;" in before
         assert "const float t2 = T2[i1];  // row" in before
         assert "/" not in walk.replace("//", "")
 
@@ -148,32 +193,29 @@ class TestText:
 
 class TestChoice:
     def test_the_one_next_to_it_has_as_many_threads_on_a_multiprocessor(self) -> None:
-        choice = RowsChoice(threads_x=64, threads_y=4, rows=8, unroll=4, min_blocks=4)
-        assert choice.stepped("threads_x", 128) == replace(choice, threads_x=128, threads_y=2)
-        assert choice.stepped("threads_y", 8) == replace(choice, threads_y=8, min_blocks=2)
+        choice = RowsChoice(threads=256, rows=8, unroll=4, min_blocks=4)
+        assert choice.stepped("threads", 512) == replace(choice, threads=512, min_blocks=2)
         assert choice.stepped("rows", 16) == replace(choice, rows=16)
 
     def test_a_choice_that_is_given_makes_the_kernel(self) -> None:
-        given = {"threads_x": 32, "threads_y": 2, "rows": 16, "unroll": 2, "min_blocks": 8}
+        given = {"threads": 64, "rows": 16, "unroll": 2, "min_blocks": 8}
         found = POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
-        assert found.launches[0].block == (32, 2, 1)
-        assert found.launches[0].grid == (("mul", ("ceil_div", "N", 256), ("ceil_div", "M", 32)), 1, 1)
+        assert found.launches[0].block == (64, 1, 1)
+        assert evaluate(found.launches[0].grid[0], {"M": 65536, "N": 4096, MULTIPROCESSORS: 132}) == 8 * 65536 // 16
         assert found.launches[0].kernel.heuristics == PointwiseRowsHeuristics(**given, walked=0)
 
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"threads_x": 24}, "threads_x: it is 24, no power of two from 1 to 1024"),
-            ({"threads_x": 8, "threads_y": 2}, "threads_y: a block would have 16 threads, no whole number of warps"),
-            ({"threads_x": 64, "threads_y": 32}, "threads_y: a block would have 2048 threads, at most 1024"),
-            ({"rows": 65}, "rows: it is 65, but a thread has at most 64 rows"),
+            ({"threads": 48}, "threads: it is 48, no power of two from 32 to 1024"),
+            ({"rows": 128}, "rows: it is 128, no power of two from 1 to 64"),
             ({"unroll": 16}, "unroll: it is 16, but a thread has 8 rows"),
             ({"min_blocks": 16}, "min_blocks: 16 blocks of 256 threads are more than the 2048 threads of a"
                                  " multiprocessor"),
         ],
     )  # fmt: skip
     def test_one_that_no_kernel_can_be_made_with_is_an_error(self, changed: dict[str, int], message: str) -> None:
-        given = {"threads_x": 64, "threads_y": 4, "rows": 8, "unroll": 4, "min_blocks": 4} | changed
+        given = {"threads": 256, "rows": 8, "unroll": 4, "min_blocks": 4} | changed
         with pytest.raises(KnobError) as caught:
             POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})
         assert f"{caught.value.knob}: {caught.value.reason}" == message

@@ -1,17 +1,18 @@
-"""Transposing kernels: which variant takes which sizes, and what the boxes of thin and tiny matrices are."""
+"""Transposing kernels: which variant takes which sizes, and how squares are folded."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 
+from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.errors import KnobError
 from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.spec import VariantSpec, any_domain
+from fusebuild.kernels.common.spec import LaunchSpec, VariantSpec
 from fusebuild.kernels.transpose import FAMILY as TRANSPOSE
-from fusebuild.kernels.transpose.boxes import box_formulas
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
 
@@ -51,14 +52,14 @@ class TestWhichVariantTakesWhat:
             (ADDED, {"M": 4099, "N": 5001}, "shifted_vec8_int32"),
             (ADDED, {"M": 4099, "N": 5008}, "shifted_vec8_int32"),
             (ADDED, {"M": 40, "N": 800003}, "shifted_vec8_int32"),
-            (ADDED, {"M": 3, "N": 800003}, "boxes_int32"),
-            (ADDED, {"M": 800003, "N": 3}, "boxes_int32"),
+            (ADDED, {"M": 3, "N": 800003}, "lanes_int32"),
+            (ADDED, {"M": 800003, "N": 3}, "lanes_int32"),
             (ADDED, {"M": 8, "N": 4000000}, "vec8_int32"),
             (ADDED, {"M": 101, "N": 103}, "scalar_int32"),  # too few to fill a GPU with large tiles
             (ADDED, {"M": 2**16 + 1, "N": 2**15}, "scalar_int64"),
             (TURNED, {"M": 2297, "N": 10481}, "shifted_vec4_int32"),
-            (BATCH, {"B": 120000, "M": 16, "N": 16}, "boxes_int32"),
-            (BATCH, {"B": 120000, "M": 5, "N": 7}, "boxes_int32"),
+            (BATCH, {"B": 120000, "M": 16, "N": 16}, "lanes_int32"),
+            (BATCH, {"B": 120000, "M": 5, "N": 7}, "lanes_int32"),
             (BATCH, {"B": 24, "M": 945, "N": 1755}, "shifted_vec8_int32"),
         ],
     )
@@ -77,29 +78,41 @@ class TestWhichVariantTakesWhat:
         assert not [name for name in names(task) if "shifted" in name]
 
 
-class TestBoxes:
-    @pytest.mark.parametrize("many", [False, True])
+class TestFoldedSquares:
+    @pytest.mark.parametrize("name", ["vec8_int32", "scalar_int64"])
     @pytest.mark.parametrize(
-        ("rows", "columns", "matrices"),
-        [(3, 10**6, 1), (10**6, 3, 1), (1, 1, 10**6), (5, 7, 10**6), (16, 16, 10**6), (33, 31, 10**5), (40, 10**6, 1),
-         (64, 64, 1000), (65, 127, 1000), (1, 10**7, 1), (10**7, 1, 1)],
-    )  # fmt: skip
-    def test_they_are_full_and_no_fuller(self, rows: int, columns: int, matrices: int, many: bool) -> None:
-        sizes = {"M": rows, "N": columns, "B": matrices if many else 1}
-        sides = self.sides(sizes)
-        most = 4096 if rows * columns * sizes["B"] >= 2**20 else 1024
-        size = sides[0] * sides[1] * sides[2]
-        assert size <= most
-        assert size > most // 2 or size == rows * columns * sizes["B"]
-
-    @pytest.mark.parametrize("sizes", [{"M": 0, "N": 7, "B": 3}, {"M": 7, "N": 0, "B": 3}, {"M": 7, "N": 3, "B": 0}])
-    def test_no_side_is_zero(self, sizes: dict[str, int]) -> None:
-        assert min(self.sides(sizes)) >= 1
+        ("rows", "columns"),
+        [(8, 1000), (1000, 8), (24, 600), (600, 40), (16, 16), (64, 64), (200, 136), (0, 8), (8, 0)],
+    )
+    def test_every_element_is_of_one_block(self, rows: int, columns: int, name: str) -> None:
+        variant = next(each for each in variants(ADDED) if each.name == name)
+        (launch,) = variant.launches
+        sizes = {"M": rows, "N": columns}
+        row_bits, column_bits = (self.bits(launch, name, sizes) for name in ("row_bits", "column_bits"))
+        tile = {"vec8_int32": 64, "scalar_int64": 32}[name]
+        reached_rows, reached_columns = tile * tile >> column_bits, tile * tile >> row_bits
+        row_tiles, column_tiles = -(-rows // reached_rows), -(-columns // reached_columns)
+        assert evaluate(launch.grid[0], sizes) == row_tiles * column_tiles
+        found = Counter(
+            (row_tile * reached_rows + place(row, row_bits) + (column >> column_bits) * tile,
+             column_tile * reached_columns + place(column, column_bits) + (row >> row_bits) * tile)
+            for row_tile in range(row_tiles) for column_tile in range(column_tiles)
+            for row in range(tile) for column in range(tile)
+        )  # fmt: skip
+        inside = {at: count for at, count in found.items() if at[0] < rows and at[1] < columns}
+        assert len(inside) == rows * columns
+        assert set(inside.values()) <= {1}
 
     @staticmethod
-    def sides(sizes: Mapping[str, int]) -> list[int]:
-        domain = any_domain(BATCH)
-        return [evaluate(side, sizes) for side in box_formulas(domain, domain.inner - 1, 64)]
+    def bits(launch: LaunchSpec, name: str, sizes: Mapping[str, int]) -> int:
+        (parameter,) = (each for each in launch.kernel.parameters if each.name == name)
+        assert isinstance(parameter.arg, FormulaArg)
+        return evaluate(as_formula(parameter.arg.formula), sizes)
+
+
+def place(own: int, bits: int) -> int:
+    """Where element ``own`` of a tile's side is, of which 2 to the power of ``bits`` are not folded."""
+    return own & ((1 << bits) - 1)
 
 
 def test_tiles_fit_with_what_lies_beside_their_rows() -> None:

@@ -1,47 +1,66 @@
 // bias_gelu.yaml, segment 0: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 12: 11}
-// schedule: threads_x=128 threads_y=1 rows=8 unroll=1 min_blocks=11 walked=0
-// launch: segment 0, rows_vec8_int32 on sm_90: grid ceil_div(N, 1024)*ceil_div(M, 8), 1, 1; block 128, 1, 1; given x,
-//   bias, y, M, N; if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(bias, 16), aligned(y, 16)
+// schedule: threads=128 rows=8 unroll=1 min_blocks=11 walked=0
+// launch: segment 0, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(N, 8), max(1, 2*(16*ceil_div(ceil_div(N, 8), 2)
+//   <= 9*ceil_div(N, 8)), 4*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 8*(64*ceil_div(ceil_div(N, 8), 8) <=
+//   9*ceil_div(N, 8)), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32)
+//   <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8),
+//   128) <= 9*ceil_div(N, 8))))*ceil_div(M, (128 // max(1, 2*(16*ceil_div(ceil_div(N, 8), 2) <= 9*ceil_div(N, 8)),
+//   4*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 8*(64*ceil_div(ceil_div(N, 8), 8) <= 9*ceil_div(N, 8)),
+//   16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N,
+//   8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <=
+//   9*ceil_div(N, 8))))*max(1, 2*(M*N >= 8192*gpu.multiprocessors), 4*(M*N >= 16384*gpu.multiprocessors), 8*(M*N >=
+//   32768*gpu.multiprocessors))), 1, 1; block 128, 1, 1; given x, bias, y, M, N, max(0, 16*ceil_div(ceil_div(N, 8), 2)
+//   <= 9*ceil_div(N, 8), 2*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 3*(64*ceil_div(ceil_div(N, 8), 8) <=
+//   9*ceil_div(N, 8)), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8), 32) <=
+//   9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 7*(1024*ceil_div(ceil_div(N, 8), 128)
+//   <= 9*ceil_div(N, 8))), 7 - max(0, 16*ceil_div(ceil_div(N, 8), 2) <= 9*ceil_div(N, 8), 2*(32*ceil_div(ceil_div(N,
+//   8), 4) <= 9*ceil_div(N, 8)), 3*(64*ceil_div(ceil_div(N, 8), 8) <= 9*ceil_div(N, 8)), 4*(128*ceil_div(ceil_div(N,
+//   8), 16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N,
+//   8), 64) <= 9*ceil_div(N, 8)), 7*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))), max(0, M*N >=
+//   8192*gpu.multiprocessors, 2*(M*N >= 16384*gpu.multiprocessors), 3*(M*N >= 32768*gpu.multiprocessors)); if M*N <
+//   2146435072, (N % 8) == 0, aligned(x, 16), aligned(bias, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsX = 128, kThreadsY = 1;  // along columns, along rows
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
-constexpr int kRows = 8;  // rows of a thread
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 11)
-pointwise_rows_e9a8e169336d4a81(
+FUSEBUILD_KERNEL(kThreads, 11)
+pointwise_rows_b36e713d45b7ec05(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
     int64_t n0,  // M
-    int64_t n1) {  // N
-  const Index rows = n0, columns = n1;
-  const Index column_tiles = (columns + kThreadsX * kVec - 1) / (kThreadsX * kVec);
-  const Index tile = fb::block_x();
-  const Index first_row = tile / column_tiles * (kThreadsY * kRows);
-  const Index i = (tile % column_tiles * kThreadsX + fb::thread_x()) * kVec;
+    int64_t n1,  // N
+    int64_t column_shift,  // of the threads along columns
+    int64_t row_shift,  // of those along rows
+    int64_t each_shift) {  // of the rows of a thread
+  const Index rows = Index(n0), columns = Index(n1);
+  const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);
+  const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
+  const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;
+  const Index tile = fb::block_x(), row_tile = tile / column_tiles;
+  const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
+  const Index first_row = row_tile << tile_down;
   if (i >= columns) return;
 
   // What is the same for every row.
   const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(T1 + i);
 
-  const Index next_tile = first_row + kThreadsY * kRows;
+  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
   const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + fb::thread_y(); top < end; top += kUnroll * kThreadsY) {
+  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
-      p0[u] = fb::load_packed<kVec>(T0 + row * n1 + i);
+      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      p0[u] = fb::load_packed<kVec>(T0 + (row * Index(n1) + i));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
+      const Index own = top + u * step, row = own < end ? own : end - 1;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<__nv_bfloat16, kVec> v12;
       FUSEBUILD_UNROLL
@@ -57,9 +76,9 @@ pointwise_rows_e9a8e169336d4a81(
         const __nv_bfloat16 t12 = fb::cast<__nv_bfloat16>(t11);  // bias_gelu.yaml:11
         v12[k] = t12;
       }
-      fb::store(T12 + row * n1 + i, v12);
+      if (own < end) fb::store(T12 + (row * Index(n1) + i), v12);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_e9a8e169336d4a81)
+FUSEBUILD_ENTRY(pointwise_rows_b36e713d45b7ec05)

@@ -1,21 +1,47 @@
 // outer_normalization.yaml, segment 4: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 5, 4: 11, 5: 14, 6: 16, 13: 10, 17: 17, 18: 24}
-// schedule: threads_x=64 threads_y=1 rows=1 unroll=1 min_blocks=9 walked=1
-// launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(C, 512)*B*A, 1, 1; block 64, 1, 1; overlaps the one
-//   before; given x, weight, mean_outer, var_outer, middle_max, t14, t16, batch_norm, ends, middle_softmax, B, C; if
-//   A*B*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(mean_outer, 16), aligned(var_outer,
-//   16), aligned(middle_max, 16), aligned(t14, 16), aligned(batch_norm, 16), aligned(ends, 16), aligned(middle_softmax,
-//   16)
+// schedule: threads=128 rows=8 unroll=1 min_blocks=4 walked=1
+// launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8), max(1, 2*(16*ceil_div(ceil_div(C, 8), 2)
+//   <= 9*ceil_div(C, 8)), 4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <=
+//   9*ceil_div(C, 8)), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32)
+//   <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8),
+//   128) <= 9*ceil_div(C, 8))))*ceil_div(B, min(128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
+//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
+//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
+//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
+//   9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32), 16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B
+//   >= 512)))*max(1, 2*(A*B*C >= 8192*gpu.multiprocessors), 4*(A*B*C >= 16384*gpu.multiprocessors), 8*(A*B*C >=
+//   32768*gpu.multiprocessors)))*ceil_div(A, (128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
+//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
+//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
+//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
+//   9*ceil_div(C, 8)))) // min(128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
+//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
+//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
+//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
+//   9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32), 16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B
+//   >= 512)))), 1, 1; block 128, 1, 1; overlaps the one before; given x, weight, mean_outer, var_outer, middle_max,
+//   t14, t16, batch_norm, ends, middle_softmax, A, B, C, max(0, 16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8),
+//   2*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 3*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
+//   4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)),
+//   6*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C,
+//   8))), min(7 - max(0, 16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8), 2*(32*ceil_div(ceil_div(C, 8), 4) <=
+//   9*ceil_div(C, 8)), 3*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)), 4*(128*ceil_div(ceil_div(C, 8), 16) <=
+//   9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <=
+//   9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(0, B >= 8, 2*(B >= 16), 3*(B >=
+//   32), 4*(B >= 64), 5*(B >= 128), 6*(B >= 256), 7*(B >= 512))), max(0, A*B*C >= 8192*gpu.multiprocessors, 2*(A*B*C >=
+//   16384*gpu.multiprocessors), 3*(A*B*C >= 32768*gpu.multiprocessors)); if A*B*C < 2146435072, (C % 8) == 0,
+//   aligned(x, 16), aligned(weight, 16), aligned(mean_outer, 16), aligned(var_outer, 16), aligned(middle_max, 16),
+//   aligned(t14, 16), aligned(batch_norm, 16), aligned(ends, 16), aligned(middle_softmax, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsX = 64, kThreadsY = 1;  // along columns, along rows
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
-constexpr int kRows = 1;  // rows of a thread
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 9)
-pointwise_rows_602c16e3a54b3799(
+FUSEBUILD_KERNEL(kThreads, 4)
+pointwise_rows_863ef6856a1bb410(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // weight: float[C]
     const float* T2,  // mean_outer: float[1, 1, C]
@@ -26,25 +52,32 @@ pointwise_rows_602c16e3a54b3799(
     float* __restrict__ T13,  // batch_norm: float[A, B, C]
     float* __restrict__ T17,  // ends: float[A, B, C]
     __half* __restrict__ T18,  // middle_softmax: half[A, B, C]
+    int64_t n0,  // A
     int64_t n1,  // B
-    int64_t n2) {  // C
+    int64_t n2,  // C
+    int64_t column_shift,  // of the threads along columns
+    int64_t row_shift,  // of those along rows
+    int64_t each_shift) {  // of the rows of a thread
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
-  const Index rows = n1, columns = n2;
-  const Index column_tiles = (columns + kThreadsX * kVec - 1) / (kThreadsX * kVec);
-  const Index tile = fb::block_x();
-  const Index row_tiles = (rows + kThreadsY * kRows - 1) / (kThreadsY * kRows);
-  const Index before = tile / column_tiles / row_tiles;
-  const Index first_row = tile / column_tiles % row_tiles * (kThreadsY * kRows);
-  const Index i = (tile % column_tiles * kThreadsX + fb::thread_x()) * kVec;
-  if (i >= columns) return;
+  const Index rows = Index(n1), columns = Index(n2);
+  const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);
+  const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
+  const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;
+  const Index tile = fb::block_x(), row_tile = tile / column_tiles;
+  const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
+  const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;
+  const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;
+  const int outwards = 7 - across - down;
+  const Index before = (before_tile << outwards) + (line >> down);
+  if (i >= columns || before >= Index(n0)) return;
 
   // What is the same for every row.
   fb::Vec<float, kVec> v10;
   const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + i);
   const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + i);
   const fb::Vec<float, kVec> v3 = fb::load<kVec>(T3 + i);
-  const fb::Vec<float, kVec> v4 = fb::load<kVec>(T4 + before * n2 + i);
-  const fb::Vec<float, kVec> v5 = fb::load<kVec>(T5 + before * n2 + i);
+  const fb::Vec<float, kVec> v4 = fb::load<kVec>(T4 + (before * Index(n2) + i));
+  const fb::Vec<float, kVec> v5 = fb::load<kVec>(T5 + (before * Index(n2) + i));
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
     const float t3 = v3[k];
@@ -53,20 +86,18 @@ pointwise_rows_602c16e3a54b3799(
     v10[k] = t10;
   }
 
-  const Index next_tile = first_row + kThreadsY * kRows;
+  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
   const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + fb::thread_y(); top < end; top += kUnroll * kThreadsY) {
+  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
     fb::Packed<float, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
-      p0[u] = fb::load_packed<kVec>(T0 + (before * n1 + row) * n2 + i);
+      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n1) + row) * Index(n2) + i));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
+      const Index own = top + u * step, row = own < end ? own : end - 1;
       const fb::Vec<float, kVec> v0 = fb::unpack(p0[u]);
       const float t6 = T6[row];  // t16
       fb::Vec<float, kVec> v13;
@@ -92,11 +123,11 @@ pointwise_rows_602c16e3a54b3799(
         v17[k] = t17;
         v18[k] = t18;
       }
-      fb::store(T13 + (before * n1 + row) * n2 + i, v13);
-      fb::store(T17 + (before * n1 + row) * n2 + i, v17);
-      fb::store(T18 + (before * n1 + row) * n2 + i, v18);
+      if (own < end) fb::store(T13 + ((before * Index(n1) + row) * Index(n2) + i), v13);
+      if (own < end) fb::store(T17 + ((before * Index(n1) + row) * Index(n2) + i), v17);
+      if (own < end) fb::store(T18 + ((before * Index(n1) + row) * Index(n2) + i), v18);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_602c16e3a54b3799)
+FUSEBUILD_ENTRY(pointwise_rows_863ef6856a1bb410)

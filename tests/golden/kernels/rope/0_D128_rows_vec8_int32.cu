@@ -1,56 +1,80 @@
 // rope.yaml, segment 0: pointwise, variant D128_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 21: 12}
-// schedule: threads_x=16 threads_y=8 rows=4 unroll=1 min_blocks=6 walked=2
-// launch: segment 0, D128_rows_vec8_int32 on sm_90: grid ceil_div(D, 128)*ceil_div(H, 32)*B*S, 1, 1; block 16, 8, 1;
-//   given x, cos, sin, y, x, x, S, H, S*H*D, H*D, S*H*D, H*D; if D == 128, B*S*H*D < 2146435072, (D % 8) == 0, (max(D -
-//   (D // 2), -1*(D - (D // 2))) % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(cos, 16), aligned(sin, 16),
-//   aligned(y, 16)
+// schedule: threads=128 rows=8 unroll=1 min_blocks=6 walked=2
+// launch: segment 0, D128_rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(D, 8), max(1, 2*(16*ceil_div(ceil_div(D, 8),
+//   2) <= 9*ceil_div(D, 8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8)
+//   <= 9*ceil_div(D, 8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8),
+//   32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D,
+//   8), 128) <= 9*ceil_div(D, 8))))*ceil_div(H, min(128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D,
+//   8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D,
+//   8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <=
+//   9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8),
+//   128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >=
+//   256), 128*(H >= 512)))*max(1, 2*(B*S*H*D >= 8192*gpu.multiprocessors), 4*(B*S*H*D >= 16384*gpu.multiprocessors),
+//   8*(B*S*H*D >= 32768*gpu.multiprocessors)))*ceil_div(B*S, (128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <=
+//   9*ceil_div(D, 8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <=
+//   9*ceil_div(D, 8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32)
+//   <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8),
+//   128) <= 9*ceil_div(D, 8)))) // min(128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D, 8)),
+//   4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D, 8)),
+//   16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D,
+//   8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <=
+//   9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H
+//   >= 512)))), 1, 1; block 128, 1, 1; given x, cos, sin, y, x, x, B, S, H, 4294967295 // max(S, 1), min(7 - max(0,
+//   16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D, 8), 2*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)),
+//   3*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D, 8)), 4*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
+//   5*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 6*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)),
+//   7*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(0, H >= 8, 2*(H >= 16), 3*(H >= 32), 4*(H >= 64),
+//   5*(H >= 128), 6*(H >= 256), 7*(H >= 512))), max(0, B*S*H*D >= 8192*gpu.multiprocessors, 2*(B*S*H*D >=
+//   16384*gpu.multiprocessors), 3*(B*S*H*D >= 32768*gpu.multiprocessors)); if D == 128, B*S*H*D < 2146435072, (D % 8)
+//   == 0, (max(D - (D // 2), -1*(D - (D // 2))) % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(cos, 16),
+//   aligned(sin, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
-constexpr int kThreadsX = 16, kThreadsY = 8;  // along columns, along rows
+constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
-constexpr int kRows = 4;  // rows of a thread
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreadsX * kThreadsY, 6)
-pointwise_rows_bdf303afab005bfd(
+FUSEBUILD_KERNEL(kThreads, 6)
+pointwise_rows_4b6871c2659dac24(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
     const float* __restrict__ T1,  // cos: float[S, D]
     const float* __restrict__ T2,  // sin: float[S, D]
     __nv_bfloat16* __restrict__ T21,  // y: bfloat16[B, S, H, D]
     const __nv_bfloat16* __restrict__ X5,  // x: bfloat16[B, S, H, D], for second_place
     const __nv_bfloat16* __restrict__ X7,  // x: bfloat16[B, S, H, D], for first_place
+    int64_t n0,  // B
     int64_t n1,  // S
     int64_t n2,  // H
-    int64_t X5_stride0,  // stride of dim 0, in elements
-    int64_t X5_stride1,  // stride of dim 1, in elements
-    int64_t X7_stride0,  // stride of dim 0, in elements
-    int64_t X7_stride1) {  // stride of dim 1, in elements
+    int64_t n1_reciprocal,  // reciprocal of n1
+    int64_t row_shift,  // of those along rows
+    int64_t each_shift) {  // of the rows of a thread
   constexpr int64_t s13 = 64;  // D - (D // 2)
   constexpr int64_t n3 = 128;  // D
-  constexpr int64_t X5_stride2 = 128;  // stride of dim 2, in elements
   constexpr int64_t X5_offset = 64;  // D // 2
   constexpr int64_t X5_end3 = 64;  // D - (D // 2)
-  constexpr int64_t X7_stride2 = 128;  // stride of dim 2, in elements
   constexpr int64_t X7_offset = -64;  // -1*(D - (D // 2))
   constexpr int64_t X7_first3 = 64;  // D - (D // 2)
   constexpr int64_t X7_end3 = 128;  // D
-  const Index rows = n2, columns = n3;
-  const Index column_tiles = (columns + kThreadsX * kVec - 1) / (kThreadsX * kVec);
-  const Index tile = fb::block_x();
-  const Index row_tiles = (rows + kThreadsY * kRows - 1) / (kThreadsY * kRows);
-  const Index before = tile / column_tiles / row_tiles;
-  const Index first_row = tile / column_tiles % row_tiles * (kThreadsY * kRows);
-  const Index i = (tile % column_tiles * kThreadsX + fb::thread_x()) * kVec;
-  if (i >= columns) return;
-  const Index i1 = before % Index(n1);
-  const Index i0 = before / Index(n1);
+  constexpr int64_t column_shift = 4;  // of the threads along columns
+  const Index rows = Index(n2), columns = Index(n3);
+  const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);
+  const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
+  const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;
+  const Index tile = fb::block_x(), row_tile = tile / column_tiles;
+  const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
+  const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;
+  const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;
+  const int outwards = 7 - across - down;
+  const Index before = (before_tile << outwards) + (line >> down);
+  if (i >= columns || before >= Index(n0) * Index(n1)) return;
+  const Index i1 = fb::divided(before, Index(n1), n1_reciprocal).remainder;
 
   // What is the same for every row.
   fb::Vec<bool, kVec> v14;
-  const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + i1 * n3 + i);
-  const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + i1 * n3 + i);
+  const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + (i1 * Index(n3) + i));
+  const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + (i1 * Index(n3) + i));
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
     const int64_t t11 = int64_t(i + k);  // rope.yaml:12
@@ -58,28 +82,26 @@ pointwise_rows_bdf303afab005bfd(
     v14[k] = t14;
   }
 
-  const Index next_tile = first_row + kThreadsY * kRows;
+  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
   const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + fb::thread_y(); top < end; top += kUnroll * kThreadsY) {
+  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     fb::Packed<__nv_bfloat16, kVec> q5[kUnroll];
     fb::Packed<__nv_bfloat16, kVec> q7[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
-      p0[u] = fb::load_packed<kVec>(T0 + (before * n2 + row) * n3 + i);
-      q5[u] = i < X5_end3
-          ? fb::load_packed<kVec>(X5 + X5_offset + i0 * X5_stride0 + i1 * X5_stride1 + row * X5_stride2 + i)
+      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n2) + row) * Index(n3) + i));
+      q5[u] = i < Index(X5_end3)
+          ? fb::load_packed<kVec>(X5 + (Index(X5_offset) + ((before * Index(n2) + row) * Index(n3) + i)))
           : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
-      q7[u] = i >= X7_first3 && i < X7_end3
-          ? fb::load_packed<kVec>(X7 + X7_offset + i0 * X7_stride0 + i1 * X7_stride1 + row * X7_stride2 + i)
+      q7[u] = i >= Index(X7_first3) && i < Index(X7_end3)
+          ? fb::load_packed<kVec>(X7 + (Index(X7_offset) + ((before * Index(n2) + row) * Index(n3) + i)))
           : fb::pack(fb::splat<kVec>(fb::cast<__nv_bfloat16>(0.0f)));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index row = top + u * kThreadsY;
-      if (row >= end) break;
+      const Index own = top + u * step, row = own < end ? own : end - 1;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       const fb::Vec<__nv_bfloat16, kVec> x5 = fb::unpack(q5[u]);
       const fb::Vec<__nv_bfloat16, kVec> x7 = fb::unpack(q7[u]);
@@ -101,9 +123,9 @@ pointwise_rows_bdf303afab005bfd(
         const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // rope.yaml:17
         v21[k] = t21;
       }
-      fb::store(T21 + (before * n2 + row) * n3 + i, v21);
+      if (own < end) fb::store(T21 + ((before * Index(n2) + row) * Index(n3) + i), v21);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_bdf303afab005bfd)
+FUSEBUILD_ENTRY(pointwise_rows_4b6871c2659dac24)
