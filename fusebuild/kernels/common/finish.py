@@ -115,15 +115,15 @@ class Finisher(Planner):
         number = call_parameter("parts", self.splits, "blocks that left partial results")
         parameters = (*self._parameters(groups), number)
         kernel = self.kernel(
-            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1
-        )
+            "reduction_finish", heuristics, vec=1, index=self.index, parameters=parameters, min_blocks=1,
+            sizes=KnownSizes(help=False),
+        )  # fmt: skip
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
 
-    def launch_at_call(self, group: FinishGroup, narrowest: int, needed: Formula) -> LaunchSpec:
+    def launch_at_call(self, group: FinishGroup, narrowest: int, *, needed: Formula = 1) -> LaunchSpec:
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
-        few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU.
-        """
+        few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU."""
         ahead = max(1, min(MOST_AHEAD, REGISTERS_AHEAD // self._registers(group)))
         results = self.domain.points(group.kept)
         several: Formula = ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))

@@ -81,10 +81,10 @@ def _nested(body: Body, part: FinishPart) -> Finish:
     outer, kept = groups
     start = f"({body.step('first', outer.axes)} + outer) * results + kept"
     inside, totals = accumulate(body, source.reductions), accumulate(body, group.reductions)
-    results, outputs = folded(body.task, source.reductions), _outputs(body, source)
+    results, outputs = folded(body.task, source.reductions), outputs_of(body, source)
     factors = [factor for _, _, factor in group.scaled]
     targets = [*outputs, *factors]
-    setup, loads, statements = _after(body, groups, targets, results, outputs)
+    setup, loads, statements = known_after(body, groups, targets, results, outputs)
     updates = [
         f"a{fid} = fb::Sum::combine(a{fid}, {body.operand(factor, body.value(fid).dtype)} * a{value});"
         for index, value, factor in group.scaled
@@ -98,7 +98,7 @@ def _nested(body: Body, part: FinishPart) -> Finish:
             accumulators=totals.accumulators,
             coordinates=setup,
             row=(*loads, *inside.accumulators),
-            merged=(*inside.results, *statements, *_stores(body, groups, outputs), *updates),
+            merged=(*inside.results, *statements, *stores_of(body, groups, outputs), *updates),
             reduce=accumulators(body, group.reductions),
             results=totals.results,
         ),
@@ -117,15 +117,15 @@ def _finish(
     """The :class:`Finish` of ``part``, whose ``sweep`` leaves the results of its group; ``exprs`` are what it computes
     meanwhile. What is needed beside them is loaded before, by the threads that store."""
     group = part.group
-    results, outputs = folded(body.task, group.reductions), _outputs(body, group)
-    setup, loads, statements = _after(body, groups, outputs, results, outputs, condition="writes")
+    results, outputs = folded(body.task, group.reductions), outputs_of(body, group)
+    setup, loads, statements = known_after(body, groups, outputs, results, outputs, condition="writes")
     everything = (
         *exprs,
         *body.closure(factor for _, _, factor in group.scaled),
         *body.closure(outputs, results),
     )
     names = {output.fid: output.name for output in body.fusion.outputs}
-    stored = [*(_outputs(body, part.source) if part.source else ()), *outputs]
+    stored = [*(outputs_of(body, part.source) if part.source else ()), *outputs]
     return Finish(
         part=part,
         names=", ".join(names.get(fid, body.value(fid).name) for fid in stored),
@@ -140,18 +140,18 @@ def _finish(
         sweep=sweep,
         setup=setup,
         loads=loads,
-        stores=(*sweep.results, *statements, *_stores(body, groups, outputs)),
+        stores=(*sweep.results, *statements, *stores_of(body, groups, outputs)),
         exprs=everything,
     )
 
 
-def _outputs(body: Body, group: FinishGroup) -> list[int]:
+def outputs_of(body: Body, group: FinishGroup) -> list[int]:
     """What the group's reductions are written as."""
     results = folded(body.task, group.reductions)
     return [fid for fid in body.task.outputs if group.is_last or body.depends_on(fid, results)]
 
 
-def _after(
+def known_after(
     body: Body,
     groups: Sequence[Group],
     targets: Sequence[int],
@@ -181,7 +181,7 @@ def _after(
     )
 
 
-def _stores(body: Body, groups: Sequence[Group], outputs: Sequence[int]) -> Lines:
+def stores_of(body: Body, groups: Sequence[Group], outputs: Sequence[int]) -> Lines:
     return tuple(f"T{fid}[{body.offset(fid, groups)}] = {body.own_operand(fid)};" for fid in outputs)
 
 
@@ -193,7 +193,7 @@ def _scaled(body: Body, group: FinishGroup, kept: Group) -> Sweep:
         return Sweep()
     factors = [factor for _, _, factor in group.scaled]
     groups = [Group(name="outer", axes=group.across, index="int64_t"), kept]
-    setup, _, statements = _after(body, groups, factors, (), ())
+    setup, _, statements = known_after(body, groups, factors, (), ())
     needs_outer = not body.coordinate_axes(body.closure(factors)).isdisjoint(group.across)
     arrays, loads, first, updates = list[str](), list[str](), list[str](), list[str]()
     for index, source, factor in group.scaled:

@@ -27,7 +27,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, si
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.filling import running_clusters
-from fusebuild.kernels.common.finish import FINISH_THREADS, Finisher, FinishGroup, partial_parameters
+from fusebuild.kernels.common.finish import FINISH_THREADS, NARROWEST, Finisher, FinishGroup, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers
@@ -55,6 +55,7 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
+from fusebuild.kernels.inner_outer.tiled import ALIGNED_COLUMNS, Tiled
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
@@ -63,6 +64,8 @@ IN_BLOCK = Registers(most=224, base=48)
 REALIGNED = Registers(most=224, base=76)
 """Registers where rows are realigned: what is cut out of words takes some, for a moment. (With a base of 48 ptxas 13.0
 spills 190 to 630 bytes.)"""
+REALIGNED_IN_CLUSTER = Registers(most=224, base=64)
+"""The same where words wait in shared memory, and blocks share rows."""
 IN_CLUSTER = Registers(most=224, base=56)
 """Registers where rows are reduced along a turn before they are stored. (With a base of 48 and what adds up to 168
 registers ptxas 13.0 spills.)"""
@@ -89,18 +92,24 @@ LEAST_COPY = 4
 """Bytes that a thread can copy to shared memory without waiting."""
 MOST_BLOCKS = 8
 """Blocks on a multiprocessor beyond which more only make more partial results."""
-FEW_BLOCKS, MANY_BLOCKS = 2, 4
-"""Blocks on a multiprocessor that are expected where rows are long, and where they are short."""
-LONG_COLUMNS, SHORT_COLUMNS = 8192, 1024
-"""Elements that are expected of such rows."""
+EXPECTED_BLOCKS = 2
+"""Blocks on a multiprocessor that leave partial results, as expected."""
+EXPECTED_COLUMNS = 8192
+"""Elements that are expected of their rows."""
 RUNGS = (128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 131072)
 """Elements of the longest rows of a kernel of its own; where blocks cannot own so many, half of them. (H100, rmsnorm's
 backward pass of 96 to 131072 columns: 0.80 to 0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and
 6144 there would be 0.83 of it where 0.95 are; rungs of 1536, 12288 and 24576 gain nothing.)"""
 ALONE = 12288
 """One more, of the longest rows that a block can own, where no blocks share rows."""
-REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144)
-"""The same where rows are no multiples of a vector, and are realigned: each takes a warp at least."""
+REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144, 16384, 131072)
+"""The same where rows are no multiples of a vector, and are realigned: each takes a warp at least. Those of more than
+6144 wait in shared memory. (H100, adaln's backward pass, 17 x 537 x 10055: 0.24 of a copy's bandwidth with accumulators
+in scratch, 0.45 where two blocks share a row.)"""
+LONGEST_OF_BLOCK = 6144
+"""Elements of such rows beyond which blocks share them."""
+LONGER_THAN_TILED = 512
+"""Elements of the longest rung that is left out where warps have tiles of the shorter rows."""
 SINGLE_RUNGS = (64, 256, 512, 1024, 2048, 4096)
 """The same where threads load element by element. Longer ones take more registers than there are."""
 LONGEST = RUNGS[-1] + 1
@@ -117,17 +126,28 @@ def check(task: Task) -> None:
 
 def variants(planner: Planner) -> list[VariantSpec]:
     own = _planner(planner)
+    tiles = Tiled.of(own) if own.can_realign else None
+    is_tiled = tiles is not None and tiles.applies
     single, found = replace(own, vec=1), list[VariantSpec]()
     if own.vec > 1:
         are_shared = planner.target.cluster > 1 and own.levels == 1
-        rungs = own.ladder(RUNGS if are_shared else (*RUNGS, ALONE))
+        rungs = own.ladder(_longer(RUNGS if are_shared else (*RUNGS, ALONE), ALIGNED_COLUMNS if is_tiled else 0))
         found += [*rungs.values(), *own.memory(max(rungs, default=0))]
     has_odd = own.has_odd_rows(own.vec, own.columns)
+    odd = list[VariantSpec]()
     if has_odd and own.can_realign:
-        found += replace(own, vectors=VectorLayout.ANYWHERE).ladder(REALIGNED_RUNGS).values()
+        realigned = replace(own, vectors=VectorLayout.ANYWHERE)
+        odd += realigned.ladder(_longer(REALIGNED_RUNGS, LONGER_THAN_TILED if is_tiled else 0)).values()
     elif own.vec == 1 or has_odd:
-        found += single.ladder(SINGLE_RUNGS).values()
-    return own.sharing_scratch([*found, single.scratch(())])
+        odd += single.ladder(SINGLE_RUNGS).values()
+    shared = own.sharing_scratch([*found, *odd, single.scratch(())])
+    if tiles is None or not is_tiled:
+        return shared
+    return [*tiles.of_whole_vectors(), *shared[: len(found)], *tiles.of_odd_rows(), *shared[len(found) :]]
+
+
+def _longer(rungs: Iterable[int], than: int) -> list[int]:
+    return [rung for rung in rungs if rung > than]
 
 
 def _planner(planner: Planner) -> _Planner:
@@ -224,7 +244,7 @@ class _Planner(Planner):
         heuristics = InnerOuterHeuristics.of(
             choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed
         )
-        name, shared_bytes = way if choice.stages == 1 else staged, self._staged_bytes(choice)
+        name, shared_bytes = way if choice.stages == 1 or self._is_realigned else staged, self._staged_bytes(choice)
         most = choice.cluster * heuristics.columns(self.vec)
         guard = (*self._guard, ("le", self.columns, most))
         yield most, self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name)
@@ -241,7 +261,9 @@ class _Planner(Planner):
         """Bytes of shared memory for the rows that a block has on their way: none where they go to registers."""
         if choice.stages == 1:
             return 0
-        places = choice.stages * choice.threads.block * self._chunks(choice) * choice.at_once
+        block = choice.threads.block
+        beside = block // WARP if self._is_realigned else 0
+        places = choice.stages * (block + beside) * self._chunks(choice) * choice.at_once
         return places * self.vec * self.bytes_of(self.fetched)
 
     @property
@@ -316,15 +338,20 @@ class _Planner(Planner):
                 yield replace(choice, min_blocks=room)
 
     def _realigned_choices(self) -> Iterator[InnerOuterChoice]:
-        """The same where rows are realigned: no two of them share a warp, and the next ones wait in registers."""
-        whole = max(WARP, next_power_of_two(self._vectors))
+        """The same where rows are realigned: no two of them share a warp. The next ones wait in registers, those of
+        longer rows in shared memory."""
+        whole, is_short = max(WARP, next_power_of_two(self._vectors)), self.elements <= LONGEST_OF_BLOCK
+        clusters = [1, *(cluster for cluster in CLUSTERS if cluster <= self.target.cluster)]
+        prefetched = [(1, at_once, 1) for at_once in (1, 2)]
+        staged = [(cluster, 1, STAGES) for cluster in clusters if self._can_stage]
         for per_row in (each for each in (WARP, 64, *BLOCK_THREADS) if each <= whole):
-            for at_once in (1, 2):
+            for cluster, at_once, stages in prefetched if is_short else staged:
                 choice = InnerOuterChoice(
-                    threads_per_row=per_row, cluster=1, rows_per_block=rows_beside(per_row, BLOCK_THREADS[0]),
-                    at_once=at_once, stages=1, unpacks=True, min_blocks=1,
+                    threads_per_row=per_row, cluster=cluster, rows_per_block=rows_beside(per_row, BLOCK_THREADS[0]),
+                    at_once=at_once, stages=stages, unpacks=True, min_blocks=1,
                 )  # fmt: skip
-                if room := self._room(choice):
+                room = self._room(choice) if cluster == 1 or self._can_share(choice) else 0
+                if room:
                     yield replace(choice, min_blocks=room)
 
     def _can_share(self, choice: InnerOuterChoice) -> bool:
@@ -354,7 +381,7 @@ class _Planner(Planner):
         """Whether threads can copy all that they fetch to shared memory, words of 4 bytes at least, and use it as it
         is."""
         copied = all(self.vec * self.bytes_of([fid]) >= LEAST_COPY for fid in self.fetched)
-        return bool(self.fetched) and copied and not self._is_realigned
+        return bool(self.fetched) and copied
 
     def _registers(self, choice: InnerOuterChoice) -> int:
         """What a thread takes: what it keeps for its columns, and what it works with. It keeps accumulators, steady
@@ -366,10 +393,12 @@ class _Planner(Planner):
         unpacked = sum(resident) if in_cluster else max(resident, default=0)
         steady += unpacked if choice.unpacks else self.bytes_of(self.resident)
         fetched = self._register_bytes(self.fetched, self.vec) if choice.stages == 1 else 0
-        ahead = 2 * fetched + (len(self.fetched) * WORD if self._is_realigned else 0)
+        ahead = 2 * fetched + (len(self.fetched) * WORD if self._is_realigned and fetched else 0)
         kept = -(-self._chunks(choice) * (self.vec * steady + choice.at_once * ahead) // 4)
+        if self._is_realigned:
+            return (REALIGNED_IN_CLUSTER if in_cluster else REALIGNED).base + kept
         if not in_cluster:
-            return (REALIGNED if self._is_realigned else IN_BLOCK).base + kept
+            return IN_BLOCK.base + kept
         return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
 
     @property
@@ -449,9 +478,15 @@ class _Planner(Planner):
         grid, block = product([heuristics.cluster, blocks]), (heuristics.threads.per_row, heuristics.threads.rows, 1)
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
         finisher = Finisher.of(self, reduced=self.reduced, index="int64_t", splits=blocks)
-        finish = finisher.launch([self._group(own, choice) for own in self.parts.finishes.values()])
+        if self.parts.outer:
+            finish = finisher.launch([self._group(own) for own in self.parts.finishes.values()])
+        else:
+            finish = finisher.launch_at_call(
+                FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST
+            )
         known = KnownSizes(help=bool(self.parts.outer))
-        return replace(variant, launches=(*variant.launches, finish)).with_kernels(partial(replace, sizes=known))
+        walking = variant.with_kernels(partial(replace, sizes=known))
+        return replace(walking, launches=(*walking.launches, finish))
 
     def sharing_scratch(self, variants: Sequence[VariantSpec]) -> list[VariantSpec]:
         """``variants`` with scratch for their partial results: as much as any of them needs."""
@@ -478,13 +513,11 @@ class _Planner(Planner):
         most = simplified(("min", of_rows, product([MULTIPROCESSORS, of_multiprocessor])))
         return most, total([most, product([2, outer, self.columns])])
 
-    def _group(self, indices: Sequence[int], choice: InnerOuterChoice) -> FinishGroup:
+    def _group(self, indices: Sequence[int]) -> FinishGroup:
         """How the partial results of the reductions ``indices`` are combined, which keep the same axes and are all
-        scaled ones or none. What is expected of them is the same for all rows that are short and for all that are long,
-        whose variants share a kernel."""
-        are_short = choice.min_blocks > FEW_BLOCKS
-        blocks = self.target.multiprocessors * (MANY_BLOCKS if are_short else FEW_BLOCKS)
-        columns = SHORT_COLUMNS if are_short else LONG_COLUMNS
+        scaled ones or none. What is expected of them is the same for rows of all lengths, whose variants share a
+        kernel."""
+        blocks = self.target.multiprocessors * EXPECTED_BLOCKS
         kept = self.parts.kept[indices[0]]
         scaled = [(index, self.parts.scaled[index]) for index in indices if index in self.parts.scaled]
         by_block = not kept and not scaled
@@ -495,7 +528,7 @@ class _Planner(Planner):
             reductions=tuple(indices),
             kept=(*kept, *self.parts.columns),
             partials=hint(product([parts, self.domain.points(across)]), self.sizes),
-            results=columns * self.expected(kept),
+            results=EXPECTED_COLUMNS * self.expected(kept),
             across=across,
             outer=outer,
             depth=self.parts.depth if outer else (),

@@ -27,10 +27,9 @@ class _Held:
     letter: str
     stage: str
 
-    @property
-    def staged(self) -> str:
-        """Where a vector is among the places of its thread."""
-        return f"{self.stage} * kPlaces + (u * kChunks + c) * kThreads"
+    def staged(self, width: str) -> str:
+        """Where a vector is among the places of its thread, each ``width`` after the one before it."""
+        return f"{self.stage} * kPlaces + (u * kChunks + c) * {width}"
 
 
 AT_HAND = _Held(letter="c", stage="stage")
@@ -212,8 +211,14 @@ class _Walk:
                 *(line for folding in totals for line in folding.results(f"{folding.accumulator}[u]")),
                 *(body.statement(expr, body.within(rows.row)) for expr in exprs),
                 *(rows.base(fid, self.outputs) for fid in dict.fromkeys(based)),
+                *self._shift(body.reads(targets, self._ready)),
             )
         )
+
+    def _shift(self, reads: Iterable[int]) -> Lines:
+        """How far into the words of a row its columns begin, for a sweep that takes them from their stages."""
+        is_asked = self._is_realigned and self._is_staged and not {*self.heuristics.fetched}.isdisjoint(reads)
+        return ("const int shift = fb::shift_of<kVec>(row * columns);",) if is_asked else ()
 
     def _has_base(self, fid: int) -> bool:
         """True for tensors in memory whose columns the sweeps address from where their row begins."""
@@ -271,13 +276,20 @@ class _Walk:
         if fid in self.heuristics.packed:
             return (self.rows.vector(fid, f"fb::unpack(h{fid}[c])"),)
         if fid in self.heuristics.fetched:
-            place = f"s{fid}[{held.staged}]" if self._is_staged else f"c{fid}[u][c]"
+            place = f"s{fid}[{held.staged(self._width)}]" if self._is_staged else f"c{fid}[u][c]"
+            if self._is_staged and self._is_realigned:
+                return (self.rows.vector(fid, f"fb::load_realigned<kVec>(&{place}, shift)"),)
             return (self.rows.vector(fid, f"fb::unpack({place})"),)
         return self.rows.global_load(fid)
 
     @property
     def _is_staged(self) -> bool:
         return self.heuristics.stages > 1
+
+    @property
+    def _width(self) -> str:
+        """How many places the vectors of a block's threads have side by side."""
+        return "kWidth" if self._is_realigned else "kThreads"
 
     def next_rows(self) -> Sweep:
         """The inputs of the next rows: what they are kept in, and how they get there and from there. Those that are
@@ -288,7 +300,7 @@ class _Walk:
         wide = [(fid, body.c_type(fid), offset[fid]) for fid in self.heuristics.fetched]
         held = [] if self._is_staged else wide
         numbers = NUMBERS_AHEAD if self.heuristics.in_cluster else NEXT_NUMBERS
-        if self._is_realigned:
+        if self._is_realigned and not self._is_staged:
             return self._next_words(wide, numbers, following)
         return Sweep(
             arrays=(
@@ -299,11 +311,17 @@ class _Walk:
             ),
             vector=tuple(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
             loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
-            stores=tuple(f"fb::copy_async(&s{fid}[{AT_HAND.staged}], T{fid} + {offset});" for fid, _, offset in wide
-                         if self._is_staged),
+            stores=tuple(self._copy(fid, offset) for fid, _, offset in wide if self._is_staged),
             accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
+
+    def _copy(self, fid: int, offset: str) -> str:
+        """The line that begins to copy the vector of ``fid`` at the ``offset`` to its place."""
+        place = f"&s{fid}[{AT_HAND.staged(self._width)}]"
+        if self._is_realigned:
+            return f"fb::copy_words<kVec>({place}, T{fid}, {offset}, size);"
+        return f"fb::copy_async({place}, T{fid} + {offset});"
 
     def _next_words(self, wide: Sequence[tuple[int, str, str]], numbers: _RowNumbers, following: Group) -> Sweep:
         """The same where rows begin anywhere: q holds the aligned words in which a thread's columns begin, x the one
@@ -422,7 +440,8 @@ class _Walk:
         """Where accumulators are in shared memory, or rows on their way."""
         body = self.rows.body
         if self._is_staged:
-            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), "thread")
+            thread = "(thread + thread / fb::kWarpThreads)" if self._is_realigned else "thread"
+            return places_in_shared(arrays_of(body, self.heuristics.fetched, "s", "kStages * kPlaces"), thread)
         if self.heuristics.storage != "shared":
             return ()
         results = [fid for folding in foldings(body, self.parts.accumulated) for fid in folding.expr.outputs]

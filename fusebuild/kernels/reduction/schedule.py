@@ -483,7 +483,7 @@ def _variant(
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     narrowest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
-    finish = finisher.launch_at_call(group, narrowest, ("gt", partials, 1) if each == 1 else 1)
+    finish = finisher.launch_at_call(group, narrowest, needed=("gt", partials, 1) if each == 1 else 1)
     return replace(
         variant,
         launches=(replace(launch, grid=grid), finish),

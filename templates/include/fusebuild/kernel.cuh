@@ -31,6 +31,7 @@
 #include "fusebuild/tickets.cuh"
 #include "fusebuild/tile.cuh"
 #include "fusebuild/vec.cuh"
+#include "fusebuild/warp_tiles.cuh"
 #include "fusebuild/welford.cuh"
 
 // The C library has its own exp, round and abs at global scope; rendered kernels say fb::exp and mean ours.

@@ -57,6 +57,36 @@ FUSEBUILD_DEVICE Packed<T, N> realigned(const Packed<T, N>& words, const NextWor
   return pack(cut_out<N, T>(registers, shift % kPerWord<T, N>));
 }
 
+// Begins to copy the aligned words of `tensor` from the one with element `offset` on to a thread's place in
+// shared memory, and behind that of its warp's last lane the word after those. Zeros where it has none: it
+// begins aligned, and has `size` elements.
+template <int N, typename T>
+FUSEBUILD_DEVICE void copy_words(Packed<T, N>* place, const T* tensor, int64_t offset, int64_t size) {
+  constexpr int kWords = Packed<T, N>::kWords;
+  const int64_t first = offset - offset % kPerWord<T, N>;
+  const int words = is_last_lane() ? kWords + 1 : kWords;
+  FUSEBUILD_UNROLL
+  for (int w = 0; w <= kWords; ++w) {
+    if (w == words) break;
+    const int64_t begin = first + w * kPerWord<T, N>;
+    auto* word = reinterpret_cast<NextWord<T, N>*>(place) + w;
+    if (begin + kPerWord<T, N> <= size)
+      copy_async<kPerWord<T, N>>(word, tensor + begin);
+    else
+      *word = load_packed_up_to<kPerWord<T, N>>(tensor + begin, size - begin);
+  }
+}
+
+// The N elements of a thread that begin `shift` elements after its words there, or as many less whole words:
+// the place beside it, which the lane after it has, has the rest.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_realigned(const Packed<T, N>* place, int shift) {
+  constexpr int kWords = Packed<T, N>::kWords;
+  uint32_t registers[(kWords + 1) * sizeof(NextWord<T, N>) / 4];
+  memcpy(registers, place, sizeof(registers));
+  return cut_out<N, T>(registers, shift % kPerWord<T, N>);
+}
+
 // Stores what the row `row` has at columns `col` + k, as far as it has so many `columns`: by the aligned
 // vector that begins as many elements before them as its words do, whose first elements the lane before this
 // one has. All lanes of a warp take part.

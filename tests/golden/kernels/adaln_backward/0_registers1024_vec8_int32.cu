@@ -4,8 +4,11 @@
 //   resident=[0, 2] packed=[] min_blocks=4
 // launch: segment 0, registers1024_vec8_int32 1 of 2 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
 //   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0
-//   of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, D, B, S, D; if D < 2146435072, (D % 8) == 0,
+//   of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, D, B, S, D; if D < 2146435072, (D % 8) == 0,
 //   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
 //   16), D <= 1024
 #include <fusebuild/kernel.cuh>

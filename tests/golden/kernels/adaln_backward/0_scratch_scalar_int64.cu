@@ -4,8 +4,11 @@
 //   resident=[] packed=[] min_blocks=1
 // launch: segment 0, scratch_scalar_int64 1 of 2 on sm_90: grid min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
 //   gpu.multiprocessors))), 1, 1; block 512, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0 of
-//   4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, slot 1 of 4*(min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, D, B, S, D
+//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
+//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, D, B, S, D
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

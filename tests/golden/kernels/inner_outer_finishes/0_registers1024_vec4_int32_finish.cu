@@ -1,8 +1,29 @@
-// inner_outer_finishes.yaml, segment 0: inner_outer_persistent, variant registers1024_vec4_int32
+// inner_outer_finishes.yaml, segment 0: inner_outer_persistent, variant registers128_vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 6: 5, 10: 9, 13: 11, 18: 15}
 // schedule: threads=256 parts=[(block_x=16 ahead=17 group=(reductions=[3] kept=[2] partials=264 results=8192 across=[]
 //   scaled=[] outer=[] depth=[] is_last=False)), (block_x=16 ahead=6 group=(reductions=[5, 10, 13] kept=[0, 2]
 //   partials=90 results=24576 across=[] scaled=[] outer=[0] depth=[1] is_last=False))]
+// launch: segment 0, registers128_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 16, min(ceil_div(B*S, 4), gpu.multiprocessors))); if D < 2146435072, (D
+//   % 4) == 0, aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 128
+// launch: segment 0, registers256_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
+//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 256
+// launch: segment 0, registers512_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(5*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, (D % 4) == 0,
+//   aligned(x, 16), aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16), D <= 512
 // launch: segment 0, registers1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -69,6 +90,20 @@
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if (D % 4) == 0, aligned(x, 16),
 //   aligned(u, 16), aligned(v, 16), aligned(w, 16), aligned(y, 16)
+// launch: segment 0, realigned256_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(8*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
+//   aligned(y, 16), D <= 256
+// launch: segment 0, realigned512_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
+//   aligned(y, 16), D <= 512
 // launch: segment 0, realigned1024_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
@@ -97,6 +132,20 @@
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
 //   aligned(y, 16), D <= 4096
+// launch: segment 0, realigned16384_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(max(1, ((10*gpu.multiprocessors) // 11) // 4), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
+//   11) // 4)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 16384
+// launch: segment 0, realigned65536_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
+//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
+//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
+//   min(max(1, ((10*gpu.multiprocessors) // 11) // 8), max(1, (B*S) // 4, min(B*S, max(1, ((10*gpu.multiprocessors) //
+//   11) // 8)))); if D < 2146435072, aligned(x, 16), aligned(y, 16), D <= 65536
 // launch: segment 0, scratch_scalar_int64 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block 256,
 //   1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,

@@ -1,0 +1,277 @@
+"""Short rows: a warp copies many of them to shared memory, as they lie side by side in global memory.
+
+Of a short row that begins anywhere nearly every vector is its first or its last one, and a block that has one row at a
+time, or eight, has few bytes on their way. Here each warp has **tiles** of its own, of many whole rows: they move in
+aligned vectors from and to global memory, the next one while the warp works on the one at hand. As many threads share a
+row as it asks for, a power of two up to a warp, which is an argument of the kernel; each has the columns that are so
+many apart, and what is reduced down them accumulates in its registers.
+
+Rows are handed out in **pieces**. Where a sample's rows are few, a piece has those of many samples, and the threads
+that have all rows of one write what they add up to. Where they are many, samples are shared by parts, whose partial
+results a finishing kernel combines. What is reduced over all samples takes what each of them adds up to: a sum that is
+scaled from another one has no more to do than that, once for a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
+from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.domain import Access
+from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.lambdas import folded
+from fusebuild.kernels.common.planner import Planner
+from fusebuild.kernels.common.registers import Registers
+from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP, has_lambdas, next_power_of_two, running_sums
+from fusebuild.kernels.common.spec import (
+    KnownSizes,
+    LaunchSpec,
+    VariantSpec,
+    VectorLayout,
+    call_parameter,
+    fits_int32,
+    kernel_parameters,
+)
+from fusebuild.kernels.inner_outer.axes import Axes, InnerOuterParts
+
+BLOCK = 128
+"""Threads of a block."""
+HELD = 8
+"""Columns of a thread, at most."""
+ALIGNED_COLUMNS = 128
+"""Columns of rows of whole vectors, at most: longer ones are faster where a block walks them. (H100, rmsnorm's backward
+pass, 211520 x 192: 105 us in tiles, 90 so.)"""
+TILE_BYTES = 4096
+"""Shared memory of a warp's tile, where rows are short enough."""
+STAGES = 2
+"""Tiles that a warp has: one at hand, one on its way."""
+MOST_BLOCKS = 6
+"""Blocks of a multiprocessor, at most."""
+MOST_TILE_BYTES = 8192
+"""The same where they are not, at most."""
+ALIGNMENT = 8
+"""Elements of each row that a tile has room for are a multiple of so many."""
+LEAST_ELEMENTS = 128
+"""Elements of a warp's share that are worth a warp."""
+ELEMENTS_OF_PART = 512
+"""Elements of an outer index that are worth a part of it."""
+TILED = Registers(base=44)
+"""Registers of a thread, beside those for its columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledHeuristics:
+    """Blocks of ``threads``, each of which has ``held`` columns of a row at most; ``copied`` elements move at a time to
+    and from global memory. Inputs ``fetched`` lie in tiles, outputs ``in_place`` of some, ``(output, input)``; inputs
+    ``of_rows`` have one element a row, ``resident`` ones stay the same for all rows of an outer index. A warp has
+    ``stages`` tiles of ``tile_bytes``; a row takes ``row_bytes`` of one and ``column_bytes`` for each column, a tile
+    ``edge_bytes`` beside its rows."""
+
+    threads: int
+    held: int
+    is_whole: bool
+    copied: int
+    stages: int
+    tile_bytes: int
+    edge_bytes: int
+    column_bytes: int
+    row_bytes: int
+    fetched: tuple[int, ...]
+    resident: tuple[int, ...]
+    of_rows: tuple[int, ...]
+    in_place: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiledChoice(Choice):
+    """Tiles of up to ``tile_bytes`` where rows are short enough; a multiprocessor shall have the registers of
+    ``min_blocks``."""
+
+    FEWER = ("tile_bytes",)
+
+    tile_bytes: int
+    min_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiled(Planner):
+    """A planner that knows the ``parts`` of the task, its ``fetched`` dense inputs of the whole domain, and
+    ``resident`` ones of columns that change from one outer index to the next at most; for vectors of ``vec``."""
+
+    parts: InnerOuterParts
+    vec: int
+    fetched: tuple[int, ...]
+    resident: tuple[int, ...]
+
+    def of_whole_vectors(self) -> Iterator[VariantSpec]:
+        """For rows of up to ``ALIGNED_COLUMNS``, which threads take by vectors."""
+        way = f"tiled_vec{HELD}_int32"
+        yield self._variant(way, True, decide(way, self._propose(), self.tuned, self._check))
+
+    def of_odd_rows(self) -> Iterator[VariantSpec]:
+        """For rows of up to ``HELD`` columns for each thread of a warp, where they may be no whole vectors."""
+        if self.has_odd_rows(HELD, self.columns):
+            way = "tiled_scalar_int32"
+            yield self._variant(way, False, decide(way, self._propose(), self.tuned, self._check))
+
+    @property
+    def applies(self) -> bool:
+        """Whether the task is as plain as that."""
+        task, kept = self.task, {*self.parts.kept.values()}
+        overwritten = any(
+            output.alias is not None and output.fid in self.parts.finished for output in task.fusion.outputs
+        )
+        places = any(expr.op in ("iota", "linear_index") for expr in task.steps)
+        plain = not (has_lambdas(task) or running_sums(task) or self.domain.sources or places or overwritten)
+        return plain and kept <= {(), self.parts.outer}
+
+    @property
+    def columns(self) -> Formula:
+        return self.domain.points(self.parts.columns)
+
+    @property
+    def _reduced(self) -> list[int]:
+        """What has partial results: everything that is reduced down columns."""
+        return folded(self.task, self.parts.down)
+
+    @property
+    def _of_rows(self) -> tuple[int, ...]:
+        """Inputs that have one element a row, in the rows' order."""
+
+        def is_row(access: Access) -> bool:
+            return access.axes == self.parts.rows and self.domain.is_contiguous(access)
+
+        return tuple(fid for fid, access in self.domain.accesses.items() if fid in self.task.inputs and is_row(access))
+
+    @property
+    def _in_place(self) -> dict[int, int]:
+        """For outputs that are as wide as an input in tiles, that input; no two share one."""
+        places = dict[int, int]()
+        for fid in self._flat_outputs:
+            free = [each for each in self.fetched if each not in places.values()]
+            same = [each for each in free if self.bytes_of([each]) == self.bytes_of([fid])]
+            if same:
+                places[fid] = same[0]
+        return places
+
+    @property
+    def _flat_outputs(self) -> tuple[int, ...]:
+        written = self.parts.written_by_rows(self.task)
+        return tuple(fid for fid in self.domain.flat if fid in written)
+
+    @property
+    def _tiles(self) -> tuple[int, ...]:
+        """The tensors that have a tile of their own."""
+        return (*self.fetched, *(fid for fid in self._flat_outputs if fid not in self._in_place))
+
+    def _propose(self) -> TiledChoice:
+        words = [max(4, self.bytes_of([fid])) // 4 for fid in (*self.fetched, *self.resident, *self._reduced)]
+        registers = TILED.base + HELD * sum(words)
+        choice = TiledChoice(tile_bytes=max(TILE_BYTES, next_power_of_two(self._least_bytes)), min_blocks=1)
+        by_memory = self.target.shared_bytes // (self._shared_bytes(choice) + SYSTEM_BYTES)
+        blocks = min(MOST_BLOCKS, self.target.registers // (BLOCK * registers), by_memory)
+        return replace(choice, min_blocks=max(1, blocks))
+
+    def _check(self, choice: TiledChoice) -> None:
+        choice.require_power_of_two("tile_bytes", next_power_of_two(self._least_bytes), MOST_TILE_BYTES)
+        choice.require_blocks("min_blocks", BLOCK, self.target.threads_per_multiprocessor)
+
+    def _variant(self, way: str, is_whole: bool, choice: TiledChoice) -> VariantSpec:
+        heuristics = TiledHeuristics(
+            threads=BLOCK,
+            held=HELD,
+            is_whole=is_whole,
+            copied=self.vec,
+            stages=STAGES,
+            tile_bytes=choice.tile_bytes,
+            edge_bytes=self._edge_bytes,
+            column_bytes=self.bytes_of(self._tiles),
+            row_bytes=self.bytes_of(self._of_rows),
+            fetched=self.fetched,
+            resident=self.resident,
+            of_rows=self._of_rows,
+            in_place=tuple(self._in_place.items()),
+        )
+        blocks, parts = self._blocks(choice), self._parts(choice)
+        partials = partial_parameters(self.task, self._reduced, const=False)
+        number = call_parameter("parts", parts, "pieces that share an outer index")
+        kernel = self.kernel(
+            "inner_outer_tiled",
+            heuristics,
+            vec=HELD,
+            parameters=(*kernel_parameters(self.task, self.domain, partials), number),
+            vectors=VectorLayout.ANYWHERE,
+            min_blocks=choice.min_blocks,
+            sizes=KnownSizes(help=False),
+        )
+        guard = (
+            fits_int32(self.rows),
+            *self.aligned(self.domain.flat, self.vec),
+            *((("eq", ("mod", self.columns, HELD), 0),) if is_whole else ()),
+            *(("le", 1, each) for each in (self.rows, self.columns)),
+            ("le", self.columns, ALIGNED_COLUMNS if is_whole else WARP * HELD),
+        )
+        shared_bytes = self._shared_bytes(choice)
+        variant = self.variant(way, choice, guard, kernel, blocks, (BLOCK, 1, 1), shared_bytes=shared_bytes)
+        finishes = [self._finish((), blocks)]
+        if self.parts.outer:
+            finishes.append(self._finish(self.parts.outer, parts))
+        launches = (*variant.launches, *(launch for own in finishes for launch in own))
+        return replace(variant, launches=launches, scratch=tuple(self._scratch(blocks, parts)))
+
+    @property
+    def _edge_bytes(self) -> int:
+        """What a tile has beside its rows: tensors begin and end within vectors."""
+        return 2 * self.vec * self.bytes_of(self._tiles) + ALIGNMENT * self.bytes_of(self._of_rows)
+
+    @property
+    def _least_bytes(self) -> int:
+        """A tile of as many rows as a warp has at a time, of any length."""
+        return self._edge_bytes + WARP * (HELD * self.bytes_of(self._tiles) + self.bytes_of(self._of_rows))
+
+    def _shared_bytes(self, choice: TiledChoice) -> int:
+        """Those of tiles, or of what the warps of a block meet by."""
+        warps = BLOCK // WARP
+        meeting = WARP * HELD * self.bytes_of(folded(self.task, self._whole))
+        return warps * max(STAGES * choice.tile_bytes, meeting)
+
+    @property
+    def rows(self) -> Formula:
+        return self.domain.points(self.parts.rows)
+
+    @property
+    def _whole(self) -> list[int]:
+        """The reductions that keep nothing but columns."""
+        return [index for index, kept in self.parts.kept.items() if not kept]
+
+    def _blocks(self, choice: TiledChoice) -> Formula:
+        """Blocks that fill the GPU of the call once, each with something to do."""
+        some = ceil_div(product([self.rows, self.columns]), BLOCK // WARP * LEAST_ELEMENTS)
+        return ("min", product([choice.min_blocks, MULTIPROCESSORS]), some)
+
+    def _parts(self, choice: TiledChoice) -> Formula:
+        """Pieces that share an outer index, as many as fill the GPU once, each with several tiles' elements."""
+        if not self.parts.outer:
+            return 1
+        outers, depth = (self.domain.points(axes) for axes in (self.parts.outer, self.parts.depth))
+        warps = product([BLOCK // WARP * choice.min_blocks, MULTIPROCESSORS])
+        several: Formula = ("floor_div", product([depth, self.columns]), ELEMENTS_OF_PART)
+        return ("max", 1, ("min", ("floor_div", warps, ("max", 1, outers)), several))
+
+    def _finish(self, kept: Axes, splits: Formula) -> Iterator[LaunchSpec]:
+        """The launch that combines the partial results of the reductions that keep these axes of rows."""
+        own = tuple(index for index in self.parts.down if self.parts.kept[index] == kept)
+        if own:
+            group = FinishGroup(reductions=own, kept=(*kept, *self.parts.columns))
+            finisher = Finisher.of(self, reduced=self._reduced, index="int64_t", splits=splits)
+            yield finisher.launch_at_call(group, NARROWEST, needed=("gt", splits, 1) if kept else 1)
+
+    def _scratch(self, blocks: Formula, parts: Formula) -> Iterator[Formula]:
+        for index in self.parts.down:
+            outer = self.parts.kept[index]
+            splits = product([("gt", parts, 1), parts]) if outer else blocks
+            for fid in self.task.fusion.exprs[index].outputs:
+                size = partial_dtype(self.task, fid).bytes
+                yield simplified(product([size, splits, self.domain.points((*outer, *self.parts.columns))]))
