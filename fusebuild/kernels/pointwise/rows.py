@@ -37,6 +37,8 @@ FEWEST_ROWS = 4
 MOST_ROWS = 64
 NEAR_BYTES = 4 * 1024
 """What repeats and is no more than this stays in L1 by itself: a thread that walks no rows is simpler, and faster."""
+VECTORS_OF_LINE = 8
+"""Vectors of 16 bytes in a line of L2."""
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one row."""
 COLUMNS = Registers(base=30, per_source=8)
@@ -161,7 +163,12 @@ class _Layout:
 
 
 def _fills(vectors: Formula, threads: int) -> Formula:
-    """Whether at most an eighth of ``threads`` has none of ``vectors``."""
+    """Whether so many ``threads``, a power of two, lie along ``vectors``: up to a line as many as there are, since rows
+    that threads read in pieces take several lines of L2 at a time; beyond, where at most an eighth of them has none.
+    On an H100 bias_gelu with seven vectors a row took 0.245 ms with one thread along them; copies take 0.083.
+    """
+    if threads <= VECTORS_OF_LINE:
+        return ("gt", vectors, threads // 2)
     return ("le", product([8 * threads, ceil_div(vectors, threads)]), product([9, vectors]))
 
 

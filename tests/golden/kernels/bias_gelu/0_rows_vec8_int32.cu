@@ -1,25 +1,22 @@
 // bias_gelu.yaml, segment 0: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 12: 11}
 // schedule: threads=128 rows=8 unroll=1 min_blocks=11 walked=0
-// launch: segment 0, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(N, 8), max(1, 2*(16*ceil_div(ceil_div(N, 8), 2)
-//   <= 9*ceil_div(N, 8)), 4*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 8*(64*ceil_div(ceil_div(N, 8), 8) <=
-//   9*ceil_div(N, 8)), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32)
-//   <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8),
-//   128) <= 9*ceil_div(N, 8))))*ceil_div(M, (128 // max(1, 2*(16*ceil_div(ceil_div(N, 8), 2) <= 9*ceil_div(N, 8)),
-//   4*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 8*(64*ceil_div(ceil_div(N, 8), 8) <= 9*ceil_div(N, 8)),
-//   16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N,
-//   8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <=
-//   9*ceil_div(N, 8))))*max(1, 2*(M*N >= 8192*gpu.multiprocessors), 4*(M*N >= 16384*gpu.multiprocessors), 8*(M*N >=
-//   32768*gpu.multiprocessors))), 1, 1; block 128, 1, 1; given x, bias, y, M, N, max(0, 16*ceil_div(ceil_div(N, 8), 2)
-//   <= 9*ceil_div(N, 8), 2*(32*ceil_div(ceil_div(N, 8), 4) <= 9*ceil_div(N, 8)), 3*(64*ceil_div(ceil_div(N, 8), 8) <=
-//   9*ceil_div(N, 8)), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8), 32) <=
-//   9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)), 7*(1024*ceil_div(ceil_div(N, 8), 128)
-//   <= 9*ceil_div(N, 8))), 7 - max(0, 16*ceil_div(ceil_div(N, 8), 2) <= 9*ceil_div(N, 8), 2*(32*ceil_div(ceil_div(N,
-//   8), 4) <= 9*ceil_div(N, 8)), 3*(64*ceil_div(ceil_div(N, 8), 8) <= 9*ceil_div(N, 8)), 4*(128*ceil_div(ceil_div(N,
-//   8), 16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N,
-//   8), 64) <= 9*ceil_div(N, 8)), 7*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))), max(0, M*N >=
-//   8192*gpu.multiprocessors, 2*(M*N >= 16384*gpu.multiprocessors), 3*(M*N >= 32768*gpu.multiprocessors)); if M*N <
-//   2146435072, (N % 8) == 0, aligned(x, 16), aligned(bias, 16), aligned(y, 16)
+// launch: segment 0, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(N, 8), max(1, 2*(ceil_div(N, 8) > 1),
+//   4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
+//   32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N,
+//   8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))))*ceil_div(M, (128 // max(1, 2*(ceil_div(N, 8) >
+//   1), 4*(ceil_div(N, 8) > 2), 8*(ceil_div(N, 8) > 4), 16*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
+//   32*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 64*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N,
+//   8)), 128*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))))*max(1, 2*(M*N >= 8192*gpu.multiprocessors),
+//   4*(M*N >= 16384*gpu.multiprocessors), 8*(M*N >= 32768*gpu.multiprocessors))), 1, 1; block 128, 1, 1; given x, bias,
+//   y, M, N, max(0, ceil_div(N, 8) > 1, 2*(ceil_div(N, 8) > 2), 3*(ceil_div(N, 8) > 4), 4*(128*ceil_div(ceil_div(N, 8),
+//   16) <= 9*ceil_div(N, 8)), 5*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N, 8),
+//   64) <= 9*ceil_div(N, 8)), 7*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))), 7 - max(0, ceil_div(N, 8) >
+//   1, 2*(ceil_div(N, 8) > 2), 3*(ceil_div(N, 8) > 4), 4*(128*ceil_div(ceil_div(N, 8), 16) <= 9*ceil_div(N, 8)),
+//   5*(256*ceil_div(ceil_div(N, 8), 32) <= 9*ceil_div(N, 8)), 6*(512*ceil_div(ceil_div(N, 8), 64) <= 9*ceil_div(N, 8)),
+//   7*(1024*ceil_div(ceil_div(N, 8), 128) <= 9*ceil_div(N, 8))), max(0, M*N >= 8192*gpu.multiprocessors, 2*(M*N >=
+//   16384*gpu.multiprocessors), 3*(M*N >= 32768*gpu.multiprocessors)); if M*N < 2146435072, (N % 8) == 0, aligned(x,
+//   16), aligned(bias, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

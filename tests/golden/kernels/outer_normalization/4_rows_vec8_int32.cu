@@ -1,35 +1,30 @@
 // outer_normalization.yaml, segment 4: pointwise, variant rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 5, 4: 11, 5: 14, 6: 16, 13: 10, 17: 17, 18: 24}
 // schedule: threads=128 rows=8 unroll=1 min_blocks=4 walked=1
-// launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8), max(1, 2*(16*ceil_div(ceil_div(C, 8), 2)
-//   <= 9*ceil_div(C, 8)), 4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <=
-//   9*ceil_div(C, 8)), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32)
-//   <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8),
-//   128) <= 9*ceil_div(C, 8))))*ceil_div(B, min(128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
-//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
-//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
-//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
-//   9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32), 16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B
-//   >= 512)))*max(1, 2*(A*B*C >= 8192*gpu.multiprocessors), 4*(A*B*C >= 16384*gpu.multiprocessors), 8*(A*B*C >=
-//   32768*gpu.multiprocessors)))*ceil_div(A, (128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
-//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
-//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
-//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
-//   9*ceil_div(C, 8)))) // min(128 // max(1, 2*(16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8)),
-//   4*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 8*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
-//   16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C,
-//   8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <=
-//   9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32), 16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B
-//   >= 512)))), 1, 1; block 128, 1, 1; overlaps the one before; given x, weight, mean_outer, var_outer, middle_max,
-//   t14, t16, batch_norm, ends, middle_softmax, A, B, C, max(0, 16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8),
-//   2*(32*ceil_div(ceil_div(C, 8), 4) <= 9*ceil_div(C, 8)), 3*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)),
-//   4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)),
-//   6*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C,
-//   8))), min(7 - max(0, 16*ceil_div(ceil_div(C, 8), 2) <= 9*ceil_div(C, 8), 2*(32*ceil_div(ceil_div(C, 8), 4) <=
-//   9*ceil_div(C, 8)), 3*(64*ceil_div(ceil_div(C, 8), 8) <= 9*ceil_div(C, 8)), 4*(128*ceil_div(ceil_div(C, 8), 16) <=
+// launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8), max(1, 2*(ceil_div(C, 8) > 1),
+//   4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
+//   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))))*ceil_div(B, min(128 // max(1, 2*(ceil_div(C, 8)
+//   > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
+//   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32),
+//   16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B >= 512)))*max(1, 2*(A*B*C >= 8192*gpu.multiprocessors), 4*(A*B*C
+//   >= 16384*gpu.multiprocessors), 8*(A*B*C >= 32768*gpu.multiprocessors)))*ceil_div(A, (128 // max(1, 2*(ceil_div(C,
+//   8) > 1), 4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
+//   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8)))) // min(128 // max(1, 2*(ceil_div(C, 8) > 1),
+//   4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
+//   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32),
+//   16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B >= 512)))), 1, 1; block 128, 1, 1; overlaps the one before;
+//   given x, weight, mean_outer, var_outer, middle_max, t14, t16, batch_norm, ends, middle_softmax, A, B, C, max(0,
+//   ceil_div(C, 8) > 1, 2*(ceil_div(C, 8) > 2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <=
 //   9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <=
-//   9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(0, B >= 8, 2*(B >= 16), 3*(B >=
-//   32), 4*(B >= 64), 5*(B >= 128), 6*(B >= 256), 7*(B >= 512))), max(0, A*B*C >= 8192*gpu.multiprocessors, 2*(A*B*C >=
+//   9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), min(7 - max(0, ceil_div(C, 8) > 1,
+//   2*(ceil_div(C, 8) > 2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)),
+//   7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(0, B >= 8, 2*(B >= 16), 3*(B >= 32), 4*(B >= 64),
+//   5*(B >= 128), 6*(B >= 256), 7*(B >= 512))), max(0, A*B*C >= 8192*gpu.multiprocessors, 2*(A*B*C >=
 //   16384*gpu.multiprocessors), 3*(A*B*C >= 32768*gpu.multiprocessors)); if A*B*C < 2146435072, (C % 8) == 0,
 //   aligned(x, 16), aligned(weight, 16), aligned(mean_outer, 16), aligned(var_outer, 16), aligned(middle_max, 16),
 //   aligned(t14, 16), aligned(batch_norm, 16), aligned(ends, 16), aligned(middle_softmax, 16)

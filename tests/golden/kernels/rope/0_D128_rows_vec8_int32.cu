@@ -1,34 +1,29 @@
 // rope.yaml, segment 0: pointwise, variant D128_rows_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 21: 12}
 // schedule: threads=128 rows=8 unroll=1 min_blocks=6 walked=2
-// launch: segment 0, D128_rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(D, 8), max(1, 2*(16*ceil_div(ceil_div(D, 8),
-//   2) <= 9*ceil_div(D, 8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8)
-//   <= 9*ceil_div(D, 8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8),
-//   32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D,
-//   8), 128) <= 9*ceil_div(D, 8))))*ceil_div(H, min(128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D,
-//   8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D,
-//   8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <=
-//   9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8),
-//   128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >=
-//   256), 128*(H >= 512)))*max(1, 2*(B*S*H*D >= 8192*gpu.multiprocessors), 4*(B*S*H*D >= 16384*gpu.multiprocessors),
-//   8*(B*S*H*D >= 32768*gpu.multiprocessors)))*ceil_div(B*S, (128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <=
-//   9*ceil_div(D, 8)), 4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <=
-//   9*ceil_div(D, 8)), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32)
-//   <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8),
-//   128) <= 9*ceil_div(D, 8)))) // min(128 // max(1, 2*(16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D, 8)),
-//   4*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)), 8*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D, 8)),
-//   16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D,
-//   8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <=
-//   9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H
-//   >= 512)))), 1, 1; block 128, 1, 1; given x, cos, sin, y, x, x, B, S, H, 4294967295 // max(S, 1), min(7 - max(0,
-//   16*ceil_div(ceil_div(D, 8), 2) <= 9*ceil_div(D, 8), 2*(32*ceil_div(ceil_div(D, 8), 4) <= 9*ceil_div(D, 8)),
-//   3*(64*ceil_div(ceil_div(D, 8), 8) <= 9*ceil_div(D, 8)), 4*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
-//   5*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 6*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)),
-//   7*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(0, H >= 8, 2*(H >= 16), 3*(H >= 32), 4*(H >= 64),
-//   5*(H >= 128), 6*(H >= 256), 7*(H >= 512))), max(0, B*S*H*D >= 8192*gpu.multiprocessors, 2*(B*S*H*D >=
-//   16384*gpu.multiprocessors), 3*(B*S*H*D >= 32768*gpu.multiprocessors)); if D == 128, B*S*H*D < 2146435072, (D % 8)
-//   == 0, (max(D - (D // 2), -1*(D - (D // 2))) % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(cos, 16),
-//   aligned(sin, 16), aligned(y, 16)
+// launch: segment 0, D128_rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(D, 8), max(1, 2*(ceil_div(D, 8) > 1),
+//   4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
+//   32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D,
+//   8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))))*ceil_div(H, min(128 // max(1, 2*(ceil_div(D, 8)
+//   > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)),
+//   32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D,
+//   8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >= 16), 8*(H >= 32),
+//   16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))*max(1, 2*(B*S*H*D >= 8192*gpu.multiprocessors),
+//   4*(B*S*H*D >= 16384*gpu.multiprocessors), 8*(B*S*H*D >= 32768*gpu.multiprocessors)))*ceil_div(B*S, (128 // max(1,
+//   2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <=
+//   9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64)
+//   <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8)))) // min(128 // max(1,
+//   2*(ceil_div(D, 8) > 1), 4*(ceil_div(D, 8) > 2), 8*(ceil_div(D, 8) > 4), 16*(128*ceil_div(ceil_div(D, 8), 16) <=
+//   9*ceil_div(D, 8)), 32*(256*ceil_div(ceil_div(D, 8), 32) <= 9*ceil_div(D, 8)), 64*(512*ceil_div(ceil_div(D, 8), 64)
+//   <= 9*ceil_div(D, 8)), 128*(1024*ceil_div(ceil_div(D, 8), 128) <= 9*ceil_div(D, 8))), max(1, 2*(H >= 8), 4*(H >=
+//   16), 8*(H >= 32), 16*(H >= 64), 32*(H >= 128), 64*(H >= 256), 128*(H >= 512)))), 1, 1; block 128, 1, 1; given x,
+//   cos, sin, y, x, x, B, S, H, 4294967295 // max(S, 1), min(7 - max(0, ceil_div(D, 8) > 1, 2*(ceil_div(D, 8) > 2),
+//   3*(ceil_div(D, 8) > 4), 4*(128*ceil_div(ceil_div(D, 8), 16) <= 9*ceil_div(D, 8)), 5*(256*ceil_div(ceil_div(D, 8),
+//   32) <= 9*ceil_div(D, 8)), 6*(512*ceil_div(ceil_div(D, 8), 64) <= 9*ceil_div(D, 8)), 7*(1024*ceil_div(ceil_div(D,
+//   8), 128) <= 9*ceil_div(D, 8))), max(0, H >= 8, 2*(H >= 16), 3*(H >= 32), 4*(H >= 64), 5*(H >= 128), 6*(H >= 256),
+//   7*(H >= 512))), max(0, B*S*H*D >= 8192*gpu.multiprocessors, 2*(B*S*H*D >= 16384*gpu.multiprocessors), 3*(B*S*H*D >=
+//   32768*gpu.multiprocessors)); if D == 128, B*S*H*D < 2146435072, (D % 8) == 0, (max(D - (D // 2), -1*(D - (D // 2)))
+//   % 8) == 0, ((D // 2) % 8) == 0, aligned(x, 16), aligned(cos, 16), aligned(sin, 16), aligned(y, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
