@@ -140,16 +140,20 @@ TILED = "segment 0, tiled_vec8_int32 on host"
 GIVEN = "given grad_y, y, grad_x, M, N, {}, {}"
 SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
 _ROWS = "(128*(0 < N) - 64*(34 < N) - 60*(272 < N))"
-TILE = f"{_ROWS}*max(1, min(8192 // ({_ROWS}*N), M // (1024*{_ROWS})))"
+TILE = f"{_ROWS}*max(1, min(32768 // (4*{_ROWS}*N), max(M // (2048*{_ROWS}), (N <= 7)*ceil_div(M, 768*{_ROWS}))))"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
-SPLITS = f"max(1, min(N // 8192, {WANTED}))"
-SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min(N // 1024, {WANTED}))*M) bytes"
+SPLITS = f"max(1, min((N > 12288)*ceil_div(N, 4096), {WANTED}))"
+SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min((N > 1536)*ceil_div(N, 512), {WANTED}))*M) bytes"
 SHARED = (
     "given x, place, log_sum, largest, there, "
     f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
-    f"slot 4 of {SCRATCH.format(4)}, M, N, (N > 24) + (N > 64) + (N > 128) + (N > 512) + (N > 1024) + (N > 2048) + "
-    f"(N > 4096), {SPLITS}"
+    f"slot 4 of {SCRATCH.format(4)}, M, N, (N > 24) + (N > 64) + (N > 128*((M >= 16384) + 1)) + "
+    f"(N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N > 4096), {SPLITS}"
+)
+STRIDES = (
+    "given x, cos, sin, y, x, x, D - (D // 2), B, S, H, D, {}, H*D, D, D // 2, D - (D // 2), S*H*D, H*D, D, "
+    "-1*(D - (D // 2)), D - (D // 2), D"
 )
 OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a grid": (
@@ -159,7 +163,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     ),
     "a block of as many threads": (
         "rope", launching("rows_vec8_int32", block=(8, 16, 1)),
-        "segment 0, rows_vec8_int32 on host: the plan says block 8, 16, 1, where its text says block 16, 8, 1",
+        "segment 0, rows_vec8_int32 on host: the plan says block 8, 16, 1, where its text says block 128, 1, 1",
     ),
     "less shared memory": (
         "inner_outer_shared", launching("shared_vec8_int32", shared_bytes=["mul", 2, "N"]),
@@ -191,9 +195,9 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         f"{TILED}: the plan says {GIVEN.format('7', TILE)}, where its text says {GIVEN.format(SHIFT, TILE)}",
     ),
     "a stride": (
-        "rope", given("D128_rows_vec8_int32", 9, FormulaArg("S")),
-        "segment 0, D128_rows_vec8_int32 on host: the plan says given x, cos, sin, y, x, x, S, H, S, H*D, S*H*D, H*D, "
-        "where its text says given x, cos, sin, y, x, x, S, H, S*H*D, H*D, S*H*D, H*D",
+        "rope", given("scalar_int64", 12, FormulaArg("S")),
+        f"segment 0, scalar_int64 on host: the plan says {STRIDES.format('S')}, "
+        f"where its text says {STRIDES.format('S*H*D')}",
     ),
     "rows of a tile": (
         "softmax_backward", given("tiled_vec8_int32", 7, FormulaArg("N")),

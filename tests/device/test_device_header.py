@@ -468,19 +468,15 @@ def run_again(**environment: str) -> None:
             "test_device_math.py",
             "test_device_partition.py",
             "test_device_random.py",
+            "test_device_realigned.py",
             "test_device_row_results.py",
             "test_device_shifted.py",
+            "test_device_warp_tiles.py",
         )
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not nvcc and not again"]
-    result = subprocess.run(
-        [*command, *files],
-        env=os.environ | environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = os.environ | environment
+    result = subprocess.run([*command, *files], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-8000:] + result.stderr[:8000]
 
 
