@@ -95,15 +95,16 @@ def our_contender(
     return Contender(name=OURS, timed=timed, call=lambda: run(*sets.timed[0]))
 
 
-def variants_taken(plan: LoadedPlan, inputs: Inputs) -> tuple[str, ...]:
-    """What each segment of ``plan`` runs on ``inputs``: the name of the variant, or of its scheduler where it has
-    none."""
+def variants_taken(plan: LoadedPlan, inputs: Inputs, *, variant: int | None = None) -> tuple[str, ...]:
+    """What each segment of ``plan`` runs on ``inputs``: the name of the variant, or of its scheduler where it has none.
+    The ``variant`` of that index is forced on segments that have so many; the others run the executor's choice."""
     target = plan.plan.target(plan.target)
     assert target is not None
-    return tuple(
-        segment.variants[valid[0]].name if valid else segment.scheduler
-        for segment, valid in zip(target.segments, plan.variants_for(*inputs), strict=True)
-    )
+    names = []
+    for segment, valid in zip(target.segments, plan.variants_for(*inputs), strict=True):
+        taken = valid[:1] if variant is None or variant >= len(segment.variants) else (variant,)
+        names += [segment.variants[index].name for index in taken] or [segment.scheduler]
+    return tuple(names)
 
 
 def _timed(call_of: Callable[[Inputs], Run], sets: InputSets, device: Device) -> Timed:

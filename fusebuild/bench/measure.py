@@ -182,8 +182,7 @@ class _Work:
         outcome = run_trial(plan, trial)
         found = outcome.verdict
         if not found.ok:
-            error = f"error {found.error} exceeds {found.bound} {found.problem}".rstrip()
-            raise VerificationError(f"{self.name}: {error}")
+            raise VerificationError(f"{self.name}: {found.complaint}")
         ours = our_deviations(trial, outcome)
         del outcome
         self.device.release()

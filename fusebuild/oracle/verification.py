@@ -71,6 +71,11 @@ class Verdict:
     def ok(self) -> bool:
         return bool(self.skipped_elements) or (not self.problem and self.error <= self.bound)
 
+    @property
+    def complaint(self) -> str:
+        """What is wrong with a case that is not ``ok``."""
+        return f"error {self.error} exceeds {self.bound} {self.problem}".rstrip()
+
     def reported(self) -> VerifiedCase:
         """The verdict in the report of ``fusebuild verify``."""
         return VerifiedCase(

@@ -13,9 +13,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fusebuild.bench.contenders import input_sets, our_contender, reason, roof_copy, set_count
+from fusebuild.bench.contenders import input_sets, our_contender, reason, roof_copy, set_count, variants_taken
 from fusebuild.bench.device import Device, Run
 from fusebuild.bench.drawn import drawn_cases
 from fusebuild.bench.sizes import least_bytes
@@ -79,26 +78,14 @@ class _Work:
         trial = recipe_trial(self.recipe, self.case, self.device.torch_name, self.seed)
         found: dict[Names, int | None] = {}
         for variant in (None, *possible_variants(self.plan, trial.inputs)):
-            found.setdefault(self._names(trial.inputs, variant), variant)
+            found.setdefault(variants_taken(self.plan, trial.inputs, variant=variant), variant)
         for names, variant in found.items():
             verdict = run_trial(self.plan, trial, variant=variant).verdict
             if not verdict.ok:
-                raise VerificationError(
-                    f"{self.recipe.fusion.name} {dict(self.case)} {', '.join(names)}: "
-                    f"error {verdict.error} exceeds {verdict.bound} {verdict.problem}".rstrip()
-                )
+                case = f"{self.recipe.fusion.name} {dict(self.case)} {', '.join(names)}"
+                raise VerificationError(f"{case}: {verdict.complaint}")
         self.device.release()
         return found
-
-    def _names(self, inputs: Sequence[Any], variant: int | None) -> Names:
-        """The variants that run where ``variant`` is forced on each segment that has so many."""
-        target = self.plan.plan.target(self.plan.target)
-        assert target is not None
-        names = []
-        for segment, valid in zip(target.segments, self.plan.variants_for(*inputs), strict=True):
-            index = variant if variant is not None and variant < len(segment.variants) else next(iter(valid), None)
-            names.append(segment.scheduler if index is None else segment.variants[index].name)
-        return tuple(names)
 
 
 def sweep_choices(

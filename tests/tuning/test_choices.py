@@ -76,7 +76,7 @@ class TestSweeping:
         assert (report.target, report.device, report.wrong, report.too_large) == ("host", "a CPU", (), ())
         assert max(each.tried for each in report.choices) > 1
         for each in report.choices:
-            count = len(folder_sets(each))
+            count = choices.set_count(each.least_bytes, LastIsFastest())
             assert each.milliseconds * count == pytest.approx(100)
             assert each.best_milliseconds * count == pytest.approx(101 - each.tried)
             assert (each.best_variants == each.variants) == (each.tried == 1)
@@ -106,11 +106,6 @@ class TestSweeping:
         assert not report.choices
         assert len(report.too_large) == 3
         assert "out of memory on cpu: the largest tensor has" in report.too_large[0]
-
-
-def folder_sets(choice: MeasuredChoice) -> range:
-    """As many as there are sets of inputs for ``choice`` on the fake device."""
-    return range(choices.set_count(choice.least_bytes, LastIsFastest()))
 
 
 def a_choice(fusion: str, case: dict[str, int], taken: float, best: float, tried: int = 2) -> MeasuredChoice:

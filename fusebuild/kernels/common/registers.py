@@ -61,3 +61,9 @@ class Registers:
         own += self.before_sm_90 if target.cluster == 1 else 0
         own += self.from_sm_100 if target.compute_capability >= 100 else 0
         return own + (self.but_for_sm_90 if target.compute_capability != 90 else 0)
+
+
+def resident_blocks(target: Target, threads: int, registers: int, most: int) -> int:
+    """The blocks of ``threads`` with so many ``registers`` each that a multiprocessor of ``target`` has room for: one
+    at least, and no more than ``most``."""
+    return max(1, min(most, target.registers // (threads * registers)))

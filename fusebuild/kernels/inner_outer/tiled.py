@@ -23,7 +23,7 @@ from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.registers import Registers
+from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP, has_lambdas, next_power_of_two, running_sums
 from fusebuild.kernels.common.spec import (
     KnownSizes,
@@ -171,8 +171,8 @@ class Tiled(Planner):
         registers = TILED.base + HELD * sum(words)
         choice = TiledChoice(tile_bytes=max(TILE_BYTES, next_power_of_two(self._least_bytes)), min_blocks=1)
         by_memory = self.target.shared_bytes // (self._shared_bytes(choice) + SYSTEM_BYTES)
-        blocks = min(MOST_BLOCKS, self.target.registers // (BLOCK * registers), by_memory)
-        return replace(choice, min_blocks=max(1, blocks))
+        blocks = resident_blocks(self.target, BLOCK, registers, min(MOST_BLOCKS, by_memory))
+        return replace(choice, min_blocks=blocks)
 
     def _check(self, choice: TiledChoice) -> None:
         choice.require_power_of_two("tile_bytes", next_power_of_two(self._least_bytes), MOST_TILE_BYTES)

@@ -72,7 +72,9 @@ class _Tiles:
         self._outer, self._column = Group(name="outer", axes=parts.outer, index="int64_t"), self.rows.column
         self._whole = foldings(body, [index for index in parts.down if not parts.kept[index]])
         self._own = foldings(body, [index for index in parts.accumulated if parts.kept[index]])
-        self._group = FinishGroup(reductions=tuple(each.index for each in self._own), kept=())
+        group = FinishGroup(reductions=tuple(each.index for each in self._own), kept=())
+        self._of_outer_index = outputs_of(body, group), folded(spec.task, group.reductions)
+        """The outputs that follow from the results of one outer index, and those results."""
 
     @property
     def on_chip(self) -> tuple[int, ...]:
@@ -257,14 +259,12 @@ class _Tiles:
 
     def finished(self) -> Sweep:
         """What follows from the results of an outer index, where one team has all its rows."""
-        body, groups = self.body, [self._outer, self._column]
-        outputs, results = outputs_of(body, self._group), folded(body.task, self._group.reductions)
+        body, groups, (outputs, results) = self.body, [self._outer, self._column], self._of_outer_index
         setup, loads, statements = known_after(body, groups, outputs, results, outputs)
         return Sweep(loads=(*setup, *loads, *statements), joint_stores=stores_of(body, groups, outputs))
 
     @property
     def finishing(self) -> tuple[Expr, ...]:
         """What is computed when all rows of an outer index are done."""
-        body = self.body
-        outputs, results = outputs_of(body, self._group), folded(body.task, self._group.reductions)
+        body, (outputs, results) = self.body, self._of_outer_index
         return (*body.closure(outputs, results), *body.closure(each.factor for each in self.parts.scaled.values()))

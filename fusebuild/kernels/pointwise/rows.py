@@ -21,7 +21,7 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
-from fusebuild.kernels.common.registers import Registers
+from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters
@@ -187,7 +187,7 @@ def _propose(planner: Planner, walked: int, vec: int) -> RowsChoice:
     loads."""
     target, registers = planner.target, _registers(planner, walked, vec)
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
-    blocks = max(1, min(most // THREADS, target.registers // (THREADS * registers)))
+    blocks = resident_blocks(target, THREADS, registers, most // THREADS)
     return RowsChoice(threads=THREADS, rows=ROWS, unroll=1, min_blocks=blocks)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from fusebuild.ir.formula import MULTIPROCESSORS, product, simplified
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.planner import FEW, Planner
-from fusebuild.kernels.common.registers import Registers
+from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import VariantSpec, call_parameter, kernel_parameters
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
@@ -88,7 +88,7 @@ def _propose(planner: Planner) -> StripsChoice:
     held = UNROLL * (len(domain.accesses) + len(domain.sources))
     registers = ELEMENTS.base + held + ELEMENTS.per_axis * domain.inner + ELEMENTS.per_source * len(domain.sources)
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
-    blocks = max(1, min(most // THREADS, target.registers // (THREADS * registers)))
+    blocks = resident_blocks(target, THREADS, registers, most // THREADS)
     return StripsChoice(threads=THREADS, unroll=UNROLL, min_blocks=blocks)
 
 

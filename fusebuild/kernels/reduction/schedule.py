@@ -33,7 +33,7 @@ from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.planner import Planner, Width
-from fusebuild.kernels.common.registers import Registers
+from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
@@ -118,7 +118,9 @@ LONGEST = 2**30
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` vectors before it uses one; blocks may share rows where there
-    ``is_split``, else none ever does."""
+    ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
+    vectors around it. Where a row has no more than ``LONGEST_ALONE`` elements a thread has ``rows_alone`` of them to
+    itself, none where that is 0."""
 
     threads: int
     unroll: int
@@ -151,9 +153,8 @@ class InnerChoice(Choice):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` rows before it uses one; blocks may share columns where there
-    ``is_split``, else none ever does. They walk the axes ``walked``,
-    all reduced ones if none are named; where a result is that of several columns or rows, the kernel leaves it to
-    another one: it is ``always_split``."""
+    ``is_split``, else none ever does. They walk the axes ``walked``, all reduced ones if none are named; where a result
+    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``."""
 
     threads: int
     unroll: int
@@ -187,33 +188,45 @@ def check(task: Task) -> None:
 
 
 def variants(planner: Planner) -> list[VariantSpec]:
-    task, domain, inner = planner.task, planner.domain, planner.domain.inner
+    is_inner = planner.domain.axes[planner.domain.inner].reduced
+    return _of_rows(planner) if is_inner else _of_columns(planner)
+
+
+def _of_rows(planner: Planner) -> list[VariantSpec]:
+    """Reductions along the innermost axis, the variants for odd rows in the place of the one by single elements."""
+    domain, inner = planner.domain, planner.domain.inner
     reduced, vec = domain.points(domain.reduced), planner.vector_width(inner)
-    small = fits_int32(domain.points(domain.every))
-    if domain.axes[inner].reduced:
-        found = [_inner(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
-        if len(domain.reduced) == 1 and planner.has_odd_rows(vec, reduced):
-            long: tuple[Formula, ...] = (("ge", reduced, vec // 2),) if vec > SHORTEST else ()
-            odd = (f"shifted_vec{vec}_int32", (*planner.shifted_guard(vec, reduced), *long), vec, "int32_t")
-            found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
-        has_odd_pieces = _is_interleaved(planner) and planner.has_odd_rows(vec, domain.points([inner]))
-        if has_odd_pieces and _reads_flat_alone(planner, found[-1]):
-            short: tuple[Formula, ...] = (small, ("lt", _padded(planner, vec), LONGEST))
-            pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
-            found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
-        return [*_of_columns(planner), *found[:1], *_alone(planner, found[-1]), *found[1:]]
-    vec = vector_of_states(task, vec)
-    ways = planner.widths(vec, planner.vector_guards(inner, vec))
-    found = [_outer(planner, way) for way in ways]
+    found = [_inner(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    if len(domain.reduced) == 1 and planner.has_odd_rows(vec, reduced):
+        long: tuple[Formula, ...] = (("ge", reduced, vec // 2),) if vec > SHORTEST else ()
+        odd = (f"shifted_vec{vec}_int32", (*planner.shifted_guard(vec, reduced), *long), vec, "int32_t")
+        found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
+    has_odd_pieces = _is_interleaved(planner) and planner.has_odd_rows(vec, domain.points([inner]))
+    if has_odd_pieces and _reads_flat_alone(planner, found[-1]):
+        short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
+        pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
+        found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
+    return [*_of_inner_columns(planner), *found[:1], *_alone(planner, found[-1]), *found[1:]]
+
+
+def _of_columns(planner: Planner) -> list[VariantSpec]:
+    """Reductions along axes before the innermost one, the variants for odd columns in the place of, and before, the one
+    by single elements."""
+    task, domain, inner = planner.task, planner.domain, planner.domain.inner
+    vec, columns = vector_of_states(task, planner.vector_width(inner)), _inside(planner)
+    found = [_outer(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    if not planner.has_odd_rows(vec, columns):
+        return found
     read = _read_along_columns(planner, found[-1])
-    if planner.has_odd_rows(vec, _inside(planner)) and all(map(domain.is_contiguous, read)):
-        guard = (small, *planner.aligned([access.fid for access in read], vec))
+    can_fold = _reads_flat_alone(planner, found[-1])
+    if all(map(domain.is_contiguous, read)):
+        guard = (fits_int32(domain.points(domain.every)), *planner.aligned([access.fid for access in read], vec))
         found[1] = _outer(planner, (f"realigned_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.ANYWHERE)
     begins_whole = not running_sums(task) or domain.reduced[0] == 0  # running sums begin with a thread's first vector
-    if begins_whole and planner.has_odd_rows(vec, _inside(planner)) and _reads_flat_alone(planner, found[-1]):
+    if begins_whole and can_fold:
         narrow = MOST_FOLDED_MOMENTS if running_sums(task) else MOST_FOLDED
         few: Formula = ("lt", domain.points(domain.every), LONGEST)
-        shape: tuple[Formula, ...] = (("ge", reduced, LEAST_ROWS), ("lt", _inside(planner), narrow))
+        shape: tuple[Formula, ...] = (("ge", domain.points(domain.reduced), LEAST_ROWS), ("lt", columns, narrow))
         many = (few, *planner.aligned(domain.flat, vec), *shape)
         found.insert(1, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
     return found
@@ -250,7 +263,7 @@ def _padded(planner: Planner, vec: int) -> Formula:
     return product([first, ("mul", vec, ("floor_div", ("add", last, 2 * vec - 2), vec))])
 
 
-def _of_columns(planner: Planner) -> list[VariantSpec]:
+def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
     """Where what is kept lies between two reduced axes, and the last one is short: as many columns as the two inner
     axes have points are reduced over the first axis, and those of one result over the last one by the kernel that
     finishes."""
@@ -375,10 +388,10 @@ def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Fo
 
 
 def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
-    """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Where rows
-    and columns are not ``is_many`` so few that the others read all rows in one turn, which spares the kernel that
-    finishes; more where columns are so many that blocks would not fit the GPU, and the last ones run with few others.
-    """
+    """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Unless there
+    ``is_many`` of rows or columns, so few that the block's other threads read all rows in one turn, which spares the
+    kernel that finishes; more where columns are so many that blocks would not fit the GPU at a time, and the last ones
+    would run with few others."""
     most = choice.threads // choice.block_y
     narrow = ("min", most, ("floor_div", choice.threads * choice.unroll, ("max", 1, rows)))
     wide = ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
@@ -413,7 +426,7 @@ def _resident(planner: Planner, threads: int, vec: int, unroll: int) -> int:
     outputs = [planner.task.fusion.exprs[index].outputs[0] for index in running_sums(planner.task)]
     kept = RUNNING_SUMS * vec * planner.bytes_of(outputs)
     registers = COLUMNS.base + (_loaded(planner, vec, unroll) + kept) // 4
-    return max(1, min(BLOCKS_PER_MULTIPROCESSOR, planner.target.registers // (threads * registers)))
+    return resident_blocks(planner.target, threads, registers, BLOCKS_PER_MULTIPROCESSOR)
 
 
 def _loaded(planner: Planner, vec: int, unroll: int) -> int:
