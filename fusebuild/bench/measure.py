@@ -50,16 +50,16 @@ from fusebuild.bench.contenders import (
     variants_taken,
 )
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
-from fusebuild.bench.drawn import drawn_cases
 from fusebuild.bench.exactness import OutputErrors, our_deviations
 from fusebuild.bench.report import Measurement, Report, Sweep
-from fusebuild.bench.sizes import least_bytes, require_fitting, symbols_of
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
 from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
 from fusebuild.ir.formula import evaluate, total
 from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sizes import least_bytes, require_fitting, symbols_of
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusebuild.bench.drawn import LARGE, SMALL
 from fusebuild.bench.report import Measurement, Report
 from fusebuild.errors import UsageError
+from fusebuild.recipe.drawn import LARGE, SMALL
 
 ENDINGS = (".png", ".svg")
 _COLORS = {"eager": "#b8bec7", "torch.compile": "#e49b3f", "fusebuild": "#2f7d4f"}

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fusebuild.bench.drawn import LARGE
 from fusebuild.bench.report import ABSENT, SPELLED, Measurement, Report
 from fusebuild.errors import counted
+from fusebuild.recipe.drawn import LARGE
 
 Ratio = Callable[[Measurement], float | None]
 

@@ -79,12 +79,12 @@ def summarize(compiled: CompiledRecipe, max_elements: int) -> Row:
 
 def _runs(path: Path, max_elements: int) -> tuple[CaseRun, ...]:
     """What running the artifact said: nothing where no case is small enough, which its row shows as a failure."""
-    from fusebuild.oracle.verification import verify_artifact  # torch, which a second run does without
+    from fusebuild.oracle.verification import VerifyOptions, verify_artifact  # torch, which a second run does without
 
     try:
         return tuple(
             CaseRun(case=dict(verdict.case), error=verdict.error, bound=verdict.bound, ok=verdict.ok)
-            for verdict in verify_artifact(path, target=HOST, max_elements=max_elements)
+            for verdict in verify_artifact(path, target=HOST, options=VerifyOptions(max_elements=max_elements))
         )
     except NothingVerifiedError:
         return ()

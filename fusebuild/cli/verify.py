@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import PATHS, SEED
+from fusebuild.cli.options import PATHS, SEED, sizes_given
 from fusebuild.cli.output import Answer, is_quiet, print_text, say, wants_json
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-from fusebuild.errors import NothingVerifiedError, VerificationError, one_line
+from fusebuild.errors import NothingVerifiedError, UsageError, VerificationError, one_line
 from fusebuild.recipe.files import artifact_files
 
 if TYPE_CHECKING:
@@ -23,19 +23,38 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, report="list[fusebuild.oracle.verification:VerifiedCase]")
 @PATHS
 @click.option("--target", help="'host' runs on the CPU (default: the current CUDA device).")
+@click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
+              help="Sizes to run instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
+@click.option("--sweep", metavar="N", type=click.IntRange(min=1),
+              help="Run N sizes of each recipe, drawn with --seed: those that bench --sweep measures.")  # fmt: skip
 @click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
 @SEED
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(min=1),
               help="Run everything so many times; all have to give the same bits.")  # fmt: skip
-def verify(paths: Sequence[Path], target: str | None, max_elements: int, seed: int, runs: int) -> Answer:
-    """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch."""
-    from fusebuild.oracle.verification import verify_or_skip
+def verify(
+    paths: Sequence[Path],
+    target: str | None,
+    cases: tuple[dict[str, int], ...],
+    sweep: int | None,
+    max_elements: int,
+    seed: int,
+    runs: int,
+) -> Answer:
+    """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch.
 
+    The sizes are those of the recipe's cases. With --sweep they are drawn; a recipe that leaves no size free runs its
+    own.
+    """
+    from fusebuild.oracle.verification import VerifyOptions, verify_or_skip
+
+    if sweep and cases:
+        raise UsageError("--sweep draws the sizes, so --case has no place beside it")
+    options = VerifyOptions(cases=cases, sweep=sweep or 0, max_elements=max_elements, seed=seed, runs=runs)
     rows: list[VerifiedCase] = []
     unverified: list[NothingVerifiedError] = []
     for artifact in artifact_files(paths):
         try:
-            for found in verify_or_skip(artifact, target=target, max_elements=max_elements, seed=seed, runs=runs):
+            for found in verify_or_skip(artifact, target=target, options=options):
                 rows.append(found.reported())
                 if not wants_json() and (not rows[-1].ok or not is_quiet()):
                     print_text(f"{one_line(_line(found))}\n")

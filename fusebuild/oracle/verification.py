@@ -26,8 +26,10 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
 from fusebuild.oracle.reference import evaluate_fp64, random_inputs, torch_dtype
 from fusebuild.oracle.rounding import reaches
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sizes import require_fitting, symbols_of
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -138,31 +140,52 @@ class TrialOutcome:
 
 NO_LIMIT = 2**62
 """More elements than any tensor has."""
+_NO_CASES = "its recipe names no cases; --sweep draws some, --case names one"
 
 
-def verify_artifact(
-    path: Path, *, target: str | None, max_elements: int = NO_LIMIT, seed: int = 0, runs: int = 1
-) -> Iterator[Verdict]:
-    """Run every case of the artifact at ``path`` whose largest tensor has at most ``max_elements`` elements: with the
-    variant that the executor chooses, with each other variant whose guards hold, and with misaligned inputs. Each of
-    these is run ``runs`` times on the same inputs, and every run has to give the same bits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """What to verify. ``cases`` replace those of the recipes, and so do as many as ``sweep`` says, drawn with ``seed``
+    as :func:`~fusebuild.recipe.drawn.drawn_cases` does; a case is run where its largest tensor has at most
+    ``max_elements`` elements, ``runs`` times on the same inputs."""
+
+    cases: tuple[Mapping[str, int], ...] = ()
+    sweep: int = 0
+    max_elements: int = NO_LIMIT
+    seed: int = 0
+    runs: int = 1
+
+    def cases_of(self, recipe: Recipe) -> tuple[Mapping[str, int], ...]:
+        """The sizes to run. Where all sizes are known there is nothing to name or to draw. Raises
+        :class:`UsageError` where ``recipe`` does not allow a case that was given."""
+        fusion = recipe.fusion
+        for case in self.cases:
+            require_fitting(fusion, case)
+        if self.cases:
+            return self.cases
+        drawn = drawn_cases(recipe, self.sweep, self.seed)
+        return drawn or fusion.cases or (() if symbols_of(fusion) else ({},))
+
+
+def verify_artifact(path: Path, *, target: str | None, options: VerifyOptions | None = None) -> Iterator[Verdict]:
+    """Run every case of the artifact at ``path`` that ``options`` ask for: with the variant that the executor chooses,
+    with each other variant whose guards hold, and with misaligned inputs. Every run of these has to give the same bits.
 
     ``target=None`` is the current CUDA device. Raises :class:`ArtifactError` when nothing in the artifact fits,
-    :class:`OutOfMemoryError` for a case that does not fit into memory, and :class:`NothingVerifiedError` when there
-    is no case to run.
+    :class:`UsageError` for a case that the recipe does not allow, :class:`OutOfMemoryError` for one that does not fit
+    into memory, and :class:`NothingVerifiedError` when there is no case to run.
     """
-    verdicts = verify_or_skip(path, target=target, max_elements=max_elements, seed=seed, runs=runs)
+    verdicts = verify_or_skip(path, target=target, options=options)
     return (verdict for verdict in verdicts if not verdict.skipped_elements)
 
 
-def verify_or_skip(
-    path: Path, *, target: str | None, max_elements: int = NO_LIMIT, seed: int = 0, runs: int = 1
-) -> Iterator[Verdict]:
+def verify_or_skip(path: Path, *, target: str | None, options: VerifyOptions | None = None) -> Iterator[Verdict]:
     """:func:`verify_artifact`, which says of each larger case that it is skipped."""
+    options = options or VerifyOptions()
     plan = load(path, target=target)
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
-    cases = cases_of(recipe.fusion)
+    cases, max_elements = options.cases_of(recipe), options.max_elements
     logger.info("%s: run on %s", path, plan.target)
     was_run = False
     for index, case in enumerate(cases):
@@ -172,17 +195,11 @@ def verify_or_skip(
             continue
         was_run = True
         with memory_named(path, recipe.fusion, case, device, f"--max-elements {elements - 1} skips this case"):
-            yield from verify_case(plan, recipe, case, device, seed + 1000 * index, runs=runs)
+            yield from verify_case(plan, recipe, case, device, options.seed + 1000 * index, runs=options.runs)
     if not was_run:
         count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
-        why = f"{count} has a tensor of more than {max_elements:,} elements" if cases else "its recipe names no cases"
+        why = f"{count} has a tensor of more than {max_elements:,} elements" if cases else _NO_CASES
         raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {why}")
-
-
-def cases_of(fusion: Fusion) -> tuple[Mapping[str, int], ...]:
-    """The sizes to run: those that the recipe names. Where all sizes are known there is nothing to name."""
-    has_symbols = any(isinstance(binding.extent, str) for binding in fusion.extents)
-    return fusion.cases or (() if has_symbols else ({},))
 
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "storage size calculation overflowed")

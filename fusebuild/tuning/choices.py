@@ -16,14 +16,14 @@ from pathlib import Path
 
 from fusebuild.bench.contenders import input_sets, our_contender, reason, roof_copy, set_count, variants_taken
 from fusebuild.bench.device import Device, Run
-from fusebuild.bench.drawn import drawn_cases
-from fusebuild.bench.sizes import least_bytes
 from fusebuild.bench.timing import side_by_side
 from fusebuild.build.objects import Progress
 from fusebuild.errors import OutOfMemoryError, VerificationError
 from fusebuild.oracle.verification import memory_named, possible_variants, read_recipe, recipe_trial, run_trial
 from fusebuild.pipeline import compile_recipes
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sizes import least_bytes
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.target.table import Target
 from fusebuild.tuning.choice_report import ChoiceReport, MeasuredChoice
@@ -101,7 +101,7 @@ def sweep_choices(
     on_progress: Progress | None = None,
 ) -> ChoiceReport:
     """Compile the recipes below ``paths`` into ``out`` and time every variant that may run at each of ``count`` sizes
-    of each recipe, drawn with ``seed`` as :func:`~fusebuild.bench.drawn.drawn_cases` does.
+    of each recipe, drawn with ``seed`` as :func:`~fusebuild.recipe.drawn.drawn_cases` does.
 
     ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each case. A case
     that does not fit the memory of the device, or whose results are wrong, is named in the report, which has the

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fusebuild.bench.sizes import require_fitting
 from fusebuild.build.build_dir import write_if_changed
 from fusebuild.build.objects import Progress
 from fusebuild.build.toolchain import find_toolchain
@@ -25,6 +24,7 @@ from fusebuild.pipeline import read_recipes, tuned_beside
 from fusebuild.planning.tuned import Entry, Point, TunedKernels, bucket_of, encode_tuned, points_of
 from fusebuild.recipe.files import tuned_path
 from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sizes import require_fitting
 from fusebuild.segmentation import segment
 from fusebuild.target.table import Target
 from fusebuild.tuning.climb import MOST_NEIGHBOURS, Outcome, climb

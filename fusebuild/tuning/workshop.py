@@ -22,7 +22,6 @@ from fusebuild.artifact.plan import Plan, as_formula
 from fusebuild.bench.contenders import InputSets, input_sets, our_contender, roof_copy, set_count
 from fusebuild.bench.device import Device, Run, Timed
 from fusebuild.bench.exactness import LENIENCE, as_results
-from fusebuild.bench.sizes import least_bytes
 from fusebuild.build.build_dir import BuildDir
 from fusebuild.build.job import KernelSource
 from fusebuild.build.objects import BuildError, BuildResult, build
@@ -37,6 +36,7 @@ from fusebuild.oracle.rounding import reaches
 from fusebuild.oracle.verification import recipe_inputs
 from fusebuild.planning.assembly import plan_alone
 from fusebuild.recipe.recipe import Recipe
+from fusebuild.recipe.sizes import least_bytes
 from fusebuild.runtime.loader import LoadedPlan, load
 from fusebuild.segmentation import Segment
 from fusebuild.target.table import Target

@@ -21,7 +21,6 @@ from fusebuild.bench.exactness import OutputErrors, rms_error
 from fusebuild.bench.measure import BenchOptions, bench_artifacts
 from fusebuild.bench.plot import require_plot, write_plot
 from fusebuild.bench.report import Measurement, Report, Sweep, markdown_table, summary_table, write_report
-from fusebuild.bench.sizes import least_bytes
 from fusebuild.bench.swept import sweep_table
 from fusebuild.bench.timing import BATCH
 from fusebuild.bench.traffic import Traffic
@@ -32,6 +31,7 @@ from fusebuild.oracle.bounds import compare
 from fusebuild.oracle.verification import Trial, TrialOutcome, recipe_trial, run_trial
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.recipe import Recipe, load_recipe
+from fusebuild.recipe.sizes import least_bytes
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target.table import TARGETS
 from support.fake_device import FakeDevice

@@ -21,7 +21,7 @@ from fusebuild.artifact.plan_check import validate_plan
 from fusebuild.definition.text import RecipeText
 from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.reference import evaluate
-from fusebuild.oracle.verification import verify_artifact
+from fusebuild.oracle.verification import VerifyOptions, verify_artifact
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.assembly import assemble, plan_target
@@ -121,6 +121,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory, compilers: None) -> list[Pa
 
 def test_a_sample_runs_on_the_cpu(sample: list[Path]) -> None:
     for path in sample:
-        verdicts = list(verify_artifact(path, target="host", max_elements=100_000))
+        verdicts = list(verify_artifact(path, target="host", options=VerifyOptions(max_elements=100_000)))
         assert verdicts
         assert not [verdict for verdict in verdicts if not verdict.ok]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fusebuild.artifact.plan import Variant, as_formula
-from fusebuild.bench.drawn import drawn_cases
 from fusebuild.ir.formula import evaluate
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.recipe import load_recipe
 from support.places import RECIPES
 from support.small_recipes import planned_file

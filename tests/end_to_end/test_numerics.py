@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fusebuild.oracle.reference import random_inputs
-from fusebuild.oracle.verification import bits_of, largest_tensor, read_recipe, verify_artifact
+from fusebuild.oracle.verification import VerifyOptions, bits_of, largest_tensor, read_recipe, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.runtime.loader import load
 from fusebuild.target.table import TARGETS
@@ -36,7 +36,7 @@ ArtifactOf = Callable[[str], Path]
 @pytest.mark.parametrize("recipe", sampled([*FUSIONS, *RECIPES], 27), ids=lambda path: path.stem)
 def test_every_case_and_variant_agrees_with_the_oracle(recipe: Path, artifact_of: ArtifactOf) -> None:
     path = artifact_of(recipe.stem)
-    verdicts = list(verify_artifact(path, target="host", max_elements=LIMIT))
+    verdicts = list(verify_artifact(path, target="host", options=VerifyOptions(max_elements=LIMIT)))
     assert verdicts
     assert [verdict for verdict in verdicts if not verdict.ok] == []
 

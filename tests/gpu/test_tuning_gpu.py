@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fusebuild.artifact.file import open_artifact
-from fusebuild.oracle.verification import verify_artifact
+from fusebuild.oracle.verification import VerifyOptions, verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import read_tuned
 from fusebuild.recipe.files import tuned_path
@@ -53,6 +53,6 @@ def test_every_kernel_is_tuned_and_what_won_is_right(compilers: None, tmp_path: 
     used = [variant.tuned for each in segments for variant in each.variants if isinstance(variant.tuned, dict)]
     for entry in tuned.entries if tuned is not None else ():
         assert entry.knobs in used
-    verdicts = list(verify_artifact(artifact.path, target=place.target.name, max_elements=2**24))
+    verdicts = list(verify_artifact(artifact.path, target=place.target.name, options=VerifyOptions(max_elements=2**24)))
     assert verdicts
     assert all(verdict.ok for verdict in verdicts)

@@ -14,16 +14,19 @@ import pytest
 
 from fusebuild.cli.demo import _runs
 from fusebuild.cli.schema import schema_of
-from fusebuild.errors import NothingVerifiedError, OutOfMemoryError
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, UsageError
 from fusebuild.oracle.verification import (
     Trial,
     Verdict,
+    VerifyOptions,
+    largest_tensor,
     recipe_trial,
     repeat_trial,
     run_trial,
     verify_artifact,
     verify_or_skip,
 )
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.runtime.loader import LoadedPlan, load
 from support.faults import Done, fusebuild
@@ -78,7 +81,7 @@ def problem_after(artifacts: Path, lie: Lie, *, at: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_run_has_the_bits_of_the_first(name: str, artifacts: Path) -> None:
-    verdicts = list(verify_artifact(artifacts / f"{name}.fuse", target="host", runs=5))
+    verdicts = list(verify_artifact(artifacts / f"{name}.fuse", target="host", options=VerifyOptions(runs=5)))
     assert len(verdicts) > 2
     assert [verdict for verdict in verdicts if not verdict.ok] == []
 
@@ -154,9 +157,9 @@ def test_a_recipe_without_cases_is_not_verified(odd_artifacts: Path) -> None:
 def test_cases_that_are_all_too_large_verify_nothing(artifacts: Path, odd_artifacts: Path) -> None:
     words = r"nothing was verified: its only case has a tensor of more than 100 elements"
     with pytest.raises(NothingVerifiedError, match=words):
-        list(verify_artifact(artifacts / "two.fuse", target="host", max_elements=100))
+        list(verify_artifact(artifacts / "two.fuse", target="host", options=VerifyOptions(max_elements=100)))
     with pytest.raises(NothingVerifiedError, match="each of its 2 cases"):
-        list(verify_artifact(odd_artifacts / "some_large.fuse", target="host", max_elements=100))
+        list(verify_artifact(odd_artifacts / "some_large.fuse", target="host", options=VerifyOptions(max_elements=100)))
 
 
 def test_a_recipe_of_known_sizes_needs_no_cases(odd_artifacts: Path) -> None:
@@ -166,7 +169,9 @@ def test_a_recipe_of_known_sizes_needs_no_cases(odd_artifacts: Path) -> None:
 
 
 def test_a_case_that_is_too_large_is_said_to_be_skipped(odd_artifacts: Path) -> None:
-    found = list(verify_or_skip(odd_artifacts / "some_large.fuse", target="host", max_elements=1000))
+    found = list(
+        verify_or_skip(odd_artifacts / "some_large.fuse", target="host", options=VerifyOptions(max_elements=1000))
+    )
     skipped = [each for each in found if each.skipped_elements]
     assert skipped == [Verdict(fusion="some_large", target="host", case={"M": 3, "N": 4000}, skipped_elements=12000)]
     assert len(found) > 2
@@ -199,6 +204,43 @@ def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.Mo
         list(verify_artifact(artifacts / "two.fuse", target="host"))
 
 
+@pytest.mark.parametrize("seed", [3, 2**40])
+def test_drawn_sizes_are_those_that_bench_draws(artifacts: Path, seed: int) -> None:
+    drawn = drawn_cases(recipe_of(TWO), 4, seed)
+    limit = max(largest_tensor(recipe_of(TWO).fusion, case) for case in drawn[1::2])
+    options = VerifyOptions(sweep=4, seed=seed, max_elements=limit)
+    verdicts = list(verify_or_skip(artifacts / "two.fuse", target="host", options=options))
+    assert list(dict.fromkeys(tuple(verdict.case.values()) for verdict in verdicts)) == [
+        tuple(case.values()) for case in drawn
+    ]
+    ran = [verdict for verdict in verdicts if not verdict.skipped_elements]
+    assert all(verdict.ok for verdict in ran)
+    assert len({tuple(verdict.case.values()) for verdict in ran}) == 2, "the large ones are skipped"
+    assert {verdict.variant for verdict in ran} > {None}, "variants are forced at drawn sizes, too"
+
+
+def test_a_recipe_of_known_sizes_runs_them_in_a_sweep(odd_artifacts: Path) -> None:
+    verdicts = list(verify_artifact(odd_artifacts / "known_sizes.fuse", target="host", options=VerifyOptions(sweep=4)))
+    assert [verdict.case for verdict in verdicts if verdict.variant is None] == [{}, {}]
+
+
+def test_given_sizes_replace_those_of_the_recipe(artifacts: Path, odd_artifacts: Path) -> None:
+    options = VerifyOptions(cases=({"M": 2, "N": 7}, {"M": 1, "N": 1}))
+    verdicts = list(verify_artifact(artifacts / "two.fuse", target="host", options=options))
+    assert {tuple(verdict.case.values()) for verdict in verdicts} == {(2, 7), (1, 1)}
+    assert all(verdict.ok for verdict in verdicts)
+    with pytest.raises(UsageError, match="case M=2: two needs a size for N"):
+        list(verify_artifact(artifacts / "two.fuse", target="host", options=VerifyOptions(cases=({"M": 2},))))
+
+
+def test_the_command_draws_sizes_or_takes_them(artifacts: Path) -> None:
+    assert "two                            M=2 N=7" in verified(artifacts, "two.fuse", "--case", "M=2,N=7").out
+    done = verified(artifacts, "two.fuse", "--sweep", "2", "--seed", "3", "--max-elements", "4000000", "--json")
+    assert json.loads(done.out)[0]["case"] == drawn_cases(recipe_of(TWO), 2, 3)[0]
+    done = verified(artifacts, "two.fuse", "--sweep", "2", "--case", "M=2,N=7")
+    assert (done.code, done.err) == (2, "error: --sweep draws the sizes, so --case has no place beside it\n")
+
+
 def verified(folder: Path, *arguments: str) -> Done:
     with chdir(folder):
         return fusebuild("verify", *arguments, "--target", "host")
@@ -218,7 +260,8 @@ def test_the_command_counts_what_it_skips(odd_artifacts: Path) -> None:
 def test_the_command_fails_when_it_verified_nothing_of_an_artifact(odd_artifacts: Path) -> None:
     done = verified(odd_artifacts, "no_cases.fuse", "known_sizes.fuse")
     assert done.code == 6
-    assert done.err == "error: no_cases.fuse: nothing was verified: its recipe names no cases\n"
+    words = "nothing was verified: its recipe names no cases; --sweep draws some, --case names one"
+    assert done.err == f"error: no_cases.fuse: {words}\n"
     assert done.out.splitlines()[-1].endswith(" passed, 0 failed")
     done = verified(odd_artifacts, "some_large.fuse", "--max-elements", "10", "--json")
     assert (done.code, [row["state"] for row in json.loads(done.out)]) == (6, ["skipped", "skipped"])

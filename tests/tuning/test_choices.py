@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from fusebuild.bench import drawn
 from fusebuild.bench.device import Run, Timed
-from fusebuild.bench.drawn import drawn_cases
 from fusebuild.cli.main import cli
 from fusebuild.errors import VerificationError
 from fusebuild.oracle.verification import Trial, TrialOutcome, run_trial
 from fusebuild.pipeline import read_recipes
+from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target.table import TARGETS
 from fusebuild.tuning import choices

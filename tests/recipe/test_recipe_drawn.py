@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusebuild.bench.drawn import ALIGNMENT, LARGE, LONGEST_ROW, SMALL, drawn_cases
-from fusebuild.bench.sizes import least_bytes, require_fitting
 from fusebuild.oracle.verification import largest_tensor
+from fusebuild.recipe.drawn import ALIGNMENT, LARGE, LONGEST_ROW, SMALL, drawn_cases
 from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
+from fusebuild.recipe.sizes import least_bytes, require_fitting
 from support.places import RECIPES, ROOT
 from support.small_recipes import text_of
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from fusebuild.bench.sizes import least_bytes_formula, symbols_of
 from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.ir.values import ExtentFact
 from fusebuild.recipe.fields import MAX_EXTENT
 from fusebuild.recipe.recipe import Recipe
 from fusebuild.recipe.sections import broken_fact
+from fusebuild.recipe.sizes import least_bytes_formula, symbols_of
 
 SMALL = (10**5, 32 * 10**6)
 LARGE = (32 * 10**6, 600 * 10**6)
