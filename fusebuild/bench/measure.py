@@ -42,7 +42,6 @@ from fusebuild.bench.contenders import (
     input_sets,
     our_contender,
     output_errors,
-    reason,
     roof_copy,
     set_count,
     torch_contender,
@@ -51,10 +50,11 @@ from fusebuild.bench.contenders import (
 )
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.bench.exactness import OutputErrors, our_deviations
+from fusebuild.bench.faults import Faults
 from fusebuild.bench.report import Measurement, Report, Sweep
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
-from fusebuild.errors import OutOfMemoryError, UsageError, VerificationError
+from fusebuild.errors import UsageError, VerificationError
 from fusebuild.ir.formula import evaluate, total
 from fusebuild.oracle.verification import memory_named, read_recipe, recipe_trial, run_trial
 from fusebuild.recipe.drawn import drawn_cases
@@ -118,7 +118,7 @@ def bench_artifacts(
         torch=str(torch.__version__),  # a subclass of str, which msgspec does not write
         date=date.today().isoformat(),
         measurements=tuple(found.measurements),
-        wrong=tuple(found.wrong),
+        wrong=tuple(found.faults.wrong),
         sweep=_sweep(options, skipped, found) if options.sweep else None,
     )
 
@@ -232,28 +232,20 @@ class _Found:
     """What measuring found, case by case."""
 
     measurements: list[Measurement] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-    too_large: list[str] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
 
     def take(self, work: _Work, roof: Run) -> None:
         """Measure ``work``, or say why it was not. Raises what only a sweep goes on after."""
         hint, device = "--case measures other sizes", work.device
-        try:
-            with memory_named(work.path, work.recipe.fusion, work.case, device.torch_name, hint):
-                self.measurements.append(work.measured(roof))
+        kept = self.faults.all_kept(work.name) if work.options.sweep else self.faults.wrong_kept()
+        with kept, memory_named(work.path, work.recipe.fusion, work.case, device.torch_name, hint):
+            self.measurements.append(work.measured(roof))
             return
-        except VerificationError as error:
-            self.wrong.append(str(error))
-        except Exception as error:  # whatever the executor or torch raises: a sweep has other cases to measure
-            if not work.options.sweep:
-                raise
-            if isinstance(error, OutOfMemoryError):
-                self.too_large.append(reason(error))
-            else:
-                self.wrong.append(f"{work.name}: {reason(error)}")
         with suppress(Exception):  # what a device raises that is of no use any more, the next case says
             device.release()  # what was allocated is free only now that nobody holds the error
 
 
 def _sweep(options: BenchOptions, skipped: Sequence[str], found: _Found) -> Sweep:
-    return Sweep(count=options.sweep, seed=options.seed, skipped=tuple(skipped), too_large=tuple(found.too_large))
+    return Sweep(
+        count=options.sweep, seed=options.seed, skipped=tuple(skipped), too_large=tuple(found.faults.too_large)
+    )

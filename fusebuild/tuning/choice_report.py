@@ -48,7 +48,7 @@ class ChoiceReport(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, Meta(description="sizes drawn for each recipe")]
     seed: int
     choices: tuple[MeasuredChoice, ...]
-    wrong: Annotated[tuple[str, ...], Meta(description="cases where a variant gives wrong results")]
+    wrong: Annotated[tuple[str, ...], Meta(description="cases that give wrong results or fail otherwise")]
     too_large: Annotated[tuple[str, ...], Meta(description="cases that do not fit the memory of the device")]
 
     def as_text(self) -> str:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusebuild.bench.contenders import input_sets, our_contender, reason, roof_copy, set_count, variants_taken
+from fusebuild.bench.contenders import input_sets, our_contender, roof_copy, set_count, variants_taken
 from fusebuild.bench.device import Device, Run
+from fusebuild.bench.faults import Faults
 from fusebuild.bench.timing import side_by_side
 from fusebuild.build.objects import Progress
-from fusebuild.errors import OutOfMemoryError, VerificationError
+from fusebuild.errors import VerificationError
 from fusebuild.oracle.verification import memory_named, possible_variants, read_recipe, recipe_trial, run_trial
 from fusebuild.pipeline import compile_recipes
 from fusebuild.recipe.drawn import drawn_cases
@@ -45,6 +47,10 @@ class _Work:
     case: Mapping[str, int]
     device: Device
     seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.recipe.fusion.name} {dict(self.case)}"
 
     def measured(self, lead: Run) -> MeasuredChoice:
         """Raises :class:`VerificationError` where a variant gives wrong results."""
@@ -82,8 +88,7 @@ class _Work:
         for names, variant in found.items():
             verdict = run_trial(self.plan, trial, variant=variant).verdict
             if not verdict.ok:
-                case = f"{self.recipe.fusion.name} {dict(self.case)} {', '.join(names)}"
-                raise VerificationError(f"{case}: {verdict.complaint}")
+                raise VerificationError(f"{self.name} {', '.join(names)}: {verdict.complaint}")
         self.device.release()
         return found
 
@@ -104,9 +109,8 @@ def sweep_choices(
     of each recipe, drawn with ``seed`` as :func:`~fusebuild.recipe.drawn.drawn_cases` does.
 
     ``place`` is found for ``target`` where none is given; ``on_progress`` gets (done, to do) after each case. A case
-    that does not fit the memory of the device, or whose results are wrong, is named in the report, which has the
-    others. Raises what :func:`~fusebuild.pipeline.compile_recipes` raises, and :class:`UsageError` where there is no
-    device.
+    that cannot be measured, or whose results are wrong, is named in the report, which has the others. Raises what
+    :func:`~fusebuild.pipeline.compile_recipes` raises, and :class:`UsageError` where there is no device.
     """
     place = place or find_place(target)
     device = place.device
@@ -117,21 +121,18 @@ def sweep_choices(
             _Work(path=built.path, recipe=recipe, plan=plan, case=case, device=device, seed=seed)
             for case in drawn_cases(recipe, count, seed)
         ]
-    lead, choices, wrong, too_large = roof_copy(device), list[MeasuredChoice](), list[str](), list[str]()
+    lead, choices, faults = roof_copy(device), list[MeasuredChoice](), Faults()
     for done, each in enumerate(work, start=1):
-        logger.info("%s %s", each.recipe.fusion.name, dict(each.case))
-        try:
-            with memory_named(each.path, each.recipe.fusion, each.case, device.torch_name, "draw others with --seed"):
-                choices.append(each.measured(lead))
-        except VerificationError as error:
-            wrong.append(str(error))
-        except OutOfMemoryError as error:
-            too_large.append(reason(error))
-        device.release()
+        logger.info("%s", each.name)
+        named = memory_named(each.path, each.recipe.fusion, each.case, device.torch_name, "draw others with --seed")
+        with faults.all_kept(each.name), named:
+            choices.append(each.measured(lead))
+        with suppress(Exception):  # what a device raises that is of no use any more, the next case says
+            device.release()
         if on_progress:
             on_progress(done, len(work))
     name, driver = device.description
     return ChoiceReport(
         target=place.target.name, device=name, driver=driver, count=count, seed=seed, choices=tuple(choices),
-        wrong=tuple(wrong), too_large=tuple(too_large),
+        wrong=tuple(faults.wrong), too_large=tuple(faults.too_large),
     )  # fmt: skip

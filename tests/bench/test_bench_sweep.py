@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from fusebuild.bench import drawn, measure
+from fusebuild.bench import measure
 from fusebuild.bench.ahead import Job
 from fusebuild.bench.measure import BenchOptions, bench_artifacts
 from fusebuild.bench.plot import write_plot
@@ -24,6 +24,7 @@ from fusebuild.cli.schema import schema_of
 from fusebuild.errors import UsageError, VerificationError
 from fusebuild.oracle.verification import Trial, TrialOutcome, read_recipe, run_trial
 from fusebuild.pipeline import compile_recipes
+from fusebuild.recipe import drawn
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target.table import TARGETS

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fusebuild.bench import drawn
 from fusebuild.bench.device import Run, Timed
 from fusebuild.cli.main import cli
 from fusebuild.errors import VerificationError
 from fusebuild.oracle.verification import Trial, TrialOutcome, run_trial
 from fusebuild.pipeline import read_recipes
+from fusebuild.recipe import drawn
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.runtime.loader import LoadedPlan
 from fusebuild.target.table import TARGETS
@@ -81,20 +81,25 @@ class TestSweeping:
             assert each.best_milliseconds * count == pytest.approx(101 - each.tried)
             assert (each.best_variants == each.variants) == (each.tried == 1)
 
-    def test_a_variant_with_wrong_results_is_named_and_others_are_measured(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("raised", "words"),
+        [(VerificationError("it is wrong"), "it is wrong"),
+         (RuntimeError("illegal memory access"), "{name} {failing}: RuntimeError: illegal memory access")],
+    )  # fmt: skip
+    def test_a_case_that_fails_is_named_and_others_are_measured(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, words: str
     ) -> None:
         (recipe, _) = read_recipes([folder])
         failing, *others = drawn_cases(recipe, 3, 5)
 
         def run(plan: LoadedPlan, trial: Trial, **options: Any) -> TrialOutcome:
             if trial.case == failing:
-                raise VerificationError("it is wrong")
+                raise raised
             return run_trial(plan, trial, **options)
 
         monkeypatch.setattr(choices, "run_trial", run)
         report = swept(folder)
-        assert report.wrong == ("it is wrong",)
+        assert report.wrong == (words.format(name=recipe.fusion.name, failing=failing),)
         assert [each.case for each in report.choices] == others
 
     def test_a_case_beyond_the_memory_is_named(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
