@@ -75,17 +75,17 @@ class Device(Protocol):
 
 
 class CudaDevice(Device):
-    """The current CUDA device. Raises :class:`UsageError`, naming the ``verb`` that needs it, where torch sees none."""
+    """The current CUDA device. Raises :class:`UsageError` where torch sees none."""
 
     torch_name = "cuda"
     target: str | None = None
     roof_bytes = 2 * 2**30
 
-    def __init__(self, verb: str = "bench") -> None:
+    def __init__(self) -> None:
         import torch
 
         if not torch.cuda.is_available():
-            raise UsageError(f"{verb} needs a CUDA device, and torch sees none")
+            raise UsageError("bench needs a CUDA device, and torch sees none")
         self._cuda: Any = torch.cuda
         self.cache_bytes = int(self._cuda.get_device_properties(self._cuda.current_device()).L2_cache_size)
 

@@ -22,7 +22,7 @@ import fusebuild.runtime
 from fusebuild.artifact.architecture import architecture_of
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.plan import Plan, TargetPlan
-from fusebuild.errors import ArtifactError, ForkError, nearest
+from fusebuild.errors import ArtifactError, ForkError, UsageError, nearest
 from fusebuild.runtime.call import Executor, Tensor, caller
 from fusebuild.runtime.signature import doc_of, signature_of
 from fusebuild.runtime.unreadable import ERRORS, explained
@@ -122,7 +122,8 @@ def load(path: str | os.PathLike[str], *, target: str | None = None, sha256: str
     ``target=None`` takes the kernels for the current CUDA device: those of its own architecture, else of the greatest
     that it can run (same major version, lower minor version). Code for the CPU (``host``, ``host-asan``) runs only when
     asked for by name, since opening it executes it. Raises :class:`ArtifactError` when the file is not whole or
-    holds nothing that fits, and :class:`ForkError` in a process that was forked after CUDA was initialized.
+    holds nothing that fits, :class:`UsageError` where ``FUSEBUILD_MULTIPROCESSORS`` is no number of them, and
+    :class:`ForkError` in a process that was forked after CUDA was initialized.
     """
     return load_artifact(open_artifact(path, sha256=sha256), target=target)
 
@@ -144,7 +145,7 @@ def load_artifact(artifact: Opened, *, target: str | None = None) -> LoadedPlan:
     text = msgspec.json.encode(msgspec.structs.replace(plan, targets=(chosen,))).decode()
     try:
         functions = _native().load(text, name, kernels, objects, _matrix_libraries(chosen))
-    except ForkError:
+    except (ForkError, UsageError):
         raise
     except (ValueError, RuntimeError) as error:
         compiler = artifact.toolchain.get("nvcc") if architecture_of(name) else None
@@ -196,7 +197,8 @@ def _native() -> Any:
     """The native executor's module."""
     import tvm_ffi
 
-    tvm_ffi.register_error("ForkError", ForkError)
+    for error in (ForkError, UsageError):
+        tvm_ffi.register_error(error.__name__, error)
     return tvm_ffi.load_module(str(library_path()))
 
 

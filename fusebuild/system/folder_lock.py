@@ -74,7 +74,7 @@ def _wait_for(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        logger.info("waiting for another build in %s", path.parent)
+        logger.warning("waiting for another build in %s", path.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 

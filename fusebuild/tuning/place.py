@@ -80,7 +80,9 @@ def find_place(target: Target | None) -> Place:
         raise UsageError("tune needs torch, which is not installed") from None
     if target is not None and target.is_host:
         return Place(device=HostDevice(target.name), target=target)
-    device = CudaDevice("tune")
+    if not torch.cuda.is_available():
+        raise UsageError("tune needs a CUDA device, and torch sees none; --arch host tunes for the CPU")
+    device = CudaDevice()
     major, minor = torch.cuda.get_device_capability()
     count = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
     return Place(device=device, target=own_target(target, 10 * major + minor, count))

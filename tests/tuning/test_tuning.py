@@ -234,7 +234,9 @@ class TestPlace:
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
     def test_no_gpu(self) -> None:
-        with pytest.raises(UsageError, match=r"^tune needs a CUDA device, and torch sees none$"):
+        with pytest.raises(
+            UsageError, match=r"^tune needs a CUDA device, and torch sees none; --arch host tunes for the CPU$"
+        ):
             find_place(None)
 
     def test_no_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,11 @@ namespace fusebuild {
   throw tvm::ffi::Error("MemoryError", std::move(message), std::string());
 }
 
+/// fusebuild.errors.UsageError in Python.
+[[noreturn]] inline void ThrowUsageError(std::string message) {
+  throw tvm::ffi::Error("UsageError", std::move(message), std::string());
+}
+
 /// fusebuild.errors.ForkError in Python.
 [[noreturn]] inline void ThrowForkError() {
   throw tvm::ffi::Error(

@@ -72,7 +72,7 @@ int64_t GivenMultiprocessors() {
   char* end = nullptr;
   const int64_t number = std::strtoll(text, &end, 10);
   if (*end == '\0' && number >= 1 && number <= kMostMultiprocessors) return number;
-  ThrowValueError("FUSEBUILD_MULTIPROCESSORS is '" + std::string(text) + "', expected a number from 1 to " +
+  ThrowUsageError("FUSEBUILD_MULTIPROCESSORS is '" + std::string(text) + "', expected a number from 1 to " +
                   std::to_string(kMostMultiprocessors));
 }
 
