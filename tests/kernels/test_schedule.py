@@ -498,6 +498,26 @@ class TestHelpers:
         )
         assert [(v.name, v.guard) for v in found] == [("kept", (("lt", "M", 2), ("aligned", 0, 16))), ("always", ())]
 
+    @pytest.mark.parametrize(
+        ("earlier", "later", "is_kept"),
+        [
+            ([("le", "N", 512)], [("le", "N", 512)], False),
+            ([("le", "N", 512)], [("aligned", 0, 16), ("le", "N", 256)], False),
+            ([("le", "N", 512)], [("le", "N", 513)], True),
+            ([("le", "N", 512), ("aligned", 0, 16)], [("le", "N", 256)], True),
+            ([("le", "N", 512)], [("le", "M", 256)], True),
+            ([("le", "N", "M")], [("le", "N", 256)], True),
+            ([("le", 2, "N")], [("le", 3, "N")], True),
+        ],
+    )
+    def test_usable_drops_what_an_earlier_variant_takes(
+        self, earlier: list[Formula], later: list[Formula], is_kept: bool
+    ) -> None:
+        first = VariantSpec(name="first", guard=tuple(earlier), launches=())
+        second = VariantSpec(name="second", guard=tuple(later), launches=())
+        last = VariantSpec(name="last", guard=(), launches=())
+        assert [v.name for v in usable([first, second, last])] == ["first", *(["second"] if is_kept else []), "last"]
+
     def test_hints(self) -> None:
         assert hint(("mul", "M", "N"), {"M": 3}) == 3 * 1024
         assert hint("M", {"M": 0}) == 1

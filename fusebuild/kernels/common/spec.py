@@ -424,18 +424,31 @@ def fits_int32(formula: Formula) -> Formula:
 
 
 def usable(variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
-    """``variants`` with constant guards decided: true ones dropped, variants with a false one dropped, and everything
-    after the first unguarded variant dropped, since it could never be chosen."""
+    """``variants`` with constant guards decided: true ones dropped, variants with a false one dropped, and those that
+    could never be chosen, since an earlier one may run wherever they may."""
     kept: list[VariantSpec] = []
     for variant in variants:
         decided = [(guard, _constant(guard)) for guard in variant.guard]
-        if any(result == 0 for _, result in decided):
-            continue
         guard = tuple(guard for guard, result in decided if result is None)
-        kept.append(replace(variant, guard=guard))
-        if not guard:
-            break
+        is_false = any(result == 0 for _, result in decided)
+        if not is_false and not any(_implies(guard, earlier.guard) for earlier in kept):
+            kept.append(replace(variant, guard=guard))
     return tuple(kept)
+
+
+def _implies(guard: Sequence[Formula], other: Sequence[Formula]) -> bool:
+    """Whether ``other`` is seen to hold wherever ``guard`` does: each of its conditions is one of ``guard``, or an upper
+    bound of what ``guard`` holds to a lower one."""
+    return all(any(_implies_one(mine, theirs) for mine in guard) for theirs in other)
+
+
+def _implies_one(condition: Formula, other: Formula) -> bool:
+    if condition == other:
+        return True
+    match condition, other:
+        case (("le", what, int(bound)), ("le", also, int(wider))):
+            return what == also and bound <= wider
+    return False
 
 
 def _constant(formula: Formula) -> int | None:
