@@ -437,8 +437,8 @@ def usable(variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
 
 
 def _implies(guard: Sequence[Formula], other: Sequence[Formula]) -> bool:
-    """Whether ``other`` is seen to hold wherever ``guard`` does: each of its conditions is one of ``guard``, or an upper
-    bound of what ``guard`` holds to a lower one."""
+    """Whether ``other`` is seen to hold wherever ``guard`` does: each of its conditions is one of ``guard``, or an
+    upper bound of what ``guard`` holds to a lower one."""
     return all(any(_implies_one(mine, theirs) for mine in guard) for theirs in other)
 
 

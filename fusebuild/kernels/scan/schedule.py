@@ -1,10 +1,10 @@
 """Scans, and reductions that combine strictly in the order of indices.
 
-The domain is ``kept x scanned x kept``. **Rows** (nothing kept inside): one block walks a row, tile by tile; each
-thread holds neighbouring elements, and the state of everything before the tile is carried along. **Columns** (something
-kept inside): each thread owns a vector of columns and walks the scanned axis, so that accesses are as wide as in any
-other kernel. Elementwise work before and after runs in the same pass. What a whole row combines to is known at its end
-only, so nothing in the row can use it.
+The domain is ``kept x scanned x kept``. **Rows** (nothing kept inside): one block, or one warp where rows are short,
+walks a row, tile by tile; each thread holds neighbouring elements, and the state of everything before the tile is
+carried along. **Columns** (something kept inside): each thread owns a vector of columns and walks the scanned axis, so
+that accesses are as wide as in any other kernel. Elementwise work before and after runs in the same pass. What a whole
+row combines to is known at its end only, so nothing in the row can use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from fusebuild.kernels.common.rows import (
     MAX_THREADS,
     WARP,
     check_outputs,
-    next_power_of_two,
     own_loops,
     vector_of_states,
     walked_loops,
@@ -30,13 +29,21 @@ from fusebuild.kernels.common.spec import VariantSpec, indices_of, try_domain
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.ops.table import Kind, op_of
 
-MAX_ROW_THREADS = 256
-COLUMN_THREADS = 128
+ROW_THREADS = 256
+"""Threads that share a row."""
+
+SHORT_TILES = 4
+"""Tiles of a warp up to which a row is its alone: it waits for no other."""
+
+COLUMN_THREADS = 64
+"""Threads of a block that have columns: so few that a multiprocessor, which holds 32 blocks, is full with them, and few
+columns are on many multiprocessors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanHeuristics(Choice):
-    """``threads`` of a block: they share a row, or each has columns of its own."""
+    """``threads`` of a block: they share a row, or each has columns of its own. The sizes of the first case play no
+    part."""
 
     FEWER = ("threads",)
 
@@ -56,8 +63,11 @@ def check(task: Task) -> None:
 def variants(planner: Planner) -> list[VariantSpec]:
     domain = planner.domain
     vec = vector_of_states(planner.task, planner.vector_width(domain.inner))
-    make = _rows if domain.axes[domain.inner].reduced else _columns
-    return [make(planner, way) for way in planner.widths(vec, planner.vector_guards(domain.inner, vec))]
+    widths = planner.widths(vec, planner.vector_guards(domain.inner, vec))
+    if not domain.axes[domain.inner].reduced:
+        return [_columns(planner, width) for width in widths]
+    *small, last = widths
+    return [*(make(planner, width) for width in small for make in (_short_rows, _rows)), _rows(planner, last)]
 
 
 def ordered(task: Task) -> tuple[int, ...]:
@@ -111,33 +121,35 @@ def _changes_along(task: Task, domain: AxisDomain, fid: int, axes: set[int]) -> 
     return value.is_tensor and bool(domain.axes_of(fid, value.tensor) & axes)
 
 
+def _short_rows(planner: Planner, width: Width) -> VariantSpec:
+    """One warp a row."""
+    name, guard, vec, index = width
+    domain = planner.domain
+    is_short: Formula = ("le", domain.points(domain.reduced), SHORT_TILES * WARP * vec)
+    short = (f"short_{name}", (*guard, is_short), vec, index)
+    return _variant(planner, short, "scan", WARP, lambda _: domain.points(domain.kept))
+
+
 def _rows(planner: Planner, width: Width) -> VariantSpec:
     """One block a row."""
     domain = planner.domain
-    return _variant(
-        planner, width, "scan", MAX_ROW_THREADS, planner.expected(domain.reduced), lambda _: domain.points(domain.kept)
-    )
+    return _variant(planner, width, "scan", ROW_THREADS, lambda _: domain.points(domain.kept))
 
 
 def _columns(planner: Planner, width: Width) -> VariantSpec:
-    """One vector of columns a thread."""
+    """One vector of columns a thread, those of the next outer index behind those of one."""
     domain, vec = planner.domain, width[2]
     first, last = domain.reduced[0], domain.reduced[-1]
-    inside, outside = domain.every[last + 1 :], domain.points(range(first))
-    return _variant(
-        planner, width, "scan_outer", COLUMN_THREADS, planner.expected(inside),
-        lambda threads: product([ceil_div(domain.points(inside), threads * vec), outside]),
-    )  # fmt: skip
+    vectors = product([ceil_div(domain.points(domain.every[last + 1 :]), vec), domain.points(range(first))])
+    return _variant(planner, width, "scan_outer", COLUMN_THREADS, lambda threads: ceil_div(vectors, threads))
 
 
 def _variant(
-    planner: Planner, width: Width, template: str, most: int, elements: int, grid: Callable[[int], Formula]
+    planner: Planner, width: Width, template: str, threads: int, grid: Callable[[int], Formula]
 ) -> VariantSpec:
-    """The variant whose blocks have threads for so many ``elements``, ``most`` at most, and of which there is a
-    ``grid``."""
+    """The variant whose blocks have so many ``threads``, and of which there is a ``grid``."""
     name, guard, vec, index = width
-    proposal = ScanHeuristics(threads=min(most, max(WARP, next_power_of_two(-(-elements // vec)))))
-    choice = decide(name, proposal, planner.tuned, _check)
+    choice = decide(name, ScanHeuristics(threads=threads), planner.tuned, _check)
     kernel = planner.kernel(template, choice, vec=vec, index=index)
     return planner.variant(name, choice, guard, kernel, grid(choice.threads), (choice.threads, 1, 1))
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from fusebuild.ir.formula import Formula
+from fusebuild.ir.formula import Formula, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.spec import INDEX_HEADROOM, LaunchSpec, Rejection, VariantSpec
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.scan import FAMILY as SCAN
-from fusebuild.kernels.scan.schedule import COLUMN_THREADS, MAX_ROW_THREADS, ScanHeuristics, ordered
+from fusebuild.kernels.scan.schedule import COLUMN_THREADS, ScanHeuristics, ordered
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS
 from support.small_recipes import AFFINE, primitive, text_with_lambdas, whole
@@ -166,13 +166,19 @@ class TestVariants:
 
     def test_of_rows(self) -> None:
         found = variants(ROWS, M=64, N=512)
-        assert [variant.name for variant in found] == ["vec4_int32", "scalar_int32", "scalar_int64"]
-        assert found[0].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), ("aligned", 1, 16))
-        assert [variant.guard for variant in found[1:]] == [(self.SMALL,), ()]
-        kernels = [launch.kernel for variant in found for launch in variant.launches]
-        assert [(k.template, k.vec, k.index) for k in kernels] == [
-            ("scan", 4, "int32_t"), ("scan", 1, "int32_t"), ("scan", 1, "int64_t"),
+        vectors = (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 0, 16), ("aligned", 1, 16))
+        assert {variant.name: variant.guard for variant in found} == {
+            "short_vec4_int32": (*vectors, ("le", "N", 512)),
+            "vec4_int32": vectors,
+            "short_scalar_int32": (self.SMALL, ("le", "N", 128)),
+            "scalar_int32": (self.SMALL,),
+            "scalar_int64": (),
+        }
+        launches = [launch for variant in found for launch in variant.launches]
+        assert [(each.kernel.vec, each.kernel.index, each.block[0]) for each in launches] == [
+            (4, "int32_t", 32), (4, "int32_t", 256), (1, "int32_t", 32), (1, "int32_t", 256), (1, "int64_t", 256),
         ]  # fmt: skip
+        assert {launch.kernel.template for launch in launches} == {"scan"}
         assert all(variant.scratch == () for variant in found)
 
     def test_of_columns(self) -> None:
@@ -183,13 +189,13 @@ class TestVariants:
 
     def test_a_strided_operand_is_read_one_by_one_beside_vectors(self) -> None:
         found = variants(ACCEPTED["a strided operand"], M=64, N=512)
-        assert found[0].name == "vec4_int32"
-        assert found[0].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
+        assert found[1].name == "vec4_int32"
+        assert found[1].guard == (self.SMALL, ("eq", ("mod", "N", 4), 0), ("aligned", 1, 16))
 
     def test_vectors_need_a_tensor_that_has_them(self) -> None:
         strided = '{type: "float[M, N]", contiguity: [true, true], stride_order: [0, 1]}'
         task = whole({"x": strided}, "y = cumsum(x, dim=1)", {"y": "{dtype: float, alias: x}"})
-        assert [variant.name for variant in variants(task)] == ["scalar_int32", "scalar_int64"]
+        assert [variant.name for variant in variants(task)] == ["short_scalar_int32", "scalar_int32", "scalar_int64"]
 
     def test_vectors_shrink_until_the_states_of_a_thread_fit_its_registers(self) -> None:
         def width(count: int) -> int:
@@ -201,7 +207,7 @@ class TestVariants:
 
     def test_guards_on_known_sizes_are_decided(self) -> None:
         found = variants(scanned("y = cumsum(x, dim=1)", {"x": "float[8, 7]"}))
-        assert [(variant.name, variant.guard) for variant in found] == [("scalar_int32", ())]
+        assert [(variant.name, variant.guard) for variant in found] == [("short_scalar_int32", ())]
         found = variants(scanned("y = cumsum(x, dim=1)", {"x": "float[65536, 65536]"}))
         assert [variant.name for variant in found] == ["scalar_int64"]
 
@@ -223,20 +229,25 @@ class TestVariants:
 
 
 class TestHeuristics:
-    @pytest.mark.parametrize(
-        ("columns", "threads"), [(1, 32), (128, 32), (129, 64), (512, 128), (1024, 256), (10**6, MAX_ROW_THREADS)]
-    )
-    def test_a_block_has_a_vector_a_thread_for_each_row(self, columns: int, threads: int) -> None:
-        launch = first_launch(ROWS, M=64, N=columns)
-        assert (launch.grid, launch.block) == (("M", 1, 1), (threads, 1, 1))
+    @pytest.mark.parametrize("task", [ROWS, COLUMNS, MIDDLE], ids=["rows", "columns", "middle"])
+    def test_the_first_case_plays_no_part(self, task: Task) -> None:
+        assert variants(task, A=1, B=2**20, C=1, M=1, N=2**20) == variants(task, A=7, B=1, C=4096, M=2**20, N=1)
 
-    @pytest.mark.parametrize(("columns", "threads"), [(1, 32), (128, 32), (256, 64), (10**6, COLUMN_THREADS)])
-    def test_a_thread_has_a_vector_of_columns(self, columns: int, threads: int) -> None:
-        launch = first_launch(COLUMNS, M=64, N=columns)
-        assert (launch.grid, launch.block) == ((("ceil_div", "N", 4 * threads), 1, 1), (threads, 1, 1))
+    def test_rows_have_a_warp_or_a_block(self) -> None:
+        grids = {launch.grid for variant in variants(ROWS) for launch in variant.launches}
+        assert grids == {("M", 1, 1)}
 
-    def test_what_is_outside_the_scanned_dim_takes_blocks_of_its_own(self) -> None:
-        assert first_launch(MIDDLE, A=3, B=64, C=512).grid == (("mul", ("ceil_div", "C", 512), "A"), 1, 1)
+    def test_a_thread_has_a_vector_of_columns(self) -> None:
+        launch = first_launch(COLUMNS, M=64, N=512)
+        assert launch.block == (COLUMN_THREADS, 1, 1)
+        assert evaluate(launch.grid[0], {"M": 64, "N": 4 * COLUMN_THREADS}) == 1
+        assert evaluate(launch.grid[0], {"M": 64, "N": 4 * COLUMN_THREADS + 4}) == 2
+
+    def test_vectors_of_outer_indices_lie_behind_each_other(self) -> None:
+        grid = first_launch(MIDDLE, A=3, B=64, C=512).grid[0]
+        assert evaluate(grid, {"A": 3 * COLUMN_THREADS, "B": 64, "C": 4}) == 3
+        assert evaluate(grid, {"A": 3 * COLUMN_THREADS, "B": 64, "C": 8}) == 6
+        assert evaluate(grid, {"A": 0, "B": 64, "C": 8}) == 0
 
     def test_a_total_of_everything_is_one_block(self) -> None:
         assert first_launch(EVERYTHING, M=64, N=512).grid == (1, 1, 1)

@@ -1,7 +1,7 @@
 // ordered.yaml, segment 0: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 4, 19: 38, 20: 39, 21: 40}
-// schedule: threads=128
-// launch: segment 0, vec4_int32 on sm_90: grid M, 1, 1; block 128, 1, 1; given a, b, bias, y, row_end, end_slope, gain,
+// schedule: threads=256
+// launch: segment 0, vec4_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given a, b, bias, y, row_end, end_slope, gain,
 //   N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16), aligned(b, 16), aligned(y, 8)
 #include <fusebuild/kernel.cuh>
 
@@ -24,11 +24,11 @@ struct compose {
 
 }  // namespace lambdas
 
-constexpr int kThreads = 128;  // they walk one row, tile by tile
+constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 4;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_13bfacc1b6c8fc69(
+scan_dd3df5e358500ece(
     const float* __restrict__ T0,  // a: float[M, N]
     const float* __restrict__ T1,  // b: float[M, N]
     const float* __restrict__ T2,  // bias: float[M]
@@ -92,4 +92,4 @@ scan_13bfacc1b6c8fc69(
   T21[row] = t21;
 }
 
-FUSEBUILD_ENTRY(scan_13bfacc1b6c8fc69)
+FUSEBUILD_ENTRY(scan_dd3df5e358500ece)

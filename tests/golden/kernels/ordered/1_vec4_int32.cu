@@ -1,9 +1,9 @@
 // ordered.yaml, segment 1: scan, variant vec4_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 3, 20: 41, 21: 42, 22: 43}
-// schedule: threads=128
-// launch: segment 1, vec4_int32 on sm_90: grid ceil_div(N, 512), 1, 1; block 128, 1, 1; overlaps the one before; given
-//   a, b, scale, z, column_end, low_slope, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16), aligned(b, 16),
-//   aligned(scale, 16), aligned(z, 16), aligned(column_end, 16), aligned(low_slope, 16)
+// schedule: threads=64
+// launch: segment 1, vec4_int32 on sm_90: grid ceil_div(ceil_div(N, 4), 64), 1, 1; block 64, 1, 1; overlaps the one
+//   before; given a, b, scale, z, column_end, low_slope, M, N; if M*N < 2146435072, (N % 4) == 0, aligned(a, 16),
+//   aligned(b, 16), aligned(scale, 16), aligned(z, 16), aligned(column_end, 16), aligned(low_slope, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -25,11 +25,11 @@ struct compose {
 
 }  // namespace lambdas
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 64;
 constexpr int kVec = 4;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_0ff5615ef5ef3d40(
+scan_outer_941523e8c35020f2(
     const float* __restrict__ T0,  // a: float[M, N]
     const float* __restrict__ T1,  // b: float[M, N]
     const float* __restrict__ T2,  // scale: float[N]
@@ -83,4 +83,4 @@ scan_outer_0ff5615ef5ef3d40(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_0ff5615ef5ef3d40)
+FUSEBUILD_ENTRY(scan_outer_941523e8c35020f2)

@@ -1,9 +1,9 @@
 // ordered_ranks.yaml, segment 1: scan, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 4: 7, 9: 17, 10: 18}
-// schedule: threads=32
-// launch: segment 1, vec8_int32 on sm_90: grid ceil_div(C, 256)*A, 1, 1; block 32, 1, 1; overlaps the one before; given
-//   x, s, middle, latest, seen, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0, aligned(x, 16),
-//   aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
+// schedule: threads=64
+// launch: segment 1, vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8)*A, 64), 1, 1; block 64, 1, 1; overlaps the one
+//   before; given x, s, middle, latest, seen, A, B, C, stride(s, 0), stride(s, 1); if A*B*C < 2146435072, (C % 8) == 0,
+//   aligned(x, 16), aligned(middle, 16), aligned(latest, 16), aligned(seen, 8)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -34,16 +34,17 @@ struct last {
 
 }  // namespace lambdas
 
-constexpr int kThreads = 32;
+constexpr int kThreads = 64;
 constexpr int kVec = 8;  // columns per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_outer_4aadd94582862308(
+scan_outer_37cede15e9d4eb04(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // s: float[A?, B?, C]
     float* __restrict__ T4,  // middle: float[A, B, C]
     float* __restrict__ T9,  // latest: float[A, B, C]
     bool* __restrict__ T10,  // seen: bool[A, B, C]
+    int64_t n0,  // A
     int64_t n1,  // B
     int64_t n2,  // C
     int64_t T1_stride0,  // stride of dim 0, in elements
@@ -51,10 +52,11 @@ scan_outer_4aadd94582862308(
   fb::wait_for_previous_kernel();  // it may still be writing what this one reads, or reading what it writes
   const int64_t columns = n2;
   const Index depth = n1;
-  const int64_t tiles = (columns + kThreads * kVec - 1) / (kThreads * kVec);
-  const Index outer = fb::block_x() / tiles;
-  const Index inner = (fb::block_x() % tiles * kThreads + fb::thread_x()) * kVec;
-  if (inner >= columns) return;
+  const int64_t vectors = (columns + kVec - 1) / kVec;  // of one outer index
+  const int64_t vector = int64_t(fb::block_x()) * kThreads + fb::thread_x();
+  const Index outer = vector / vectors;
+  const Index inner = vector % vectors * kVec;
+  if (outer >= n0) return;
 
   auto a3 = fb::states<lambdas::builtin_cumsum_float, kVec>({0.0f});
   auto a9 = fb::states<lambdas::last, kVec>({0.0f, false});
@@ -86,4 +88,4 @@ scan_outer_4aadd94582862308(
   }
 }
 
-FUSEBUILD_ENTRY(scan_outer_4aadd94582862308)
+FUSEBUILD_ENTRY(scan_outer_37cede15e9d4eb04)

@@ -1,7 +1,7 @@
 // ordered_ranks.yaml, segment 2: scan, variant scalar_int64
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 4: 8, 8: 43, 9: 44}
-// schedule: threads=32
-// launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 32, 1, 1; overlaps the one before; given x, s, t,
+// schedule: threads=256
+// launch: segment 2, scalar_int64 on sm_90: grid A*B, 1, 1; block 256, 1, 1; overlaps the one before; given x, s, t,
 //   inner, ends_reduced, found_reduced, B, C, stride(s, 0), stride(s, 1), stride(t, 0), stride(t, 1), stride(t, 2)
 #include <fusebuild/kernel.cuh>
 
@@ -33,11 +33,11 @@ struct last {
 
 }  // namespace lambdas
 
-constexpr int kThreads = 32;  // they walk one row, tile by tile
+constexpr int kThreads = 256;  // they walk one row, tile by tile
 constexpr int kVec = 1;  // neighbouring elements per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-scan_db9f4a964e9ea2c0(
+scan_b5f792eacb5495c7(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // s: float[A?, B?, C]
     const float* __restrict__ T2,  // t: float[A, B, C] stride_order=[0, 1, 2]
@@ -100,4 +100,4 @@ scan_db9f4a964e9ea2c0(
   T9[row] = t9;
 }
 
-FUSEBUILD_ENTRY(scan_db9f4a964e9ea2c0)
+FUSEBUILD_ENTRY(scan_b5f792eacb5495c7)
