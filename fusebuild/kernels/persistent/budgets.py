@@ -16,7 +16,7 @@ LAST_SWEEP = Registers(most=128, base=24)
 ALL_AT_ONCE = Registers(base=28)
 """Rows in registers where a compiler moves all loads of a row before the first use."""
 
-LONG_ROWS = Registers(most=128, least=32, per_axis=16, per_cut=4, from_sm_100=8)
+LONG_ROWS = Registers(most=128, least=32, per_axis=16, per_cut=4, per_lambda=8, from_sm_100=8)
 """Long rows that have blocks of their own; at hand is twice a vector of each tensor."""
 
 WALKED_ROWS = Registers(most=128, least=32, base=16, costly=16, from_sm_100=8)

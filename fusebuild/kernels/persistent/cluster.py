@@ -20,7 +20,7 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import VariantSpec, reductions
 from fusebuild.kernels.common.sweeps import last_sweep
 from fusebuild.kernels.persistent.budgets import LAST_SWEEP
-from fusebuild.kernels.persistent.long_rows import has_edged
+from fusebuild.kernels.persistent.long_rows import edged_lengths, has_edged
 from fusebuild.kernels.persistent.registers import RUNGS as BLOCK_RUNGS
 from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
 from fusebuild.kernels.persistent.way import PersistentHeuristics, chunks_of, row_choice
@@ -113,8 +113,9 @@ class Cluster(InRegisters):
         )
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
         own_name = f"cluster{choice.cluster}_vec{vec}_int32" if name == "cluster" else way
-        any_vector: Formula = ("lt", 0, self.columns)  # threads beyond the row take its last one again
-        guard = (*self.vector_guard, any_vector, fits)
+        # Threads beyond the row take its last vector again: it has one.
+        shorter: Formula = ("lt", max((each for each in edged_lengths(self) if each < size), default=0), self.columns)
+        guard = (*self.vector_guard, shorter, fits)
         return (self.rows_variant(way, guard, heuristics, choice, name=own_name),)
 
     def _propose(self, row: int, vector_bytes: int) -> ClusterChoice:

@@ -3,7 +3,8 @@
 A row of any length begins anywhere in an aligned vector. Whole vectors hold all of it but a few elements at both ends,
 its **edges**, and each of those is a thread's own: no vector is shared with the rows beside, and nothing is tested but
 where a row ends. There are more edges than there need be, so that weights, which begin aligned where rows do not, have
-the two aligned vectors that hold a row's: what a thread needs of them is cut out of both without a test.
+the two aligned vectors that hold a row's: what a thread needs of them is cut out of both without a test. What differs
+from sample to sample, such as a scale, begins anywhere itself, and rows that read it have a vector more of edges.
 
 Weights that every row reads again come from L2 as often as there are rows: with a bias, twice the bytes of the row
 itself. A block that **walks** many rows reads them once, into shared memory, each thread the columns that it owns in
@@ -75,6 +76,9 @@ BYTES_IN_FLIGHT = 48 * 1024
 MOST_BLOCKS = 24
 """Blocks on a multiprocessor beyond which more do not hide more waits, and some devices do not have them."""
 
+QUARTERS = 4
+"""Parts of a multiprocessor, each of which has registers of its own for whole warps."""
+
 FEW_BLOCKS = 2
 """Blocks on a multiprocessor, at least: one loads and stores while another one reduces."""
 
@@ -87,7 +91,7 @@ class ResidentHeuristics:
     multiprocessors; each row has blocks of its own where there are none. The walkers of each of the ``places`` in a
     vector that rows may begin at are as many as those of another. Inputs ``resident`` are the same for all
     rows and stay in shared memory with walkers. A walker's next row is loaded ``ahead`` of the one at hand, or while
-    that is stored."""
+    that is stored. Where rows have edges, those have ``room`` for so many vectors after the row's last one."""
 
     threads: RowThreads
     cluster: int
@@ -99,6 +103,7 @@ class ResidentHeuristics:
     resident: tuple[int, ...]
     ahead: bool
     has_edges: bool
+    room: int
 
     @property
     def is_alone(self) -> bool:
@@ -186,11 +191,19 @@ def shared_by_rows(task: Task, domain: AxisDomain, *, has_edges: bool) -> tuple[
     inner, kept = domain.inner, {*domain.kept}
     outputs = [fid for fid in task.outputs if inner in domain.accesses[fid].axes]
     is_run = domain.reduced == (inner,) or (has_edges and vectors_cross(task, domain))
-    if not is_run or not kept or not outputs or has_lambdas(task) or domain.sources:
+    if not is_run or not kept or not outputs or domain.sources or (has_lambdas(task) and not has_edges):
         return None
     vectors = domain.dense_along(inner)
     shared = tuple(fid for fid in vectors if fid in task.inputs and not kept & {*domain.accesses[fid].axes})
-    return shared if not has_edges or {*vectors} == {*shared, *domain.flat} else None
+    others = {*shared, *domain.flat, *shared_by_some(task, domain)}
+    return shared if not has_edges or {*vectors} == others else None
+
+
+def shared_by_some(task: Task, domain: AxisDomain) -> tuple[int, ...]:
+    """Inputs that some rows share and others do not, which have them by vectors."""
+    kept, vectors = {*domain.kept}, domain.dense_along(domain.inner)
+    inputs = [fid for fid in vectors if fid in task.inputs and fid not in domain.flat]
+    return tuple(fid for fid in inputs if kept & {*domain.accesses[fid].axes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +215,9 @@ class LongRowsWay(Way):
 
     resident: tuple[int, ...] = ()
     """Inputs that all rows read, which stay with blocks that walk rows."""
+
+    of_samples: tuple[int, ...] = ()
+    """Inputs of rows with edges that some of them share and others do not."""
 
     tensor_bytes: int = 0
     """Bytes of the registers that a vector of each tensor takes."""
@@ -221,7 +237,18 @@ class LongRowsWay(Way):
             return None
         tensor_bytes = self.vector_bytes(domain.dense_along(domain.inner))
         costly = bool(costly_values(self.task, domain, domain.reduced))
-        return replace(self, resident=shared, tensor_bytes=tensor_bytes, costly=costly)
+        of_samples = shared_by_some(self.task, domain) if self.has_edges else ()
+        return replace(self, resident=shared, of_samples=of_samples, tensor_bytes=tensor_bytes, costly=costly)
+
+    @property
+    def room(self) -> int:
+        """Vectors that the edges of a row have room for after its last one."""
+        return 2 if self.of_samples else 1
+
+    @property
+    def longest_edges(self) -> int:
+        """The elements that a row has at most beside its vectors."""
+        return (self.room + 1) * self.vec - 1 if self.has_edges else 0
 
     @property
     def places(self) -> int:
@@ -229,18 +256,17 @@ class LongRowsWay(Way):
         return self.vec if self.has_edges else 1
 
     def stays(self, cluster: int) -> bool:
-        """Whether blocks walk rows, and what all rows share stays with them."""
-        return bool(self.resident) and cluster > 1
+        """Whether blocks walk rows, and what all rows share stays with them: it is all that they read beside rows."""
+        return bool(self.resident) and not self.of_samples and cluster > 1
 
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
-        vectors = self.size // self.vec - 1 if self.has_edges else -(-self.size // self.vec)
+        vectors = self.size // self.vec - self.room if self.has_edges else -(-self.size // self.vec)
         return max(1, -(-vectors // (cluster * per_row)))
 
     def held(self, per_row: int, cluster: int) -> int:
         """Elements of the longest row that all threads hold together."""
-        beside = 2 * self.vec - 1 if self.has_edges else 0
-        return cluster * per_row * self.chunks(per_row, cluster) * self.vec + beside
+        return cluster * per_row * self.chunks(per_row, cluster) * self.vec + self.longest_edges
 
     def shared_bytes(self, per_row: int, cluster: int) -> int:
         """What stays in shared memory."""
@@ -249,18 +275,20 @@ class LongRowsWay(Way):
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
         slots = cluster * -(-per_row // WARP)
-        exchanged = len(reductions(self.task)) + self.stays(cluster)  # a ticket, too
+        exchanged = sum(self.parts) + self.stays(cluster)  # a ticket, too
         return RESERVED_BYTES + 2 * exchanged * next_power_of_two(PARTIAL_BYTES * slots)
 
     def registers(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes(self.cached) // 4
         words = 2 * words if ahead else words
+        cut = len(self.of_samples) if self.stays(cluster) else len((*self.resident, *self.of_samples))
+        lambdas = sum(bool(expr.combine) for expr in self.task.steps)
+        more = LONG_ROWS.per_cut * cut + LONG_ROWS.per_axis * self.divided + LONG_ROWS.per_lambda * lambdas
         if not self.stays(cluster):
-            more = LONG_ROWS.per_cut * len(self.resident) + LONG_ROWS.per_axis * self.divided
             return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + more
         moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.resident)) // 4
-        return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0)
+        return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0) + more
 
     def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
@@ -270,11 +298,17 @@ class LongRowsWay(Way):
         shared = self.reserved_bytes(per_row, cluster)
         shared += self.shared_bytes(per_row, cluster) if self.stays(cluster) else 0
         by_threads = min(MOST_BLOCKS, self.target.threads_per_multiprocessor // per_row)
-        return min(self.target.registers // (registers * per_row), by_threads, self.target.shared_bytes // shared)
+        warps = QUARTERS * (self.target.registers // (QUARTERS * WARP * registers))
+        return min(warps * WARP // per_row, by_threads, self.target.shared_bytes // shared)
 
     def exchanges(self, per_row: int, cluster: int) -> bool:
         """Whether the warps of a cluster, if there is one, can exchange the partial results of each reduction."""
-        return cluster == 1 or fits_exchange(cluster * per_row // WARP)
+        return cluster == 1 or fits_exchange(cluster * per_row // WARP, max(self.parts))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The parts of each reduction's partial results: one, or as many as a lambda's state."""
+        return tuple(len(self.task.fusion.exprs[index].outputs) for index in reductions(self.task))
 
     def shares(self) -> Iterator[Share]:
         """What blocks may have: of rows without edges, which are very long, two or one of the largest on a
@@ -336,9 +370,10 @@ class LongRowsWay(Way):
             resident=self.resident if walks else (),
             ahead=isinstance(choice, ResidentChoice) and choice.ahead,
             has_edges=self.has_edges,
+            room=self.room,
         )
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
-        aligned = self.aligned(self.resident, self.vec) if self.has_edges else ()
+        aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()
         walkers = formula_parameter("walkers", heuristics.walkers_of_device, "clusters that share the rows")
         variant = self.rows_variant(
             way,
@@ -410,8 +445,20 @@ class Edged(LongRowsWay):
         guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
         return own.climbed(rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
 
+    def longest(self, variant: VariantSpec) -> int:
+        """The elements of the longest row that a ``variant`` takes."""
+        heuristics = variant.launches[-1].kernel.heuristics
+        assert isinstance(heuristics, ResidentHeuristics)
+        held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * self.vec
+        return held + (heuristics.room + 1) * self.vec - 1
+
 
 def has_edged(rows: RowTask) -> bool:
     """Whether ``rows`` longer than ``EDGED_COLUMNS`` are taken by kernels for rows with edges, with or without."""
+    return bool(edged_lengths(rows))
+
+
+def edged_lengths(rows: RowTask) -> tuple[int, ...]:
+    """The elements of the longest rows of each of those kernels."""
     edged = Edged.of(replace(rows, tuned={}))
-    return edged.applies(()) and bool(edged.variants())
+    return tuple(edged.longest(variant) for variant in edged.variants()) if edged.applies(()) else ()

@@ -20,7 +20,8 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
-from fusebuild.kernels.persistent.long_rows import ResidentHeuristics
+from fusebuild.kernels.persistent.long_rows import ResidentHeuristics, shared_by_some
+from fusebuild.kernels.persistent.view import LOOKED_UP
 
 VECTOR = "start + c * kStep"
 """The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
@@ -38,7 +39,7 @@ def inner_resident(spec: KernelSpec) -> KernelView:
         for at, own in by_levels.items()
     ]
     parts.append(walk.storing(rows.wide))
-    setup, bases = rows.setup(spec.task.outputs, walk.there)
+    setup, bases = rows.setup(spec.task.outputs, {*walk.there} - rows.inputs_looked_up())
     return make_view(
         body, rows.exprs,
         setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
@@ -81,15 +82,28 @@ class _Walk:
     def reducing(self, indices: Sequence[int], results: Lines, beside: Sequence[str]) -> tuple[Sweep, Lines]:
         """The sweep of the reductions at ``indices``, which the row's ``results`` follow from; accumulators ``beside``
         theirs are combined with them."""
-        body = self.rows.body
-        own = accumulate(body, indices)
+        rows, body = self.rows, self.rows.body
+        gathered = rows.batches(indices, is_full=True)
         arguments = ", ".join((accumulators(body, indices), *beside))
         call = f"fb::reduce_row<kThreadsPerRow, 1>(phase, {arguments});"
         if self.heuristics.cluster > 1:
             call = reduction_in_cluster(arguments)
-        operands = combined(body, indices)
-        sweep = join(self._sweep(operands), replace(own, results=(*own.results, *results)), Sweep(reduce=call))
-        return sweep, self.edge.reducing(indices, operands)
+        parts = Sweep(
+            accumulators=accumulate(body, gathered.plain).accumulators,
+            results=(*accumulate(body, indices).results, *results),
+            row=(LOOKED_UP,) if rows.looked_up_by(gathered) & self.overwritten else (),
+            reduce=call,
+        )
+        only = rows.only_elements(gathered, "thread == 0")
+        sweep = join(self._sweep(gathered.targets()), parts, rows.updates(gathered), only)
+        walked = [index for index in indices if index not in gathered.only]
+        return sweep, self.edge.reducing(walked, combined(body, walked))
+
+    @property
+    def overwritten(self) -> frozenset[int]:
+        """Inputs that outputs overwrite."""
+        outputs = self.rows.body.task.fusion.outputs
+        return frozenset(output.alias for output in outputs if output.alias is not None)
 
     def storing(self, outputs: Sequence[int]) -> tuple[Sweep, Lines]:
         """The sweep that stores ``outputs``, which change along the row."""
@@ -104,7 +118,9 @@ class _Walk:
     def _vector(self, fid: int) -> Lines:
         source = f"fb::load<kVec>(r{fid} + {VECTOR})"
         if self.heuristics.has_edges and fid not in self.rows.body.domain.flat:
-            source = f"fb::load_cut<kVec>(r{fid} + {VECTOR}, edges.before)"
+            begins_anywhere = fid in shared_by_some(self.rows.body.task, self.rows.body.domain)
+            call = "fb::load_cut_anywhere<kVec>({})" if begins_anywhere else "fb::load_cut<kVec>({}, edges.before)"
+            source = call.format(f"r{fid} + {VECTOR}")
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.heuristics.resident:

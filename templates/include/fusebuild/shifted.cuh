@@ -128,17 +128,19 @@ struct Edges {
   }
 };
 
-// The same where one vector less is taken, if need be, so that the row has room after its last one: wherever
-// it begins, a vector at its columns `before` + k * N leaves it those from k * N to (k + 2) * N. A row of 2N
-// or more has `count` edge elements, from N to 2N - 1; a shorter one has nothing else.
-template <int N, typename Index>
+// The same where kRoom vectors less are taken, if need be, so that the row has room after its last one:
+// wherever it begins, a vector at its columns `before` + k * N leaves it those from k * N to (k + 1 + kRoom) * N.
+// With room for one vector, what begins aligned has all of the words around such a vector; with room for two,
+// what begins anywhere does. A row of (kRoom + 1) * N or more has `count` edge elements, from kRoom * N to
+// (kRoom + 1) * N - 1; a shorter one has nothing else.
+template <int N, typename Index, int kRoom = 1>
 struct RoomyEdges {
   Index columns;
   int count, before;
 
   FUSEBUILD_DEVICE RoomyEdges(int64_t first, Index columns)
       : columns(columns),
-        count(static_cast<int>(columns < 2 * N ? columns : columns % N + N)),
+        count(static_cast<int>(columns < (kRoom + 1) * N ? columns : columns % N + kRoom * N)),
         before(static_cast<int>(-first & (N - 1))) {}
 
   // The column after the last vector's.
@@ -193,6 +195,13 @@ FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond,
     memcpy(registers + w * sizeof(Word) / 4, &word, sizeof(Word));
   }
   return cut_out<N, T>(registers, beyond);
+}
+
+// The same for an address that may lie anywhere.
+template <int N, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_cut_anywhere(const T* address) {
+  constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
+  return load_cut<N>(address, static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(T) % kPerWord));
 }
 
 // The aligned words around N elements that begin anywhere in a tensor.
