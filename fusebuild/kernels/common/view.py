@@ -76,7 +76,8 @@ class KernelView:
     it knows; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine with;
     ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
     the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
-    :mod:`fusebuild.kernels.common.finish_view`; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
+    :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for tiles;
+    ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
     row are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     index: str
@@ -95,6 +96,7 @@ class KernelView:
     next_rows: Sweep = Sweep()
     ahead: Sweep = Sweep()
     finishes: tuple[object, ...] = ()
+    untiled: object = None
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
     anywhere: bool = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from fusebuild.ir.formula import Formula, product, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import WARP, RowThreads
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, fits_int32, formula_parameter, kernel_parameters
@@ -31,7 +31,15 @@ HELD_ELEMENTS = 16
 
 SIDE_BY_SIDE = 3
 """Doublings of a row's threads up to which each has one vector. Beyond that the threads of a quarter of a warp have
-more before a whole one shares a row."""
+more before a whole one shares a row, unless there are few rows."""
+
+FEW_ROWS = 64
+"""Rows for each multiprocessor up to which there are few: with a quarter of a warp for each, most threads that a
+multiprocessor can have would be none."""
+
+FEWEST_ROWS = 1024
+"""Rows up to which one that has more vectors than a warp has threads is left to a block of its own: what counts is how
+long one row takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +49,24 @@ class ShortRowsHeuristics(PersistentHeuristics):
     vec: int
     """Elements of a vector."""
 
-    def steps(self, columns: Formula) -> list[tuple[int, Formula]]:
-        """``(doublings of a row's threads, whether rows of so many columns ask for them)``."""
+    def steps(self, rows: Formula, columns: Formula) -> list[tuple[int, Formula]]:
+        """``(doublings of a row's threads, whether so many rows of so many columns ask for them)``."""
         doublings = SIDE_BY_SIDE if self.vec > 1 else WARP.bit_length() - 1
         single: list[tuple[int, Formula]] = [(1, ("lt", self.vec << power, columns)) for power in range(doublings)]
         more = WARP.bit_length() - 1 - doublings
-        longest = (self.chunks * self.vec) << doublings
+        least, most = self.vec << doublings, (self.chunks * self.vec) << doublings
+        are_many: Formula = ("lt", product([FEW_ROWS, MULTIPROCESSORS]), rows)
+        longest = total([least, product([most - least, are_many])])
         return [*single, (more, ("lt", longest, columns))] if more else single
 
-    def row_shift(self, columns: Formula) -> Formula:
+    def row_shift(self, rows: Formula, columns: Formula) -> Formula:
         """The power of two that a row's threads are."""
-        return total([product([more, step]) for more, step in self.steps(columns)])
+        return total([product([more, step]) for more, step in self.steps(rows, columns)])
 
-    def rows_of_block(self, columns: Formula) -> Formula:
+    def rows_of_block(self, rows: Formula, columns: Formula) -> Formula:
         """The rows of a block."""
         block, terms, shift = self.threads.block, list[Formula](), 0
-        for more, step in self.steps(columns):
+        for more, step in self.steps(rows, columns):
             terms.append(product([(block >> shift + more) - (block >> shift), step]))
             shift += more
         return total([block, *terms])
@@ -100,7 +110,7 @@ class ShortRows(InRegisters):
             early=self.early,
             vec=self.vec,
         )
-        shift = formula_parameter("row_shift", heuristics.row_shift(self.columns), "2 to it threads share a row")
+        shift = formula_parameter("row_shift", heuristics.row_shift(self.rows, self.columns), "2 to it threads share a row")
         parameters = (*kernel_parameters(self.task, self.domain), shift)
         kernel = self.kernel(
             self.TEMPLATE,
@@ -111,9 +121,12 @@ class ShortRows(InRegisters):
             sizes=KnownSizes(help=False),
         )
         fits: Formula = ("le", self.columns, WARP * choice.held * self.vec)
-        grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.columns))
+        grid: Formula = ("ceil_div", self.rows, heuristics.rows_of_block(self.rows, self.columns))
         small = self.vector_guard if self.vec > 1 else (fits_int32(self.columns),)
-        return self.variant(way, choice, (*small, fits), kernel, grid, (choice.threads, 1, 1))
+        are_fewest: Formula = ("le", self.rows, FEWEST_ROWS)
+        share: Formula = ("le", product([are_fewest, self.columns]), WARP * self.vec)
+        beside = (share,) if self.vec > 1 else ()
+        return self.variant(way, choice, (*small, fits, *beside), kernel, grid, (choice.threads, 1, 1))
 
     def _kept(self, held: int) -> tuple[int, ...]:
         lasts = self.lasts(RowThreads(per_row=1, rows=BLOCK), held * self.vec)

@@ -10,6 +10,8 @@ rows of one element and rows of a thousand.
 What changes along columns alone, such as a weight, is in shared memory from the block's start. So is what is the same
 for rows beside each other, such as the scale of a sample: the block copies what its rows have of it, as it lies there.
 What is one element a row, such as a mean, comes with the tile and leaves with it.
+
+The same kernel takes rows that are too few for tiles: :mod:`fusebuild.kernels.persistent.untiled`.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ from fusebuild.kernels.common.spec import (
     formula_parameter,
     kernel_parameters,
 )
+from fusebuild.kernels.common.sweeps import column_inputs
 from fusebuild.kernels.persistent.budgets import TILED
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, LEAST_COPY_BYTES, TilesWay
+from fusebuild.kernels.persistent.untiled import MOST_HELD, REGISTERS, Untiled
 
 BLOCK = 128
 """Threads of a block."""
@@ -70,7 +74,8 @@ class TiledHeuristics:
     ``copied`` elements move at a time to and from global memory, and ``per_word`` share a word of shared memory. Inputs
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
-    tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``."""
+    tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``. Of rows that are
+    too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes."""
 
     threads: int
     most: int
@@ -84,6 +89,8 @@ class TiledHeuristics:
     outer: int
     of_rows: tuple[int, ...]
     in_place: tuple[tuple[int, int], ...]
+    untiled: int
+    loaded: tuple[int, ...]
 
     @property
     def parts(self) -> int:
@@ -156,6 +163,7 @@ class Tiled(TilesWay):
 
     def _variant(self, choice: TiledChoice) -> VariantSpec:
         cached, kept = self._in_registers()
+        few = self._untiled(choice)
         heuristics = TiledHeuristics(
             threads=choice.threads,
             most=self._most(choice.held),
@@ -169,12 +177,15 @@ class Tiled(TilesWay):
             outer=self._outer,
             of_rows=self._of_rows,
             in_place=tuple(self.in_place.items()),
+            untiled=few.most,
+            loaded=self._loaded,
         )
         tile_rows = self._tile_rows(choice)
         groups = formula_parameter(
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
         own = [
+            formula_parameter("without_tile", few.held, "elements of a row that a thread has without a tile, or 0"),
             formula_parameter("row_shift", self._row_shift(choice), "2 to it threads share a row"),
             formula_parameter("tile_rows", tile_rows, "rows of a tile"),
             *((groups,) if self.of_groups else ()),
@@ -187,11 +198,23 @@ class Tiled(TilesWay):
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
         )
-        few = (fits_int32(self._group_rows), *self.aligned(self.of_groups, self.vec)) if self.of_groups else ()
-        guard = (*self.odd_guard, *few, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
-        grid, block = simplified(("ceil_div", self.rows, tile_rows)), (choice.threads, 1, 1)
+        groups_fit = (fits_int32(self._group_rows), *self.aligned(self.of_groups, self.vec)) if self.of_groups else ()
+        guard = (*self.odd_guard, *groups_fit, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        grid, block = few.grid(simplified(("ceil_div", self.rows, tile_rows))), (choice.threads, 1, 1)
         shared_bytes = self._shared_bytes(tile_rows)
         return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
+
+    @property
+    def _loaded(self) -> tuple[int, ...]:
+        """The inputs that a thread loads before it computes, where there is no tile: all that lie along rows."""
+        return column_inputs(self.task, self.domain)
+
+    def _untiled(self, choice: TiledChoice) -> Untiled:
+        words = sum(map(self._words, (*self._loaded, *self.kept)))
+        held = MOST_HELD
+        while held > 1 and held * words > REGISTERS:
+            held //= 2
+        return Untiled(rows=self.rows, columns=self.columns, most=held, threads=choice.threads)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,

@@ -9,18 +9,18 @@ floats are **widened** where a thread, or for columns the block, reads them firs
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.dynamic_shared import SharedArray, arrays_of, widest_first
 from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
-from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, make_view
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
 from fusebuild.kernels.persistent.tiles_view import Tiles
-from fusebuild.kernels.persistent.view import Kept
+from fusebuild.kernels.persistent.view import Kept, row_levels
 from fusebuild.ops.table import Kind, op_of
 
 
@@ -34,15 +34,55 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
     return make_view(
         rows.body, rows.exprs,
-        scalars=(*rows.body.scalar_statements(rows.exprs), *rows.divisors, *tiles.groups()),
+        scalars=(*rows.body.scalar_statements(rows.exprs), *rows.divisors),
         setup=setup, bases=(*bases, *tiles.rows()), sweeps=tuple(tiles.sweeps(kept)),
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
-            coordinates=tiles.declarations(),
+            coordinates=(*tiles.groups(), *tiles.declarations()),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
         extents=rows.extents,
+        untiled=untiled(spec, heuristics),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntiledRows:
+    """What a thread does with its elements of a row that it takes from global memory."""
+
+    setup: Lines
+    bases: Lines
+    arrays: Lines
+    coordinates: Lines
+    loads: Lines
+    sweeps: tuple[Sweep, ...]
+    results: Lines
+
+
+def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
+    rows = crossing_rows(replace(spec, vec=1, vectors=VectorLayout.ALIGNED))
+    body, kept, column = rows.body, Kept(rows.body, heuristics.kept), rows.column
+    setup, bases = rows.setup(spec.task.outputs)
+
+    def held(fid: int) -> Lines:
+        return (rows.vector(fid, f"fb::unpack(c{fid}[c])"),) if fid in heuristics.loaded else rows.global_load(fid)
+
+    overwritten = frozenset(output.alias for output in spec.task.fusion.outputs if output.alias is not None)
+    sweeps = row_levels(
+        rows, kept, held, reduction_in_threads, is_full=True, reader="active && lane == 0", overwritten=overwritten
+    )
+    if rows.wide:
+        sweeps.append(join(kept.around(rows, rows.wide, held), rows.stores(rows.wide)))
+    return UntiledRows(
+        setup=setup,
+        bases=bases,
+        arrays=(*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in heuristics.loaded),
+                *kept.arrays()),
+        coordinates=body.coordinates(column, body.needs_coordinates(heuristics.loaded, column)),
+        loads=tuple(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in heuristics.loaded),
+        sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
+        results=rows.results(rows.narrow),
     )  # fmt: skip
 
 

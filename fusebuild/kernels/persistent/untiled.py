@@ -1,0 +1,60 @@
+"""Short rows that are too few for tiles, taken from global memory without one.
+
+A tile has to come before a thread can begin and to be whole before it can leave, and a block's threads have many of its
+elements. Where a device has threads enough for all elements, or nearly, that is most of what a call takes: such rows
+have as many threads as there are, up to a warp, which load all that they need at once and store it themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, difference, product, total
+from fusebuild.kernels.common.rows import WARP
+
+REGISTERS = 48
+"""Registers of the elements that a thread loads at once."""
+
+MOST_HELD = 16
+"""Elements of a row that a thread has at most."""
+
+THREADS_WANTED = 1024
+"""Threads of a multiprocessor that shall have elements, before any has more than one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untiled:
+    """``rows`` of so many ``columns``, of which a thread holds up to ``most`` elements, in blocks of ``threads``."""
+
+    rows: Formula
+    columns: Formula
+    most: int
+    threads: int
+
+    @property
+    def _held(self) -> Formula:
+        """The elements of a row that each of its threads has, if those are fewer than a warp."""
+        threads = product([THREADS_WANTED, MULTIPROCESSORS])
+        return ("max", 1, ("ceil_div", product([self.rows, self.columns]), threads))
+
+    @property
+    def _are_few(self) -> Formula:
+        """1 where rows are too few for tiles and a warp holds one, else 0."""
+        return product([("le", self.columns, WARP * self.most), ("le", self._held, self.most)])
+
+    @property
+    def held(self) -> Formula:
+        """The same, or 0 where rows are in tiles."""
+        return product([self._are_few, self._held])
+
+    def grid(self, tiles: Formula) -> Formula:
+        """The blocks, where there are so many ``tiles`` if rows are in those: halves of a block have a row more for each
+        doubling of a row's threads that it does without."""
+        doublings = range(WARP.bit_length() - 1)
+        halves = [
+            product([-(self.threads >> power + 1), ("lt", product([1 << power, self._held]), self.columns)])
+            for power in doublings
+        ]
+        blocks: Formula = ("ceil_div", self.rows, total([*halves, self.threads]))
+        few = self._are_few
+        return total([product([few, blocks]), product([difference(1, few), tiles])])
