@@ -199,7 +199,8 @@ class Tiled(TilesWay):
             min_blocks=choice.min_blocks,
         )
         groups_fit = (fits_int32(self._group_rows), *self.aligned(self.of_groups, self.vec)) if self.of_groups else ()
-        guard = (*self.odd_guard, *groups_fit, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        sizes_fit = (guard for guard in self._divisors_fit if guard not in groups_fit)
+        guard = (*self.odd_guard, *groups_fit, *sizes_fit, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
         grid, block = few.grid(simplified(("ceil_div", self.rows, tile_rows))), (choice.threads, 1, 1)
         shared_bytes = self._shared_bytes(tile_rows)
         return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)
@@ -283,6 +284,14 @@ class Tiled(TilesWay):
     def _group_rows(self) -> Formula:
         """The rows of a group."""
         return self.domain.points(self.domain.kept[self._outer :])
+
+    @property
+    def _divisors_fit(self) -> tuple[Formula, ...]:
+        """What holds where 32 bits have the sizes that the numbers of a tile's rows are divided by."""
+        kept, accesses = self.domain.kept, self.domain.accesses.values()
+        divides = any(0 < len({*kept} & {*access.axes}) < len(kept) for access in accesses)
+        extents = [self.domain.axes[axis].extent for axis in kept[1:]] if divides else []
+        return tuple(fits_int32(extent) for extent in extents if not isinstance(extent, int))
 
     def _tile_groups(self, tile_rows: Formula) -> Formula:
         reached: Formula = ("floor_div", tile_rows, ("max", 1, self._group_rows))

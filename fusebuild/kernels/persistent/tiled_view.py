@@ -17,7 +17,7 @@ from fusebuild.kernels.common.lambdas import foldings
 from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
 from fusebuild.kernels.persistent.tiles_view import Tiles
 from fusebuild.kernels.persistent.view import Kept, row_levels
@@ -29,7 +29,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, TiledHeuristics)
     rows = crossing_rows(spec)
     looked_up = rows.inputs_looked_up()
-    rows = replace(rows, widened=widened(rows, looked_up))
+    rows = replace(rows, widened=widened(rows, looked_up), row=replace(rows.row, divisor="size{}"))
     tiles, kept = _Tiles(rows, heuristics, looked_up), Kept(rows.body, heuristics.kept)
     setup, bases = rows.setup(spec.task.outputs, tiles.on_chip, tiles.elements())
     return make_view(
@@ -39,12 +39,25 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
         epilogue=Sweep(
             stores=tiles.results(),
             arrays=(*tiles.arrays(), *kept.arrays()),
-            coordinates=(*tiles.groups(), *tiles.declarations()),
+            coordinates=(*near_divisors(rows, setup), *tiles.groups(), *tiles.declarations()),
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
         extents=rows.extents,
         untiled=untiled(spec, heuristics),
     )  # fmt: skip
+
+
+def near_divisors(rows: Rows, setup: Lines) -> Lines:
+    """What ``setup`` divides the numbers of a tile's rows by to find their coordinates."""
+    lines, first = list[str](), "top"
+    for axis in reversed(rows.row.axes[1:]):
+        size = rows.body.extents[axis]
+        if not isinstance(rows.body.domain.axes[axis].extent, int):
+            size = rows.row.divisor.format(axis)
+            lines.append(f"const fb::NearDivisor {size}({first}, {rows.body.extents[axis]});")
+        first = f"{first} / {size}"
+    named = [line for line in lines if is_named(line.split("(")[0].split()[-1], setup)]
+    return tuple(lines[: lines.index(named[-1]) + 1]) if named else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,4 +34,24 @@ class Divisor {
   uint32_t multiplier_;
 };
 
+// Divides integers from `first` on, whatever their size: all must be less than 2^31 after the multiple of
+// `divisor` that is the last up to `first`, and so is `divisor`.
+class NearDivisor {
+ public:
+  FUSEBUILD_DEVICE NearDivisor(int64_t first, int64_t divisor)
+      : quotient_(first / divisor), origin_(quotient_ * divisor), divisor_(divisor) {}
+
+  FUSEBUILD_DEVICE friend int64_t operator/(int64_t number, const NearDivisor& by) {
+    return by.quotient_ + static_cast<int>(number - by.origin_) / by.divisor_;
+  }
+
+  FUSEBUILD_DEVICE friend int64_t operator%(int64_t number, const NearDivisor& by) {
+    return static_cast<int>(number - by.origin_) % by.divisor_;
+  }
+
+ private:
+  int64_t quotient_, origin_;
+  Divisor divisor_;
+};
+
 }  // namespace fusebuild

@@ -22,6 +22,7 @@ from fusebuild.kernels.persistent.long_rows import (
     WEIGHTED_ROW_BYTES,
     ResidentHeuristics,
     shared_by_rows,
+    shared_by_some,
 )
 from fusebuild.target.table import TARGETS, Target
 from support.places import TEMPLATES
@@ -244,15 +245,45 @@ class TestShared:
         body = "m = mean(x, dims=[1], keepdim=True)\ny = mean((x - m) * (x - m), dims=[1])"
         assert self.of(X, body, {"y": "float"}, edges=True) is None
 
-    def test_is_nothing_where_lambdas_combine(self) -> None:
+    def test_is_nothing_where_lambdas_combine_in_blocks_that_stay(self) -> None:
         body = "y = x - logsumexp(x, dims=[1], keepdim=True)"
-        assert self.of(X, body, {"y": "float"}, edges=True) is None
+        assert self.of(X, body, {"y": "float"}, edges=False) is None
+        assert self.of(X, body, {"y": "float"}, edges=True) == ()
 
-    def test_is_nothing_where_rows_of_tensors_begin_at_different_places(self) -> None:
+    def test_is_not_what_differs_from_sample_to_sample(self) -> None:
         body = "m = mean(x, dims=[2], keepdim=True)\ny = (x - m) * w + z"
         inputs = {"x": "half[B, M, N]", "w": "float[N]", "z": "half[B, 1, N]"}
-        assert self.of(inputs, body, {"y": "half"}, edges=True) is None
-        assert self.of(inputs, body, {"y": "half"}, edges=False) == (1,)
+        task = whole(inputs, body, {"y": "half"})
+        assert shared_by_some(task, axis_domain(task)) == (2,)
+        for edges in (True, False):
+            assert self.of(inputs, body, {"y": "half"}, edges=edges) == (1,)
+
+    def test_is_nothing_where_rows_of_outputs_begin_at_different_places(self) -> None:
+        body = "m = mean(x, dims=[1], keepdim=True)\ny = x - m"
+        assert self.of({"x": "half[M, N, K]"}, f"{body}\nz = sum(y, dims=[1])", {"z": "half"}, edges=True) is None
+
+
+SAMPLES = {"x": "bfloat16[B, S, N]", "w": "bfloat16[N]", "scale": "bfloat16[B, 1, N]"}
+MODULATED = "m = mean(x, dims=[2], keepdim=True)\ny = (x - m) * w * scale"
+
+
+class TestSamples:
+    """Rows that read what differs from sample to sample, which begins anywhere in a vector."""
+
+    def test_have_a_vector_more_of_edges_and_no_walkers(self) -> None:
+        task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
+        for variant in (found := walked(task, 50257)).values():
+            heuristics = heuristics_of(variant)
+            assert (heuristics.room, heuristics.walkers, heuristics.resident) == (2, 0, ())
+            held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * 8
+            assert variant.guard[-1] == ("le", "N", held + 23)
+            assert ("aligned", 2, 16) in variant.guard
+        assert len(found) == len(EDGED_RUNGS) + 1
+
+    @pytest.mark.parametrize("columns", [1025, 3269, 22465, 61313, 131072])
+    def test_of_any_length_are_not_read_again(self, columns: int) -> None:
+        task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
+        assert any(variant.guard[-1][2] >= columns for variant in walked(task, 4096).values())  # type: ignore[index]
 
 
 class TestChoices:

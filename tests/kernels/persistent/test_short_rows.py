@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusebuild.artifact.plan import FormulaArg
-from fusebuild.ir.formula import Formula, evaluate
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import EDGED_RUNGS
@@ -51,21 +51,37 @@ def formula_of(variant: VariantSpec, name: str) -> Formula:
 
 
 @pytest.mark.parametrize(
-    ("columns", "threads"),
-    [(0, 1), (8, 1), (16, 2), (24, 4), (32, 4), (40, 8), (64, 8), (256, 8), (264, 32), (1024, 32)],
-)
-def test_a_row_has_as_many_threads_as_vectors_up_to_eight_and_then_a_warp(columns: int, threads: int) -> None:
+    ("columns", "threads", "threads_of_few"),
+    [(0, 1, 1), (8, 1, 1), (16, 2, 2), (24, 4, 4), (32, 4, 4), (40, 8, 8), (64, 8, 8), (72, 8, 32), (256, 8, 32),
+     (264, 32, 32), (1024, 32, 32)],
+)  # fmt: skip
+def test_a_row_has_as_many_threads_as_vectors_up_to_eight_and_then_a_warp(
+    columns: int, threads: int, threads_of_few: int
+) -> None:
+    """Of few rows, a whole warp has each as soon as it has more than eight vectors."""
     (short,) = (each for each in variants(4096) if each.name == "short_vec8_int32")
-    assert 1 << evaluate(formula_of(short, "row_shift"), {"N": columns}) == threads
-    for rows in (0, 1, 1000):
-        assert evaluate(short.launches[0].grid[0], {"M": rows, "N": columns}) == -(-rows * threads // 128)
+    for rows, own in ((0, threads_of_few), (1, threads_of_few), (64 * 132, threads_of_few), (64 * 132 + 1, threads)):
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        assert 1 << evaluate(formula_of(short, "row_shift"), sizes) == own
+        assert evaluate(short.launches[0].grid[0], sizes) == -(-rows * own // 128)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "name"),
+    [(1024, 256, "short"), (1024, 264, "registers4096"), (1025, 264, "short"), (1025, 1024, "short")],
+)
+def test_few_rows_that_are_more_than_a_vector_for_each_lane_have_blocks_of_their_own(
+    rows: int, columns: int, name: str
+) -> None:
+    assert taken(variants(256), M=rows, N=columns).name == f"{name}_vec8_int32"
 
 
 @pytest.mark.parametrize(("columns", "threads"), [(1, 1), (2, 2), (3, 4), (7, 8), (17, 32), (512, 32)])
 def test_by_elements_as_many_threads_have_a_row_as_it_has_elements(columns: int, threads: int) -> None:
     found = PERSISTENT.schedule(GROUPED, SM_90, {"M": 64, "K": 8, "N": 1024})
     (short,) = (each for each in found if each.name == "short_vec1_int32")
-    assert 1 << evaluate(formula_of(short, "row_shift"), {"K": 1, "N": columns}) == threads
+    sizes = {"M": 64, "K": 1, "N": columns, MULTIPROCESSORS: 132}
+    assert 1 << evaluate(formula_of(short, "row_shift"), sizes) == threads
 
 
 @given(

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from fusebuild.artifact.plan import FormulaArg  # noqa: E402
 from fusebuild.errors import KnobError  # noqa: E402
-from fusebuild.ir.formula import Formula, evaluate  # noqa: E402
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate  # noqa: E402
 from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
@@ -40,6 +40,7 @@ def kernel_sizes(variant: VariantSpec, **sizes: int) -> tuple[int, int, int, int
     """Threads of a row, rows of a tile, blocks, and bytes of shared memory of a block."""
     (launch,) = variant.launches
     formulas = {p.name: p.arg.formula for p in launch.kernel.parameters if isinstance(p.arg, FormulaArg)}
+    sizes[MULTIPROCESSORS] = 132
     shift, rows = (evaluate(formulas[name], sizes) for name in ("row_shift", "tile_rows"))  # type: ignore[arg-type]
     return 1 << shift, rows, evaluate(launch.grid[0], sizes), evaluate(launch.shared_bytes, sizes)
 
