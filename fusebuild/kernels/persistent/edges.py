@@ -33,18 +33,19 @@ class Edge:
 
     def reducing(self, indices: Sequence[int], operands: Sequence[int]) -> Lines:
         """Combines the element, of which the reductions at ``indices`` need ``operands``."""
-        return (*self._computed(operands), *accumulate(self._rows.body, indices).accumulate)
+        return (*self.computing(operands), *accumulate(self._rows.body, indices).accumulate)
+
+    def computing(self, targets: Sequence[int]) -> Lines:
+        """Computes the element's ``targets``."""
+        sweep = self._kept.around(self._rows, targets, self._loads)
+        return (*sweep.coordinates, *sweep.loads, *sweep.vector, *sweep.element)
 
     def storing(self, outputs: Sequence[int]) -> Lines:
         """Puts the element of ``outputs``, which change along the row, where it belongs."""
         body = self._rows.body
         value = {fid: body.own_operand(fid) for fid in outputs}
         stores = (f"{self._rows.element(fid)} = {value[fid]};" for fid in outputs)
-        return (*self._computed(outputs), *stores)
-
-    def _computed(self, targets: Sequence[int]) -> Lines:
-        sweep = self._kept.around(self._rows, targets, self._loads)
-        return (*sweep.coordinates, *sweep.loads, *sweep.vector, *sweep.element)
+        return (*self.computing(outputs), *stores)
 
     def _loads(self, fid: int) -> Lines:
         if fid in self._there:

@@ -131,6 +131,13 @@ struct BatchMoments {
   }
 };
 
+// What the squares of `count` elements around `center` add up to, at least one, where the elements add up to
+// `sum` and the squares around their own mean to `squares`.
+FUSEBUILD_DEVICE float squares_around(float squares, float sum, float count, float center) {
+  const float way = share_of(sum, count) - center;
+  return squares + count * (way * way);
+}
+
 // --- The first of the largest or smallest values
 
 // Whether neither is NaN and `a` is not above `b`, or below it where Best is Min.

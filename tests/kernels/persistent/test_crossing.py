@@ -105,7 +105,34 @@ def test_parts_fill_the_device_and_none_is_short(rows: int, columns: int) -> Non
         if parameter.name == "parts" and isinstance(parameter.arg, FormulaArg)
     ]
     assert parts == [max(1, min(8 * 132 // rows, columns // (512 * 8 * 4)))]
-    assert [evaluate(launch.grid[0], sizes) for launch in split.launches] == [rows * parts[0]] * 3
+    assert [evaluate(launch.grid[0], sizes) for launch in split.launches] == [rows * parts[0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "sweeps"),
+    [
+        ("m = mean(x, dims=[1, 2], keepdim=True)\ny = x * rsqrt(mean((x - m) * (x - m), dims=[1, 2], keepdim=True))", 2),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 2),
+        ("m = max(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 3),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * x, dims=[1, 2], keepdim=True)", 3),
+        ("m = mean(x, dims=[1, 2], keepdim=True)\nd = m - x\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 3),
+        ("y = x - mean(x * x, dims=[1, 2], keepdim=True)", 2),
+    ],
+)
+def test_a_sum_and_the_squares_around_what_follows_from_it_take_one_sweep(body: str, sweeps: int) -> None:
+    task = whole({"x": "bfloat16[N, K, P]", "w": "bfloat16[K, 1]"}, f"{body}\nz = y * w", {"z": "bfloat16"})
+    found = PERSISTENT.schedule(task, SM_90, {"N": 64, "K": 8, "P": 1024})
+    (split,) = (variant for variant in found if variant.name.startswith("split"))
+    assert len(split.launches) == sweeps
+
+
+def test_moments_of_elements_far_from_zero_are_as_exact_as_sums_around_their_mean(artifacts: Path) -> None:
+    shape = (1, 2, 40, 8001)
+    x = (torch.randn(shape, generator=torch.Generator().manual_seed(5)) + 300).bfloat16()
+    plan = load(artifacts / "groups.fuse", target="host")
+    inputs = x, torch.ones(2, 40, 1).bfloat16(), torch.zeros(1, 40, 1)
+    assert chosen(plan, *inputs).startswith("split")
+    torch.testing.assert_close(plan(*inputs)[1].double(), groups(*inputs)[1], rtol=1e-4, atol=1e-5)
 
 
 def test_rows_are_kept_up_to_262144_elements() -> None:
