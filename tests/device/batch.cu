@@ -96,3 +96,13 @@ places(const int64_t* __restrict__ positions, const int64_t* __restrict__ firsts
   out[2 * block_x() + 1] = place_in<8>(position, first);
 }
 FUSEBUILD_ENTRY(places)
+
+// Of the parts of `in` that have `size` elements each, the squares around `center`.
+FUSEBUILD_KERNEL(1, 1)
+squares(const float* __restrict__ in, float* __restrict__ out, int64_t size, int64_t center) {
+  BatchMoments<float, int32_t> moments;
+  for (int64_t i = 0; i < size; ++i) moments.add(Vec<float, 1>{in[block_x() * size + i]});
+  const auto state = moments.state(Welford<float>::identity());
+  out[block_x()] = squares_around(state.v1, float(state.v0 * state.v2), state.v2, float(center));
+}
+FUSEBUILD_ENTRY(squares)

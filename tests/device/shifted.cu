@@ -64,6 +64,16 @@ FUSEBUILD_DEVICE void cut_edges(const T* row, T* out, int64_t first, int64_t col
   if (thread < edges.count) out[first + edges.column(thread)] = row[edges.column(thread)];
 }
 
+// The same for a row that is element `own` and those after it of a tensor that begins aligned.
+template <int N, typename T>
+FUSEBUILD_DEVICE void cut_anywhere(const T* tensor, T* out, int64_t own, int64_t first, int64_t columns) {
+  const T* row = tensor + own;
+  const RoomyEdges<N, int64_t, 2> edges(first, columns);
+  const int64_t thread = block_x() * 32 + thread_x(), col = edges.before + thread * N;
+  if (col < edges.end()) store(out + first + col, load_cut_anywhere<N>(row + col));
+  if (thread < edges.count) out[first + edges.column(thread)] = row[edges.column(thread)];
+}
+
 #define KERNELS(name, T, N)                                                                              \
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   copy_row_##name(const T* __restrict__ in, T* __restrict__ out, int64_t m, int64_t n) {                 \
@@ -90,7 +100,12 @@ FUSEBUILD_DEVICE void cut_edges(const T* row, T* out, int64_t first, int64_t col
   cut_edges_##name(const T* __restrict__ row, T* __restrict__ out, int64_t first, int64_t n) {           \
     cut_edges<N>(row, out, first, n);                                                                    \
   }                                                                                                      \
-  FUSEBUILD_ENTRY(cut_edges_##name)
+  FUSEBUILD_ENTRY(cut_edges_##name)                                                                      \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  cut_anywhere_##name(const T* __restrict__ in, T* __restrict__ o, int64_t own, int64_t f, int64_t n) {  \
+    cut_anywhere<N>(in, o, own, f, n);                                                                   \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(cut_anywhere_##name)
 
 KERNELS(bool, bool, 8)
 KERNELS(half, __half, 8)

@@ -117,3 +117,15 @@ def test_places_are_found_by_positions_of_any_size() -> None:
         library("batch").run("places", (len(firsts),), (1,), torch.tensor(moved), torch.tensor(firsts), out)
         wanted = [at - first if 0 <= at - first < 8 else -1 for at, first in zip(moved, firsts, strict=True)]
         assert out.tolist() == [[place, place] for place in wanted]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 1003])
+@pytest.mark.parametrize("center", [0, 3, -1000])
+def test_squares_around_any_center_follow_from_a_part_s_moments(size: int, center: int) -> None:
+    x = torch.randn(5, size, generator=torch.Generator().manual_seed(size)) + torch.tensor(
+        [[0.0], [3], [-1000], [1e4], [1]]
+    )
+    out = torch.zeros(5)
+    library("batch").run("squares", (5,), (1,), x, out, size, center)
+    wanted = (x.double() - center).square().sum(1)
+    torch.testing.assert_close(out.double(), wanted, rtol=1e-4, atol=1e-4)

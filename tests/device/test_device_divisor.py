@@ -28,3 +28,19 @@ def test_quotients_and_remainders_are_exact(divisor: int, numbers: list[int]) ->
     library("divisor").run("quotients", (1,), (128,), out, rest, given_numbers, len(given_numbers), divisor)
     assert out.tolist() == [each // divisor for each in given_numbers.tolist()]
     assert rest.tolist() == [each % divisor for each in given_numbers.tolist()]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    divisor=st.integers(1, 2**31 - 2**20),
+    first=st.integers(0, 2**62),
+    ways=st.lists(st.integers(0, 2**20 - 1), max_size=8),
+)
+@example(divisor=1, first=2**62, ways=[0, 1, 2**20 - 1])
+@example(divisor=2**31 - 2**20, first=3 * (2**31 - 2**20) - 1, ways=[0, 1, 2**20 - 1])
+def test_quotients_of_large_numbers_near_each_other_are_exact(divisor: int, first: int, ways: list[int]) -> None:
+    numbers = torch.tensor([first, *(first + way for way in ways)])
+    out, rest = torch.full_like(numbers, -1), torch.full_like(numbers, -1)
+    library("divisor").run("near_quotients", (1,), (128,), out, rest, numbers, len(numbers), first, divisor)
+    assert out.tolist() == [each // divisor for each in numbers.tolist()]
+    assert rest.tolist() == [each % divisor for each in numbers.tolist()]

@@ -66,3 +66,17 @@ def test_what_begins_aligned_is_cut_for_a_row_that_begins_anywhere(dtype: str, c
         library("shifted").run(f"cut_edges_{dtype}", (-(-columns // 32),), (32,), row, out, first, columns)
         assert torch.equal(out[first:], row)
         assert not out[:first].any()
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 15, 16, 17, 23, 24, 25, 33, 300])
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_what_begins_anywhere_is_cut_for_a_row_that_does_too(dtype: str, columns: int) -> None:
+    """Of a tensor that ends with the row, nothing is read beyond it."""
+    for own in range(2 * WIDTHS[dtype]):
+        tensor = sample(DTYPES[dtype], own + columns)
+        for first in range(WIDTHS[dtype]):
+            out = torch.zeros(first + columns, dtype=tensor.dtype)
+            blocks = (-(-columns // 32),)
+            library("shifted").run(f"cut_anywhere_{dtype}", blocks, (32,), tensor, out, own, first, columns)
+            assert torch.equal(out[first:], tensor[own:])
+            assert not out[:first].any()

@@ -10,7 +10,7 @@ a few elements before the first vector and after the last one. Each of these is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded

@@ -110,7 +110,9 @@ class ShortRows(InRegisters):
             early=self.early,
             vec=self.vec,
         )
-        shift = formula_parameter("row_shift", heuristics.row_shift(self.rows, self.columns), "2 to it threads share a row")
+        shift = formula_parameter(
+            "row_shift", heuristics.row_shift(self.rows, self.columns), "2 to it threads share a row"
+        )
         parameters = (*kernel_parameters(self.task, self.domain), shift)
         kernel = self.kernel(
             self.TEMPLATE,

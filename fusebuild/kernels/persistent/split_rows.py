@@ -21,9 +21,9 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.choice import decide
+from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
-from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP, RowChoice, RowThreads, by_level, check_rows
 from fusebuild.kernels.common.spec import (
     KnownSizes,

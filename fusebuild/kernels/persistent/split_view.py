@@ -77,8 +77,13 @@ def _in_one_sweep(rows: Rows, moments: Moments, sweeps: Sequence[Sweep]) -> list
     parts = ", ".join(f"P{each.expr.outputs[0]}[place]" for each in (squares, total))
     around = f"fb::squares_around({parts}, elements_of(place - row * parts), {center})"
     combined_squares = squares.combined(squares.accumulator, around)
-    first = join(reading, Sweep(accumulators=first.accumulators, row=first.row, results=first.results, reduce=first.reduce))
-    return [first, Sweep(accumulators=then.accumulators, row=(combined_squares,), results=then.results, reduce=then.reduce)]
+    first = join(
+        reading, Sweep(accumulators=first.accumulators, row=first.row, results=first.results, reduce=first.reduce)
+    )
+    return [
+        first,
+        Sweep(accumulators=then.accumulators, row=(combined_squares,), results=then.results, reduce=then.reduce),
+    ]
 
 
 def _combining(folding: Folding) -> Lines:

@@ -74,8 +74,8 @@ class TiledHeuristics:
     ``copied`` elements move at a time to and from global memory, and ``per_word`` share a word of shared memory. Inputs
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
-    tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``. Of rows that are
-    too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes."""
+    tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``. Of rows that
+    are too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes."""
 
     threads: int
     most: int
@@ -200,7 +200,13 @@ class Tiled(TilesWay):
         )
         groups_fit = (fits_int32(self._group_rows), *self.aligned(self.of_groups, self.vec)) if self.of_groups else ()
         sizes_fit = (guard for guard in self._divisors_fit if guard not in groups_fit)
-        guard = (*self.odd_guard, *groups_fit, *sizes_fit, ("le", 1, self.columns), ("le", self.columns, self._longest(choice)))
+        guard = (
+            *self.odd_guard,
+            *groups_fit,
+            *sizes_fit,
+            ("le", 1, self.columns),
+            ("le", self.columns, self._longest(choice)),
+        )
         grid, block = few.grid(simplified(("ceil_div", self.rows, tile_rows))), (choice.threads, 1, 1)
         shared_bytes = self._shared_bytes(tile_rows)
         return self.variant(self.way, choice, guard, kernel, grid, block, shared_bytes=shared_bytes)

@@ -48,8 +48,8 @@ class Untiled:
         return product([self._are_few, self._held])
 
     def grid(self, tiles: Formula) -> Formula:
-        """The blocks, where there are so many ``tiles`` if rows are in those: halves of a block have a row more for each
-        doubling of a row's threads that it does without."""
+        """The blocks, where there are so many ``tiles`` if rows are in those. A block has as many rows as threads, and
+        half of that for each doubling of a row's threads."""
         doublings = range(WARP.bit_length() - 1)
         halves = [
             product([-(self.threads >> power + 1), ("lt", product([1 << power, self._held]), self.columns)])

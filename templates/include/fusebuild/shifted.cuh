@@ -129,10 +129,10 @@ struct Edges {
 };
 
 // The same where kRoom vectors less are taken, if need be, so that the row has room after its last one:
-// wherever it begins, a vector at its columns `before` + k * N leaves it those from k * N to (k + 1 + kRoom) * N.
-// With room for one vector, what begins aligned has all of the words around such a vector; with room for two,
-// what begins anywhere does. A row of (kRoom + 1) * N or more has `count` edge elements, from kRoom * N to
-// (kRoom + 1) * N - 1; a shorter one has nothing else.
+// wherever it begins, a vector at its columns `before` + k * N leaves it those from k * N to (k + 1 + kRoom)
+// * N. With room for one vector, what begins aligned has all of the words around such a vector; with room for
+// two, what begins anywhere does. A row of (kRoom + 1) * N or more has `count` edge elements, from kRoom * N
+// to (kRoom + 1) * N - 1; a shorter one has nothing else.
 template <int N, typename Index, int kRoom = 1>
 struct RoomyEdges {
   Index columns;

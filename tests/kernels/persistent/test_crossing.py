@@ -111,7 +111,10 @@ def test_parts_fill_the_device_and_none_is_short(rows: int, columns: int) -> Non
 @pytest.mark.parametrize(
     ("body", "sweeps"),
     [
-        ("m = mean(x, dims=[1, 2], keepdim=True)\ny = x * rsqrt(mean((x - m) * (x - m), dims=[1, 2], keepdim=True))", 2),
+        (
+            "m = mean(x, dims=[1, 2], keepdim=True)\ny = x * rsqrt(mean((x - m) * (x - m), dims=[1, 2], keepdim=True))",
+            2,
+        ),
         ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 2),
         ("m = max(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * d, dims=[1, 2], keepdim=True)", 3),
         ("m = mean(x, dims=[1, 2], keepdim=True)\nd = x - m\ny = d / sum(d * x, dims=[1, 2], keepdim=True)", 3),
