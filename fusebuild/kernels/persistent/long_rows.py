@@ -459,6 +459,10 @@ def has_edged(rows: RowTask) -> bool:
 
 
 def edged_lengths(rows: RowTask) -> tuple[int, ...]:
-    """The elements of the longest rows of each of those kernels."""
+    """The elements of the longest rows of each of those kernels. There are none where what differs from sample to
+    sample is cut out of unaligned words: whole vectors are faster. (H100, adaln_forward of 2816 rows of 16384: 134 us
+    with edges, 88 without.)"""
     edged = Edged.of(replace(rows, tuned={}))
-    return tuple(edged.longest(variant) for variant in edged.variants()) if edged.applies(()) else ()
+    if shared_by_some(rows.task, rows.domain) or not edged.applies(()):
+        return ()
+    return tuple(edged.longest(variant) for variant in edged.variants())

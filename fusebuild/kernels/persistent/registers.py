@@ -148,9 +148,9 @@ class WholeVectors(InRegisters):
     def _rungs(self) -> list[int]:
         if self.vec == 1:
             return []
-        rungs = [rung for rung in RUNGS if rung != BETWEEN or self._reads_more]
-        most = BETWEEN if self._reads_more else BEFORE_EDGES
-        return [rung for rung in rungs if rung <= most] if has_edged(self) else rungs
+        if has_edged(self):
+            return [rung for rung in RUNGS if rung <= BEFORE_EDGES]
+        return [rung for rung in RUNGS if rung != BETWEEN or self._reads_more]
 
     @property
     def _reads_more(self) -> bool:
@@ -164,8 +164,7 @@ class WholeVectors(InRegisters):
         adaln_forward of 5824 columns 80.6 -> 61.8, but of 9536 59.4 -> 61.3.)"""
         is_between = BEFORE_EDGES < self.size <= BETWEEN
         is_asked = is_between if self._reads_more else self.size > BETWEEN
-        is_others = has_edged(self) and not self._reads_more
-        return is_asked and self.most_chunks >= MANY_VECTORS and not self.kept and not is_others
+        return is_asked and self.most_chunks >= MANY_VECTORS and not self.kept and not has_edged(self)
 
     def named(self, name: str, guard: tuple[Formula, ...], vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
         """The variant of that ``name``. Shifted vectors begin up to ``vec - 1`` columns before the row; a row that
