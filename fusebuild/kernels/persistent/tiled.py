@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import Formula, evaluate, product, simplified, symbols, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product, simplified, symbols, total
 from fusebuild.kernels.common.choice import Choice, decide
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
@@ -49,6 +49,9 @@ TILES_WANTED = 2 * BLOCKS_WANTED
 
 AT_A_TIME = 768
 """Tiles of narrow rows where all run at a time: a block has so little to do with them that to begin is most of it."""
+
+FEW_TILES = 6
+"""Tiles for each multiprocessor up to which they have no more rows than they must: so many run at a time."""
 
 HELD_WORDS = 2
 """Registers that each element may take that a thread holds."""
@@ -141,8 +144,8 @@ class Tiled(TilesWay):
 
     def _steps(self, choice: TiledChoice) -> list[tuple[int, int, int]]:
         """``(elements of a row, doublings, rows)``: beyond so many elements, so many more doublings of the threads of a
-        row, and so many rows that a block's threads walk at least. Rows that a warp takes together are as far apart as
-        their banks ask for, which takes too many of long rows: those have a warp each."""
+        row, and so many rows that a block's threads walk at least where there are many. Rows that a warp takes together
+        are as far apart as their banks ask for, which takes too many of long rows: those have a warp each."""
         warps, most, apart = choice.threads // WARP, self._most(choice.held), WARP * self._per_word
         last = max(
             [step for step in range(1, 4) if self._tile_bytes(apart, most << step) <= WIDEST_TILE_BYTES], default=0
@@ -271,15 +274,29 @@ class Tiled(TilesWay):
         message = f"{most} bytes of shared memory are more than {self.target.shared_bytes}"
         choice.require(most <= self.target.shared_bytes, "tile_bytes", message)
 
+    def _least_rows(self, choice: TiledChoice) -> Formula:
+        """The rows that a block's threads walk at least: as many as they have at a time, where as many as may be apart
+        would leave multiprocessors idle."""
+        few, beside, shift, rows, before = list[Formula](), list[Formula](), 0, 0, (0, 0)
+        for beyond, more, further in self._steps(choice):
+            shift, rows = shift + more, rows + further
+            now = min(rows, choice.threads >> shift), max(0, rows - (choice.threads >> shift))
+            is_longer: Formula = ("lt", beyond, self.columns)
+            few.append(product([now[0] - before[0], is_longer]))
+            beside.append(product([now[1] - before[1], is_longer]))
+            before = now
+        are_many: Formula = ("lt", product([FEW_TILES * WARP * self._per_word, MULTIPROCESSORS]), self.rows)
+        return total([*few, product([are_many, total(beside)])])
+
     def _tile_rows(self, choice: TiledChoice) -> Formula:
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
-        steps = self._steps(choice)
-        least = total([product([rows, ("lt", beyond, self.columns)]) for beyond, _, rows in steps])
+        least = self._least_rows(choice)
         row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
-        fit: Formula = ("floor_div", choice.tile_bytes, product([least, row_bytes]))
-        short: Formula = product([("le", self.columns, NARROW), ("ceil_div", self.rows, product([AT_A_TIME, least]))])
-        spread: Formula = ("max", ("floor_div", self.rows, product([TILES_WANTED, least])), short)
-        return simplified(product([least, ("max", 1, ("min", fit, spread))]))
+        turns: Formula = ("ceil_div", self.rows, AT_A_TIME * choice.threads)
+        short = product([choice.threads, ("le", self.columns, NARROW), turns])
+        spread: Formula = ("max", ("floor_div", self.rows, TILES_WANTED), short)
+        wanted: Formula = ("min", ("floor_div", choice.tile_bytes, row_bytes), spread)
+        return simplified(product([least, ("max", 1, ("floor_div", wanted, least))]))
 
     @property
     def _outer(self) -> int:

@@ -62,6 +62,63 @@ def test_as_many_threads_share_a_row_as_hold_it(columns: int, threads: int) -> N
     assert blocks == -(-rows // tile_rows)
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [(35, (64, 64)), (69, (32, 64)), (136, (32, 64)), (137, (16, 64)), (272, (16, 64))],
+)
+def test_tiles_of_few_rows_have_no_more_than_a_block_has_at_a_time(columns: int, rows: tuple[int, int]) -> None:
+    """Six tiles of 64 rows for each multiprocessor are many."""
+    variant = tiled(norm())
+    assert variant is not None
+    assert tuple(kernel_sizes(variant, M=M, N=columns)[1] for M in (6 * 64 * 132, 6 * 64 * 132 + 1)) == rows
+
+
+def without_tiles(rows: int, columns: int) -> tuple[int, int]:
+    """The elements of a row that a thread has where it is in no tile, or 0, and the blocks."""
+    variant = tiled(norm())
+    assert variant is not None
+    (launch,), sizes = variant.launches, {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+    (held,) = (p.arg.formula for p in launch.kernel.parameters
+               if p.name == "without_tile" and isinstance(p.arg, FormulaArg))  # fmt: skip
+    return evaluate(held, sizes), evaluate(launch.grid[0], sizes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "held", "threads"),
+    [
+        (1, 1, 1, 1),
+        (1000, 2, 1, 2),
+        (1000, 9, 1, 16),
+        (1000, 31, 1, 32),
+        (512 * 132, 1, 1, 1),
+        (512 * 132, 4, 2, 2),  # a thousand threads for each multiprocessor have an element before any has two
+        (10_000, 127, 10, 16),
+        (10, 512, 1, 32),
+    ],
+)
+def test_few_rows_are_in_no_tiles(rows: int, columns: int, held: int, threads: int) -> None:
+    assert without_tiles(rows, columns) == (held, -(-rows * threads // 128))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(512 * 132 + 1, 1), (10, 513), (60_000, 37)])
+def test_many_rows_and_long_ones_are_in_tiles(rows: int, columns: int) -> None:
+    variant = tiled(norm())
+    assert variant is not None
+    _, tile_rows, blocks, _ = kernel_sizes(variant, M=rows, N=columns)
+    assert without_tiles(rows, columns) == (0, blocks)
+    assert blocks == -(-rows // tile_rows)
+
+
+def test_threads_hold_no_more_of_a_row_than_they_have_registers_for() -> None:
+    for inputs, most in ((NORM_INPUTS, 16), ({**NORM_INPUTS, "z": "bfloat16[M, N]", "u": "bfloat16[M, N]"}, 8)):
+        body = f"{NORM}\nr = y * z * u" if "z" in inputs else NORM
+        variant = tiled(whole(inputs, body, {"r" if "z" in inputs else "y": "bfloat16"}))
+        assert variant is not None
+        heuristics = variant.launches[0].kernel.heuristics
+        assert isinstance(heuristics, TiledHeuristics)
+        assert heuristics.untiled == most
+
+
 def test_tiles_have_fewer_rows_where_blocks_would_be_few() -> None:
     variant = tiled(norm())
     assert variant is not None
@@ -164,7 +221,7 @@ def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, c
     plan = load(artifacts / f"{name}.fuse", target="host")
     (segment,) = plan.plan.target("host").segments
     index = [variant.name for variant in segment.variants].index("tiled_vec8_int32")
-    for rows in (1, 5, 130, 277):
+    for rows in (1, 5, 130, 277, *([1031] if columns < 64 else [])):
         inputs = norm_operands(rows, columns)
         assert (chosen(plan, *inputs) == "tiled_vec8_int32") == (columns <= EDGED_COLUMNS)
         y = plan(*inputs, variant=index)
