@@ -120,7 +120,7 @@ class Finisher(Planner):
         )  # fmt: skip
         return LaunchSpec(kernel=kernel, grid=(total(blocks), 1, 1), block=(threads, 1, 1), overlaps=True)
 
-    def launch_at_call(self, group: FinishGroup, narrowest: int, *, needed: Formula = 1) -> LaunchSpec:
+    def launch_at_call(self, group: FinishGroup, narrowest: Formula, *, needed: Formula = 1) -> LaunchSpec:
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
         few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU."""

@@ -135,7 +135,7 @@ class Rows:
         along = [fid for fid in touched if self.has_columns(fid) and fid not in fetched]
         bases = (self.base(fid, outputs) for fid in along)
         singly = (f"fb::forget_origin(r{fid});" for fid in along if self.cross and fid not in body.domain.flat)
-        return lines, (*bases, *singly, *self._shift())
+        return lines, (*bases, *singly, *self._shift(fetched))
 
     def base(self, fid: int, outputs: Container[int]) -> str:
         """Where the columns of the row begin in tensor ``fid``."""
@@ -143,16 +143,17 @@ class Rows:
         address = f"T{fid}" if base == "0" else f"T{fid} + {base}"
         return f"{const}{self.body.c_type(fid)}* r{fid} = {address};"
 
-    def _shift(self) -> Lines:
-        """Where the vectors of the row begin, and how far flat tensors may be read."""
-        if not self.body.spec.is_shifted:
+    def _shift(self, fetched: Container[int]) -> Lines:
+        """Where the vectors of the row begin, and how far flat tensors may be read that are not ``fetched``."""
+        flat = {*self.reads} & {*self.body.domain.flat}
+        if not self.body.spec.is_shifted or (flat and all(fid in fetched for fid in flat)):
             return ()
         shift = "const Index shift = fb::shift_of<kVec>(row * columns);  // columns of earlier rows in its first vector"
         left = f"({self.body.size(self.row.axes)} - row) * columns"
         if not self.row.axes:
             shift, left = "constexpr Index shift = 0;", "columns"
         readable = f"const Index readable = fb::readable_of<kVec>(columns, {left});"
-        return (shift, readable) if {*self.reads} & {*self.body.domain.flat} else (shift,)
+        return (shift, readable) if flat else (shift,)
 
     def _at_level(self, at: int, done: Container[int] = ()) -> Lines:
         """Statements of what is one value a row and follows from the reductions of level ``at``, but for what is

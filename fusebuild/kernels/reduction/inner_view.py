@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.lambdas import folded, foldings
 from fusebuild.kernels.common.rows_view import INSIDE, Rows, rows_of
-from fusebuild.kernels.common.spec import KernelSpec, reductions
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
 from fusebuild.kernels.common.view import (
     KernelView,
     Lines,
@@ -17,7 +18,7 @@ from fusebuild.kernels.common.view import (
     join,
     make_view,
 )
-from fusebuild.kernels.reduction.schedule import InnerHeuristics
+from fusebuild.kernels.reduction.schedule import InnerHeuristics, Tile
 
 PIECE = (
     "const Index piece = unsigned(place) / unsigned(padded);",
@@ -55,16 +56,66 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
-    alone: tuple[Sweep, ...] = ()
-    if heuristics.rows_alone:
-        alone = (Sweep(stores=rows.results(outputs)),)
+    tiled = (_of_tile(spec, heuristics.tile),) if heuristics.tile else ()
     extents = rows.extents
     if heuristics.in_pieces:
         first, last = rows.column.axes
         extents = {"rows": extents["rows"], "columns": body.size([last]), "pieces": body.size([first])}
     return make_view(
-        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *alone), epilogue=epilogue, extents=extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *tiled), epilogue=epilogue, extents=extents,
     )  # fmt: skip
+
+
+def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
+    """What a thread does with a row that its block has in shared memory: ``arrays`` are what the block has there,
+    ``loads`` copy it, and ``row`` is where the row and its elements are. Some row of a block is that of each thread,
+    the elements that a batch of them has ``inside`` are known."""
+    indices, outputs = reductions(spec.task), spec.task.outputs
+    results, batches_of = folded(spec.task, indices), replace(spec, vec=tile.batch, vectors=VectorLayout.SHIFTED)
+    rows = rows_of(batches_of, [*results, *outputs])
+    body, gathered = rows.body, rows.batches(indices, is_long=True)
+    flat = [fid for fid in rows.reads if fid in body.domain.flat]
+    of_rows = rows.side_by_side(fid for fid in rows.reads if not rows.has_columns(fid))
+    setup, bases = rows.setup(outputs, flat, {fid: f"rows{fid}[own]" for fid in of_rows})
+
+    def take(fid: int) -> Lines:
+        if fid not in flat:
+            return rows.global_load(fid)
+        return (rows.vector(fid, f"fb::load_elements<kVec>(r{fid} + col)"),)
+
+    sweep = join(
+        Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain))),
+        rows.sweep(gathered.targets(), rows.of_rows, take),
+        rows.updates(gathered),
+        rows.only_elements(gathered, "lane == 0"),
+    )
+    copied = [
+        *((fid, f"tile{fid}", tile.elements, "top * columns", "depth * columns") for fid in flat),
+        *((fid, f"rows{fid}", tile.rows, "top", "depth") for fid in of_rows),
+    ]
+    found = replace(
+        sweep,
+        coordinates=tuple(line for line in sweep.coordinates if line != INSIDE),
+        vector=(*sweep.loads, *sweep.vector),
+        arrays=tuple(
+            f"FUSEBUILD_SHARED({body.c_type(fid)}, places{fid}, {size + _beside(body.value(fid).dtype, tile)});"
+            for fid, _, size, _, _ in copied
+        ),
+        loads=tuple(
+            f"const {body.c_type(fid)}* {name} = fb::copy_anywhere<kThreads>(places{fid}, T{fid} + {begin}, {count});"
+            for fid, name, _, begin, count in copied
+        ),
+        row=(*setup, *bases, *(f"const {body.c_type(fid)}* r{fid} = tile{fid} + own * columns;" for fid in flat)),
+        reduce=f"fb::reduce_threads(width, {accumulators(body, indices)});",
+        results=(*accumulate(body, indices).results, *rows.epilogue(results, 1)),
+    )
+    return replace(_without_idle_coordinates(found), stores=sweep.stores, joint_stores=rows.results(outputs))
+
+
+def _beside(dtype: DType, tile: Tile) -> int:
+    """Elements beside those of a tile that the block has places for: before the first one as far as it lies beyond an
+    aligned address, and after the last one what a batch reads and leaves out."""
+    return 16 // dtype.bytes + tile.batch
 
 
 def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> Sweep:

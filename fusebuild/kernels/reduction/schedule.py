@@ -24,13 +24,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Self
 
+from fusebuild.artifact.plan import FormulaArg
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
 from fusebuild.kernels.common.domain import Access
-from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, partial_dtype, partial_parameters
+from fusebuild.kernels.common.finish import (
+    FINISH_THREADS,
+    NARROWEST,
+    Finisher,
+    FinishGroup,
+    partial_dtype,
+    partial_parameters,
+)
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
@@ -52,6 +60,7 @@ from fusebuild.kernels.common.spec import (
     VectorLayout,
     call_parameter,
     fits_int32,
+    formula_parameter,
     kernel_parameters,
     reductions,
     try_domain,
@@ -74,8 +83,17 @@ LADDER = (3, 8, 16, 64, 128, 256, 512)
 """Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
 short rows have few vectors, so that those of a warp read what lies side by side; those of long rows have about eight,
 since to combine their results takes time."""
-ROWS_ALONE = 4
-"""Very short rows that a thread has alone."""
+TILE_BYTES = 16 * 1024
+"""What a block has of short rows in shared memory."""
+TILE_TURNS = 4
+"""Rows that each of its threads takes one after another, at most: enough to read while others combine."""
+TILE_BATCH = 4
+"""Elements of such a row that a thread takes at a time."""
+TILE_PLACES, TILE_LADDER = 64, (16, 32, 64, 128)
+"""Elements of such a row above which two threads share it, four and so on, where each has so many places; where rows
+are many, as many as there are places for."""
+LONGEST_TILED = 256
+"""The longest of such rows, likewise: in longer ones vectors have little beside the row."""
 LONGER_OF_MANY = (16, 64, 128)
 MANY_ROWS = 16384
 """Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
@@ -90,12 +108,15 @@ MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
 """Columns of one result that a kernel leaves to the one which finishes, at most."""
+PARTIALS = 4
+"""Partial results that a thread of the kernel which finishes has of a result, at most, where those are few."""
 LEAST_DEPTH = 128
 """Rows below which that costs more than it saves."""
 LEAST_COLUMNS = 64
 """Columns below which rows are too short for vectors."""
-NARROWEST_TILE = 32
-"""Columns of a block, at least: of narrow elements they are whole sectors of memory."""
+NARROWEST_TILE = 8
+"""Columns of a block, at least, where it reads all rows in one turn: to wait for a second kernel takes longer than to
+read parts of sectors."""
 MOST_FOLDED = 64
 """Columns from which on vectors that begin anywhere read little beside them."""
 MOST_FOLDED_MOMENTS = 16
@@ -116,18 +137,26 @@ LONGEST = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Short rows that a block has in shared memory, side by side as in global memory: so many ``elements`` of each
+    tensor, of so many ``rows`` at most. Threads take a ``batch`` of neighbouring elements at a time."""
+
+    elements: int
+    rows: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InnerHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` vectors before it uses one; blocks may share rows where there
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
-    vectors around it. Where a row has no more than ``LONGEST_ALONE`` elements a thread has ``rows_alone`` of them to
-    itself, none where that is 0."""
+    vectors around it. Where a call says how many short rows a block has, they are in its ``tile``."""
 
     threads: int
     unroll: int
     is_split: bool
     in_pieces: bool = False
-    rows_alone: int = 0
-    LONGEST_ALONE: ClassVar[int] = 4
+    tile: Tile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +235,7 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
-    return [*_of_inner_columns(planner), *found[:1], *_alone(planner, found[-1]), *found[1:]]
+    return [*_of_inner_columns(planner), *found[:1], *_tiled(planner, found[-1]), *found[1:]]
 
 
 def _of_columns(planner: Planner) -> list[VariantSpec]:
@@ -238,18 +267,41 @@ def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
     return domain.points(domain.every[(walked or domain.reduced)[-1] + 1 :])
 
 
-def _alone(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
-    """Where rows are so short that a thread has some alone: by the kernel of the ``last`` variant, which serves all
-    sizes."""
-    first, *others = last.launches
-    heuristics, domain = first.kernel.heuristics, planner.domain
+def _tiled(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
+    """Where a block has short rows in shared memory: by the kernel of the ``last`` variant, which serves all sizes."""
+    (launch, *others), domain = last.launches, planner.domain
+    heuristics = launch.kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics)
-    if not heuristics.rows_alone:
+    if heuristics.tile is None:
         return []
-    grid = ("ceil_div", domain.points(domain.kept), heuristics.rows_alone * heuristics.threads)
-    short = (("le", domain.points(domain.reduced), InnerHeuristics.LONGEST_ALONE),)
-    launches = (replace(first, grid=(grid, 1, 1)), *others)
-    return [replace(last, name=f"alone_{last.name}", guard=short, launches=launches)]
+    rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
+    threads, places = heuristics.threads, heuristics.tile.elements // heuristics.threads
+    rungs = _tile_rungs(places, ("ge", rows, MANY_ROWS))
+    filling: Formula = ("floor_div", rows, ("mul", threads * ROW_BLOCKS, MULTIPROCESSORS))
+    turns: Formula = ("max", 1, ("min", TILE_TURNS, ("floor_div", places, ("max", 1, columns)), filling))
+    own = {"row_shift": _row_shift(columns, rungs), "tile_turns": turns}
+    parameters = (
+        replace(each, arg=FormulaArg(formula=own[each.name])) if each.name in own else each
+        for each in launch.kernel.parameters
+    )
+    kernel = replace(launch.kernel, parameters=tuple(parameters))
+    grid = (("ceil_div", product([rows, _per_row(columns, rungs)]), product([threads, turns])), 1, 1)
+    short = (("le", columns, LONGEST_TILED * places // TILE_PLACES),)
+    launches = (replace(launch, kernel=kernel, grid=grid), *others)
+    return [replace(last, name="tiled_int64", guard=short, launches=launches)]
+
+
+def _tile(planner: Planner, threads: int) -> Tile | None:
+    """What blocks have of short rows, where there are such: along one axis, of a length that only a call knows."""
+    domain, inputs = planner.domain, {*planner.task.inputs}
+    flat = inputs.intersection(domain.flat)
+    of_rows = {fid for fid in inputs.intersection(domain.accesses) if {*domain.accesses[fid].axes} <= {*domain.kept}}
+    rows = threads * TILE_TURNS
+    if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
+        return None
+    if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES:
+        return None
+    return Tile(elements=TILE_BYTES // planner.bytes_of(flat), rows=rows, batch=TILE_BATCH)
 
 
 def _is_interleaved(planner: Planner) -> bool:
@@ -309,47 +361,51 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     domain = planner.domain
     in_pieces = vectors is VectorLayout.SHIFTED and len(domain.reduced) > 1
     rows, columns = domain.points(domain.kept), _padded(planner, vec) if in_pieces else domain.points(domain.reduced)
-    proposal = InnerChoice(threads=ROW_THREADS, unroll=4, blocks=ROW_BLOCKS, min_blocks=4)
+    proposal = InnerChoice(threads=ROW_THREADS, unroll=8, blocks=ROW_BLOCKS, min_blocks=4)
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
     is_large: Formula = ("ge", rows, MANY_ROWS)
-    per_row = _per_row(columns, vec, choice.threads, is_large)
-    can_be_alone = index == "int64_t" and len(domain.reduced) == 1 and isinstance(columns, str) and rows != 1
+    rungs = _rungs(vec, choice.threads, is_large)
+    per_row = _per_row(columns, rungs)
     grid = simplified(("ceil_div", product([rows, per_row]), choice.threads))
     turn = choice.threads * choice.unroll * vec
     splits = _splits(rows, rows, _turns(columns, turn), choice.blocks)
     heuristics = InnerHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=splits != 1, in_pieces=in_pieces,
-        rows_alone=ROWS_ALONE if can_be_alone else 0,
+        tile=_tile(planner, choice.threads) if index == "int64_t" else None,
     )  # fmt: skip
     own = (
-        call_parameter(
-            "row_shift", _row_shift(columns, vec, choice.threads, is_large), "of the threads that share a row"
-        ),
+        call_parameter("row_shift", _row_shift(columns, rungs), "of the threads that share a row"),
+        formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
     return _variant(planner, width, choice, kernel, (grid, splits, 1))
 
 
-def _per_row(columns: Formula, vec: int, most: int, is_large: Formula) -> Formula:
-    """The threads that share a row, by its length: a power of two."""
-    rungs = [("mul", 2 << rung, ("gt", columns, longest)) for rung, longest in _rungs(vec, most, is_large)]
-    return simplified(("max", 1, *rungs))
+def _per_row(columns: Formula, rungs: Sequence[Formula]) -> Formula:
+    """The threads that share a row, by its length: twice as many above each of the ``rungs``."""
+    return simplified(("max", 1, *(("mul", 2 << rung, ("gt", columns, each)) for rung, each in enumerate(rungs))))
 
 
-def _row_shift(columns: Formula, vec: int, most: int, is_large: Formula) -> Formula:
+def _row_shift(columns: Formula, rungs: Sequence[Formula]) -> Formula:
     """The power of two that :func:`_per_row` is."""
-    return simplified(total([("gt", columns, longest) for _, longest in _rungs(vec, most, is_large)]))
+    return simplified(total([("gt", columns, each) for each in rungs]))
 
 
-def _rungs(vec: int, most: int, is_large: Formula) -> list[tuple[int, Formula]]:
-    """The rungs of LADDER that a block of ``most`` threads has, by number: elements of a row, on some rungs twice as
-    many where rows are so many that half of the threads fill the GPU."""
+def _rungs(vec: int, most: int, is_large: Formula) -> list[Formula]:
+    """The rungs of LADDER that a block of ``most`` threads has: elements of a row, on some rungs twice as many where
+    rows are so many that half of the threads fill the GPU."""
     longer: Formula = ("add", 1, is_large)
     return [
-        (rung, product([vectors * vec, longer]) if vectors in LONGER_OF_MANY else vectors * vec)
+        product([vectors * vec, longer]) if vectors in LONGER_OF_MANY else vectors * vec
         for rung, vectors in enumerate(LADDER)
         if 2 << rung <= most
     ]
+
+
+def _tile_rungs(places: int, is_large: Formula) -> list[Formula]:
+    """The rungs of TILE_LADDER, where each thread has so many ``places``."""
+    longer: Formula = ("add", 1, ("mul", TILE_PLACES // TILE_LADDER[0] - 1, is_large))
+    return [product([longest * places // TILE_PLACES, longer]) for longest in TILE_LADDER]
 
 
 def _outer(
@@ -367,24 +423,32 @@ def _outer(
     widest = _widest(choice, is_many, owned, depth)
     tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
     if vectors is VectorLayout.SHIFTED:
-        each, is_many, widest, largest = vec, 1, side, tiles
-    turn = product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
-    turns = product([is_many, _turns(domain.points(domain.every), turn)])
+        each, widest, largest = vec, side, tiles
+    elements, turn = domain.points(domain.every), product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
+    turns = product([is_many, _turns(elements, turn)]) if each == 1 else ceil_div(elements, turn)
     splits = _splits(tiles, largest, turns, choice.blocks)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or splits != 1,
         walked=walked, always_split=each != 1,
     )  # fmt: skip
-    own = (call_parameter("widest", widest, "threads side by side, at most"),)
+    blocks: Formula = ("ceil_div", owned, widest)
+    evenly = simplified(("ceil_div", owned, ("max", 1, blocks)))
+    own = (call_parameter("block_width", evenly, "threads side by side"),)
     kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (("ceil_div", owned, widest), splits, 1), each)
+    return _variant(planner, width, choice, kernel, (blocks, splits, 1), each)
 
 
 def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
     """Whether narrow blocks could not read all ``rows`` in one turn, or would not fit the GPU at a time."""
-    least = NARROWEST_TILE // vec
-    longest = choice.threads // least * choice.unroll
-    return ("max", ("gt", rows, longest), ("gt", owned, ("mul", least * choice.blocks, MULTIPROCESSORS)))
+    longest = choice.threads * choice.unroll // max(1, NARROWEST_TILE // vec)
+    room = product([choice.blocks, MULTIPROCESSORS, ("max", 1, _narrow(choice, rows))])
+    return ("max", ("gt", rows, longest), ("gt", owned, room))
+
+
+def _narrow(choice: OuterChoice, rows: Formula) -> Formula:
+    """The vectors of columns of which a block reads all ``rows`` in one turn, at most."""
+    turn = choice.threads * choice.unroll
+    return ("min", choice.threads // choice.block_y, ("floor_div", turn, ("max", 1, rows)))
 
 
 def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
@@ -393,9 +457,8 @@ def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula
     kernel that finishes; more where columns are so many that blocks would not fit the GPU at a time, and the last ones
     would run with few others."""
     most = choice.threads // choice.block_y
-    narrow = ("min", most, ("floor_div", choice.threads * choice.unroll, ("max", 1, rows)))
     wide = ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
-    return simplified(("min", choice.threads, ("max", narrow, ("mul", most, is_many), wide)))
+    return simplified(("min", choice.threads, ("max", 1, _narrow(choice, rows), ("mul", most, is_many), wide)))
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -495,7 +558,8 @@ def _variant(
     (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, grid[1]])
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
-    narrowest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
+    widest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
+    narrowest = _results_beside(partials, widest)
     finish = finisher.launch_at_call(group, narrowest, needed=("gt", partials, 1) if each == 1 else 1)
     return replace(
         variant,
@@ -503,6 +567,16 @@ def _variant(
         scratch=tuple(
             product([partials, partial_dtype(task, fid).bytes, domain.points(domain.kept)]) for fid in reduced
         ),
+    )
+
+
+def _results_beside(partials: Formula, widest: int) -> Formula:
+    """How many results a block finishes side by side where results are few: a power of two up to ``widest``, so that
+    its threads have no more than PARTIALS of the ``partials`` of each."""
+    most = FINISH_THREADS * PARTIALS
+    rungs = range(widest.bit_length() - 1)
+    return simplified(
+        total([widest, *(("mul", -(widest >> rung + 1), ("gt", partials, most // (widest >> rung))) for rung in rungs)])
     )
 
 

@@ -46,6 +46,24 @@ FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t reada
   if (i < end) tile[i] = source[i];  // what the tensor's last vector lacks
 }
 
+// Begins to copy `count` elements, wherever they lie, to a tile with room for 16 bytes more: they are as far
+// beyond an aligned address there as at `source`. Where the first one is. By all threads of a block of
+// kThreads.
+template <int kThreads, typename T>
+FUSEBUILD_DEVICE const T* copy_anywhere(T* tile, const T* source, int count) {
+  constexpr int N = 16 / sizeof(T);
+  const int beyond = static_cast<int>(reinterpret_cast<uintptr_t>(source) / sizeof(T) % N);
+  T* places = tile + beyond;
+  const Edges<N> edges(beyond, count);
+  for (int i = edges.before + thread_x() * N; i + N <= count; i += kThreads * N)
+    copy_async<N>(reinterpret_cast<Packed<T, N>*>(places + i), source + i);
+  if (thread_x() < edges.count()) {
+    const int i = static_cast<int>(edges.column(thread_x()));
+    places[i] = source[i];
+  }
+  return places;
+}
+
 // Copies `columns` elements, wherever they begin, and widens them; those of each thread of a row, who has
 // `count` of them, begin `skew` places later than those before it end.
 template <int kThreads, typename Wide, typename T>

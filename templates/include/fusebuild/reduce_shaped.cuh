@@ -67,13 +67,105 @@ FUSEBUILD_DEVICE void store_rows_of(int row_shift, int64_t rows, const RowResult
 
 // --- Columns: threads with the same `x`
 
+// What a lane has of values that lanes share out: `count` of them from number `first` on, which it is to tell
+// if they are its own.
+struct Kept {
+  int first, count;
+  bool is_own;
+};
+
+// Combines `values` among the lanes that are a multiple of `width` apart, a power of two, in steps from `mask`
+// on: at each a lane gives one half of its values to the lane that keeps those, and keeps the other. One value
+// all lanes keep.
+template <typename Op, int N, typename T>
+FUSEBUILD_DEVICE Kept share_out(T* values, int mask, int width) {
+  static_assert(is_power_of_two(N), "values are halved");
+  if constexpr (N == 1) {
+    int met = 0;
+    for (; mask >= width; mask /= 2) {
+      combine_with_lane<kWarpThreads>(accumulator<Op>(*values), mask);
+      met |= mask;
+    }
+    return {0, 1, (thread_lane() & met) == 0};
+  } else {
+    if (mask < width) return {0, N, true};
+    const bool is_upper = (thread_lane() & mask) != 0;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N / 2; ++k) {
+      T mine = values[k], given = values[k + N / 2];
+      if (is_upper) {
+        mine = values[k + N / 2];
+        given = values[k];
+      }
+      T lower = mine, upper = shuffle_xor(given, mask);
+      if (is_upper) {  // the lower lane is on the left for both
+        lower = upper;
+        upper = mine;
+      }
+      values[k] = Op::combine(lower, upper);
+    }
+    const Kept kept = share_out<Op, N / 2>(values, mask / 2, width);
+    return {kept.first + (is_upper ? N / 2 : 0), kept.count, kept.is_own};
+  }
+}
+
+// A warp's lanes share out their values and write them, each beside those of other warps.
+template <typename Layout>
+struct WriteShares {
+  unsigned char* storage;
+  int x, width;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    const Kept kept = share_out<Op, N>(accumulator.values, kWarpThreads / 2, width);
+    if (!kept.is_own) return;
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      if (k == kept.count) break;
+      const int value = (number + kept.first + k) * width + x;
+      *Layout::template at<T>(storage, value, thread_x() / kWarpThreads) = accumulator.values[k];
+    }
+  }
+};
+
+// Each thread combines what kWarps warps have of a value.
+template <typename Layout, int kWarps>
+struct CombineShares {
+  unsigned char* storage;
+  int width;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>&, int number) const {
+    for (int own = thread_x(); own < N * width; own += kWarps * kWarpThreads) {
+      const int value = number * width + own;
+      T combined;
+      CombineAllSlots<Layout, kWarps>{storage, 0}(accumulator<Op>(combined), value);
+      *Layout::template at<T>(storage, value, 0) = combined;
+    }
+  }
+};
+
+template <typename Layout>
+struct ReadShares {
+  unsigned char* storage;
+  int x, width;
+
+  template <typename Op, typename T, int N>
+  FUSEBUILD_DEVICE void operator()(const Accumulator<Op, T, N>& accumulator, int number) const {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k)
+      accumulator.values[k] = *Layout::template at<T>(storage, (number + k) * width + x, 0);
+  }
+};
+
 // Reduces across y where `width` * `height` of kThreads threads lie side by side, and the others have a
 // greater y. Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All
 // threads of the block must call this. Safe to call back to back.
 //
-// Where a power of two of threads lie side by side, lanes of one warp that share x meet by shuffles. Then the
-// rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
-// in kColumnStorageBytes of static shared memory, or by one that does not.
+// Where a power of two of threads lie side by side, less than a warp, lanes that share x share out their values,
+// so that none is combined twice, and what warps have of each value then meets in one thread. Else rows halve
+// their number at each barrier; the barriers are shared by as many values as fit in kColumnStorageBytes of
+// static shared memory, or by one that does not.
 template <int kThreads, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
                                         const Accumulators&... accumulators) {
@@ -81,13 +173,17 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
   constexpr int kFitting = kColumnStorageBytes / Layout::kBytesPerValue;
   constexpr int kValuesAtOnce = smaller(Layout::kValues, largest(1, kFitting));
   FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
-  if (width < kWarpThreads &&
-      (width & (width - 1)) == 0) {  // all threads have rows, or nothing to add to them
-    for (int mask = kWarpThreads / 2; mask >= width; mask /= 2)
-      (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
-    const bool is_first = thread_x() % kWarpThreads < width;
-    y = is_first ? thread_x() / kWarpThreads : kThreads;
-    height = kThreads / kWarpThreads;
+  constexpr int kWarps = kThreads / kWarpThreads;
+  using Shares = Partials<kWarps, Accumulators...>;
+  const bool is_narrow = width < kWarpThreads && (width & (width - 1)) == 0;
+  if (is_narrow && width * Shares::kValues * Shares::kBytesPerValue <= kValuesAtOnce * Layout::kBytesPerValue) {
+    sync_block();  // whoever still reads what was here before
+    visit_each(WriteShares<Shares>{storage, x, width}, 0, accumulators...);
+    sync_block();
+    visit_each(CombineShares<Shares, kWarps>{storage, width}, 0, accumulators...);
+    sync_block();
+    if (y == 0) visit_each(ReadShares<Shares>{storage, x, width}, 0, accumulators...);
+    return;
   }
   int greatest = 1;
   while (2 * greatest < height) greatest *= 2;

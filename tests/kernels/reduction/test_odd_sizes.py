@@ -105,14 +105,34 @@ class TestPieces:
 
 
 class TestShortRows:
-    @pytest.mark.parametrize("columns", [1, 2, 3, 4])
-    @pytest.mark.parametrize("rows", [1, 127, 1025])
-    def test_a_thread_has_several(self, artifacts: Path, rows: int, columns: int) -> None:
-        x = numbers(rows, columns)
-        assert chosen(opened(artifacts, "welford"), x) == "alone_scalar_int64"
-        variance, mean = opened(artifacts, "welford")(x)
-        check_moments(x, mean, variance * columns, 1)
-        assert torch.equal(opened(artifacts, "argmax")(x), x.float().argmax(1))
+    @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7, 11, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256])
+    @pytest.mark.parametrize("rows", [1, 9, 127, 131])
+    def test_a_block_has_them_in_shared_memory(self, artifacts: Path, rows: int, columns: int) -> None:
+        self.check(artifacts, numbers(rows, columns))
+
+    @pytest.mark.parametrize(("rows", "columns"), [(16383, 65), (16384, 3), (16385, 65), (16387, 129), (16411, 64)])
+    def test_as_many_threads_share_one_as_there_are_for_it(self, artifacts: Path, rows: int, columns: int) -> None:
+        self.check(artifacts, numbers(rows, columns))
+
+    @pytest.mark.parametrize("columns", [1, 2, 3, 9])
+    @pytest.mark.parametrize("turns", [1, 2, 3, 4])
+    def test_a_thread_has_several_where_rows_are_many(self, artifacts: Path, columns: int, turns: int) -> None:
+        rows_at_once = 128 * 8  # of the host, which has one multiprocessor
+        self.check(artifacts, numbers(turns * rows_at_once + 5, columns))
+
+    def test_they_begin_anywhere_in_memory(self, artifacts: Path) -> None:
+        for begin in (1, 2, 5, 8, 15):
+            self.check(artifacts, numbers(33 * 35)[begin : begin + 31 * 33].view(31, 33))
+
+    def check(self, artifacts: Path, x: Any) -> None:
+        for name in ("welford", "argmax"):
+            plan = opened(artifacts, name)
+            names = [variant.name for variant in plan.plan.target("host").segments[0].variants]
+            made = plan(x, variant=names.index("tiled_int64"))
+            if name == "argmax":
+                assert torch.equal(made, x.float().argmax(1))
+            else:
+                check_moments(x, made[1], made[0] * x.shape[1], 1)
 
 
 class TestMoments:
