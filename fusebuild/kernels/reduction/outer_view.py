@@ -84,7 +84,9 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     outputs = () if heuristics.always_split else spec.task.outputs
     touched = [*reads, *body.reads(outputs, results), *outputs]
     epilogue = Sweep() if heuristics.always_split else _results(body, indices, [outer, inner], totals.results)
-    if heuristics.is_split:
+    if body.spec.is_shifted:
+        epilogue = _of_whole_rows(body, groups, indices, heuristics.widest)
+    elif heuristics.is_split:
         epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
     turns = "splits" if heuristics.is_split else "1"
     once = read_columns_once(body, gathered.plain, turns, "last" if spec.is_shifted else "")
@@ -162,8 +164,7 @@ def _loaded_before(body: Body, indices: Sequence[int], groups: Sequence[Group], 
 
 
 def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int]) -> Lines:
-    """Stores of the partial results of column ``k``. Vectors that lie across rows leave one of every ``kVec``-th row,
-    in the place of a block of its own."""
+    """Stores of the partial results of column ``k``."""
     place: Lines = ("const int64_t place = int64_t(split) * all * kVec + vector * kVec + k;",)
     if body.spec.vectors is VectorLayout.ANYWHERE:
         outer = groups[0]
@@ -178,18 +179,34 @@ def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int])
             "const int64_t part = int64_t(split) * beside + element % beside;",
             f"const int64_t place = part * {body.size(kept)} + element / beside;",
         )
-    if body.spec.is_shifted:
-        outer = groups[0]
-        part = "int64_t(split) * kVec + row"
-        part = f"{body.step(f'({part})', outer.axes)} + outer" if outer.axes else part
-        found = "start + k < 0 ? start + k + period : start + k" if outer.axes else "start + k"
-        place = (
-            f"const Index element = {found};",
-            "const Index row = element / columns;",
-            f"const int64_t place = ({part}) * columns + element % columns;",
-        )
     stores = (line for folding in foldings(body, indices) for line in folding.partial_stores("place", "[k]"))
     return (*place, *stores)
+
+
+def _of_whole_rows(body: Body, groups: Sequence[Group], indices: Sequence[int], widest: int) -> Sweep:
+    """Stores of partial results where vectors lie across rows: those of a column, one of every ``kVec``-th row, meet in
+    shared memory. ``coordinates`` write them, ``element`` combines and stores them, one column a thread."""
+    outer, own = groups[0], foldings(body, indices)
+    element = "start + k < 0 ? start + k + period : start + k" if outer.axes else "start + k"
+    part = f"({body.step('split', outer.axes)} + outer)" if outer.axes else "int64_t(split)"
+    places = {folding: f"folded{folding.expr.outputs[0]}" for folding in own}
+    meet = (
+        f"{each.accumulator}[0] = fb::combine_apart<{each.functor}, kVec>({place} + beside + column, columns);"
+        for each, place in places.items()
+    )
+    return Sweep(
+        arrays=tuple(f"FUSEBUILD_SHARED({each.c_type}, {place}, {widest} * kVec);" for each, place in places.items()),
+        coordinates=(
+            f"const Index element = {element};",
+            *(f"{place}[beside + element] = {each.accumulator}[k];" for each, place in places.items()),
+        ),
+        element=(
+            "const Index column = inner / kVec;",
+            *meet,
+            f"const int64_t place = {part} * columns + column;",
+            *(line for each in own for line in each.partial_stores("place", "[0]")),
+        ),
+    )
 
 
 def column_view(

@@ -183,13 +183,15 @@ class InnerChoice(Choice):
 class OuterHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` rows before it uses one; blocks may share columns where there
     ``is_split``, else none ever does. They walk the axes ``walked``, all reduced ones if none are named; where a result
-    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``."""
+    is that of several columns or rows, the kernel leaves it to another one: it is ``always_split``. Where vectors lie
+    across rows, ``widest`` threads at most lie side by side, and have whole rows among them."""
 
     threads: int
     unroll: int
     is_split: bool
     walked: tuple[int, ...] = ()
     always_split: bool = False
+    widest: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,22 +422,33 @@ def _outer(
     each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
     depth = domain.points(walked or domain.reduced)
     is_many = _is_many(choice, vec, owned, depth)
-    widest = _widest(choice, is_many, owned, depth)
     tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
-    if vectors is VectorLayout.SHIFTED:
-        each, widest, largest = vec, side, tiles
+    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, depth))
+    beside: Formula = ("ceil_div", owned, ("max", 1, blocks))
+    if is_folded := vectors is VectorLayout.SHIFTED:
+        blocks, beside = _of_whole_rows(planner, side)
+        tiles = largest = blocks
+    is_always_split = is_folded or each != 1
     elements, turn = domain.points(domain.every), product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
-    turns = product([is_many, _turns(elements, turn)]) if each == 1 else ceil_div(elements, turn)
+    turns = ceil_div(elements, turn) if is_always_split else product([is_many, _turns(elements, turn)])
     splits = _splits(tiles, largest, turns, choice.blocks)
     heuristics = OuterHeuristics(
-        threads=choice.threads, unroll=choice.unroll, is_split=each != 1 or splits != 1,
-        walked=walked, always_split=each != 1,
+        threads=choice.threads, unroll=choice.unroll, is_split=is_always_split or splits != 1,
+        walked=walked, always_split=is_always_split, widest=max(side, MOST_FOLDED) if is_folded else 0,
     )  # fmt: skip
-    blocks: Formula = ("ceil_div", owned, widest)
-    evenly = simplified(("ceil_div", owned, ("max", 1, blocks)))
-    own = (call_parameter("block_width", evenly, "threads side by side"),)
+    own = (call_parameter("block_width", simplified(beside), "threads side by side"),)
     kernel = _kernel(planner, width, choice, "reduction_outer", heuristics, vectors, splits, own)
-    return _variant(planner, width, choice, kernel, (blocks, splits, 1), each)
+    return _variant(planner, width, choice, kernel, (simplified(blocks), splits, 1), each)
+
+
+def _of_whole_rows(planner: Planner, side: int) -> tuple[Formula, Formula]:
+    """How many blocks have the vectors of folded rows, and how many of them each: those of all columns, and of as many
+    outer indices as are no more than ``side``."""
+    outers, columns = planner.domain.points(planner.domain.every[: planner.domain.reduced[0]]), _inside(planner)
+    if outers == 1:
+        return 1, columns
+    blocks: Formula = ("ceil_div", outers, ("max", 1, ("floor_div", side, ("max", 1, columns))))
+    return blocks, product([columns, ("ceil_div", outers, ("max", 1, blocks))])
 
 
 def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
@@ -560,7 +573,8 @@ def _variant(
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     widest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
     narrowest = _results_beside(partials, widest)
-    finish = finisher.launch_at_call(group, narrowest, needed=("gt", partials, 1) if each == 1 else 1)
+    is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
+    finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, 1))
     return replace(
         variant,
         launches=(replace(launch, grid=grid), finish),

@@ -204,4 +204,19 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
   }
 }
 
+// N values that lie so far `apart` in shared memory, combined.
+template <typename Op, int N, typename T>
+FUSEBUILD_DEVICE T combine_apart(const T* first, int apart) {
+  static_assert(is_power_of_two(N), "values are halved");
+  T values[N];
+  FUSEBUILD_UNROLL
+  for (int k = 0; k < N; ++k) values[k] = first[k * apart];
+  FUSEBUILD_UNROLL
+  for (int half = N / 2; half > 0; half /= 2) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < half; ++k) values[k] = Op::combine(values[k], values[k + half]);
+  }
+  return values[0];
+}
+
 }  // namespace fusebuild
