@@ -204,11 +204,12 @@ FUSEBUILD_DEVICE Vec<T, N> load_cut_anywhere(const T* address) {
   return load_cut<N>(address, static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(T) % kPerWord));
 }
 
-// The aligned words around N elements that begin anywhere in a tensor.
+// The aligned words around N elements that begin anywhere in a tensor: of 8 bytes, since to take a vector out
+// of larger ones takes more instructions and registers than to load it by them saves.
 template <typename T, int N>
 struct WordsAround {
-  using Word = typename Packed<T, N>::Word;
-  static constexpr int kPerWord = sizeof(Word) / sizeof(T), kWords = Packed<T, N>::kWords + 1;
+  static constexpr int kBytes = sizeof(Vec<T, N>), kPerWord = (kBytes < 8 ? kBytes : 8) / sizeof(T);
+  static constexpr int kWords = N / kPerWord + 1;
 
   Packed<T, kPerWord> words[kWords];
 };
@@ -219,12 +220,24 @@ template <int N, typename Index, typename T>
 FUSEBUILD_DEVICE WordsAround<T, N> load_words_around(const T* tensor, Index first, Index total) {
   constexpr int kPerWord = WordsAround<T, N>::kPerWord, kWords = WordsAround<T, N>::kWords;
   const int beyond = shift_of<kPerWord>(first);
+  const T* begin = tensor + (first - beyond);
+  const Index readable = total - (first - beyond);
   WordsAround<T, N> around = {};
+  if (readable >= kWords * kPerWord) {
+    FUSEBUILD_UNROLL
+    for (int w = 0; w < kWords - 1; ++w)
+      around.words[w] = load_packed_with_hint<Hint::kWide, kPerWord>(begin + w * kPerWord);
+    if (beyond != 0)
+      around.words[kWords - 1] = load_packed_with_hint<Hint::kWide, kPerWord>(begin + (kWords - 1) * kPerWord);
+    return around;
+  }
   FUSEBUILD_UNROLL
   for (int w = 0; w < kWords; ++w) {
-    if (w == kWords - 1 && beyond == 0) continue;
-    const Index word = first - beyond + w * kPerWord;
-    around.words[w] = load_packed_up_to<kPerWord, Hint::kWide>(tensor + word, total - word);
+    Vec<T, kPerWord> values = {};
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kPerWord; ++k)
+      if (w * kPerWord + k < readable) values[k] = begin[w * kPerWord + k];
+    around.words[w] = pack(values);
   }
   return around;
 }
