@@ -124,7 +124,7 @@ class Finisher(Planner):
         """The launch that finishes ``group`` where it is ``needed``, laid out by the number of splits at a call. Blocks
         that left partial results are no more than some on each multiprocessor, so that where results are many each has
         few partial ones: a block has a multiple of ``narrowest`` results, as many as fill the GPU."""
-        ahead = max(1, min(MOST_AHEAD, REGISTERS_AHEAD // self._registers(group)))
+        ahead = self.ahead(group)
         results = self.domain.points(group.kept)
         several: Formula = ("max", 1, ("floor_div", results, ("mul", NARROWEST, MULTIPROCESSORS)))
         width = simplified(("max", 1, ("min", results, product([narrowest, several]), FINISH_THREADS)))
@@ -140,6 +140,11 @@ class Finisher(Planner):
         )  # fmt: skip
         blocks = product([needed, ("ceil_div", results, width)])
         return LaunchSpec(kernel=kernel, grid=(simplified(blocks), 1, 1), block=(FINISH_THREADS, 1, 1), overlaps=True)
+
+    def ahead(self, group: FinishGroup) -> int:
+        """The partial results of ``group`` that a thread loads before it combines the first where only a call knows how
+        many there are."""
+        return max(1, min(MOST_AHEAD, REGISTERS_AHEAD // self._registers(group)))
 
     def _pairs(self, groups: Sequence[FinishGroup]) -> list[tuple[FinishGroup, FinishGroup]]:
         """Groups of scaled sums, each with the group that it is made from where one thread can finish an outer index of

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.batches import batches
 from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.finish_view import known_after, stores_of
 from fusebuild.kernels.common.lambdas import folded, foldings
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
 from fusebuild.kernels.common.statements import Body, Group
@@ -83,11 +84,12 @@ def reduction_outer(spec: KernelSpec) -> KernelView:
     )
     outputs = () if heuristics.always_split else spec.task.outputs
     touched = [*reads, *body.reads(outputs, results), *outputs]
-    epilogue = Sweep() if heuristics.always_split else _results(body, indices, [outer, inner], totals.results)
     if body.spec.is_shifted:
-        epilogue = _of_whole_rows(body, groups, indices, heuristics.widest)
-    elif heuristics.is_split:
-        epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
+        epilogue = _of_whole_rows(spec, [outer, inner], indices)
+    else:
+        epilogue = Sweep() if heuristics.always_split else _results(body, indices, [outer, inner], totals.results)
+        if heuristics.is_split:
+            epilogue = replace(epilogue, coordinates=_partial_stores(body, groups, indices))
     turns = "splits" if heuristics.is_split else "1"
     once = read_columns_once(body, gathered.plain, turns, "last" if spec.is_shifted else "")
     sweep = join(once, sweep, gathered.down_columns(heuristics.unroll))
@@ -183,29 +185,38 @@ def _partial_stores(body: Body, groups: Sequence[Group], indices: Sequence[int])
     return (*place, *stores)
 
 
-def _of_whole_rows(body: Body, groups: Sequence[Group], indices: Sequence[int], widest: int) -> Sweep:
-    """Stores of partial results where vectors lie across rows: those of a column, one of every ``kVec``-th row, meet in
-    shared memory. ``coordinates`` write them, ``element`` combines and stores them, one column a thread."""
-    outer, own = groups[0], foldings(body, indices)
-    element = "start + k < 0 ? start + k + period : start + k" if outer.axes else "start + k"
+def _of_whole_rows(spec: KernelSpec, groups: Sequence[Group], indices: Sequence[int]) -> Sweep:
+    """What follows where vectors lie across rows: what a column has in every ``kVec``-th row meets in shared memory,
+    where ``coordinates`` write it and ``merged`` combines it, one column a thread, which stores it as a partial result
+    by ``element``, or what follows from it by ``stores``. What is needed for that is loaded before, by ``loads``."""
+    heuristics = spec.heuristics
+    assert isinstance(heuristics, OuterHeuristics)
+    body, results = Body(replace(spec, vec=1, vectors=VectorLayout.ALIGNED)), folded(spec.task, indices)
+    outer, column = groups[0], replace(groups[1], name="column")
+    own, outputs = foldings(body, indices), spec.task.outputs
+    places = {each: f"folded{each.expr.outputs[0]}" for each in own}
     part = f"({body.step('split', outer.axes)} + outer)" if outer.axes else "int64_t(split)"
-    places = {folding: f"folded{folding.expr.outputs[0]}" for folding in own}
-    meet = (
-        f"{each.accumulator}[0] = fb::combine_apart<{each.functor}, kVec>({place} + beside + column, columns);"
-        for each, place in places.items()
-    )
+    writes = "writes" if heuristics.is_split else "y == 0 && has_columns"
+    setup, loads, statements = known_after(body, [outer, column], outputs, results, outputs, writes)
     return Sweep(
-        arrays=tuple(f"FUSEBUILD_SHARED({each.c_type}, {place}, {widest} * kVec);" for each, place in places.items()),
+        arrays=tuple(
+            f"FUSEBUILD_SHARED({each.c_type}, {place}, {heuristics.widest} * kVec);" for each, place in places.items()
+        ),
+        loads=(*setup, *loads),
         coordinates=(
-            f"const Index element = {element};",
+            f"const Index element = {'start + k < 0 ? start + k + period : start + k' if outer.axes else 'start + k'};",
             *(f"{place}[beside + element] = {each.accumulator}[k];" for each, place in places.items()),
         ),
+        merged=tuple(
+            f"a{each.expr.outputs[0]}[0] = fb::combine_apart<{each.functor}, kVec>({place} + beside + column, columns);"
+            for each, place in places.items()
+        ),
         element=(
-            "const Index column = inner / kVec;",
-            *meet,
             f"const int64_t place = {part} * columns + column;",
             *(line for each in own for line in each.partial_stores("place", "[0]")),
         ),
+        results=accumulate(body, indices, "[0]").results,
+        stores=(*statements, *stores_of(body, [outer, column], outputs)),
     )
 
 

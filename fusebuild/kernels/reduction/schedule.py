@@ -108,15 +108,17 @@ MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
 """Columns of one result that a kernel leaves to the one which finishes, at most."""
-PARTIALS = 4
-"""Partial results that a thread of the kernel which finishes has of a result, at most, where those are few."""
+SHARES = 4
+"""Parts of a turn that blocks have at least which share folded rows: a thread has less to do."""
 LEAST_DEPTH = 128
 """Rows below which that costs more than it saves."""
 LEAST_COLUMNS = 64
 """Columns below which rows are too short for vectors."""
-NARROWEST_TILE = 8
-"""Columns of a block, at least, where it reads all rows in one turn: to wait for a second kernel takes longer than to
-read parts of sectors."""
+WIDEST_NARROW = 32
+"""Vectors side by side in a block that reads all rows in one turn, at most."""
+MOST_SMALL = 2**18
+"""Elements up to which threads read few columns each, and blocks few side by side: to wait for a second kernel, or for
+what a thread does with a vector of columns, takes longer than to read parts of sectors."""
 MOST_FOLDED = 64
 """Columns from which on vectors that begin anywhere read little beside them."""
 MOST_FOLDED_MOMENTS = 16
@@ -246,8 +248,9 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
     task, domain, inner = planner.task, planner.domain, planner.domain.inner
     vec, columns = vector_of_states(task, planner.vector_width(inner)), _inside(planner)
     found = [_outer(planner, way) for way in planner.widths(vec, planner.vector_guards(inner, vec))]
+    small = _small(planner, found[-1]) if vec > 1 else []
     if not planner.has_odd_rows(vec, columns):
-        return found
+        return [*small, *found]
     read = _read_along_columns(planner, found[-1])
     can_fold = _reads_flat_alone(planner, found[-1])
     if all(map(domain.is_contiguous, read)):
@@ -260,7 +263,18 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
         shape: tuple[Formula, ...] = (("ge", domain.points(domain.reduced), LEAST_ROWS), ("lt", columns, narrow))
         many = (few, *planner.aligned(domain.flat, vec), *shape)
         found.insert(1, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
-    return found
+    return [*small, *found]
+
+
+def _small(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
+    """Where elements are so few that threads shall have single columns: by the kernel of the ``last`` variant. Sums are
+    made so where a block reads all rows in one turn."""
+    heuristics, domain = last.launches[0].kernel.heuristics, planner.domain
+    assert isinstance(heuristics, OuterHeuristics)
+    few: tuple[Formula, ...] = (("le", domain.points(domain.every), MOST_SMALL),)
+    if not running_sums(planner.task):
+        few = (*few, ("le", domain.points(domain.reduced), heuristics.threads * heuristics.unroll))
+    return [replace(last, name=f"small_{last.name}", guard=few)]
 
 
 def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
@@ -417,20 +431,25 @@ def _outer(
     way, _, vec, _ = width
     domain = planner.domain
     check = partial(_check, task=planner.task, target=planner.target)
-    choice = decide(way, _propose_outer(planner, vec), planner.tuned, check)
+    proposal = _propose_outer(planner, vec)
+    if vectors is VectorLayout.SHIFTED and not running_sums(planner.task):
+        proposal = replace(proposal, unroll=MOST_UNROLL)
+    choice = decide(way, proposal, planner.tuned, check)
     owned, side = _owned(planner, vec, vectors, walked), choice.threads // choice.block_y
     each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
     depth = domain.points(walked or domain.reduced)
-    is_many = _is_many(choice, vec, owned, depth)
     tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
-    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, depth))
-    beside: Formula = ("ceil_div", owned, ("max", 1, blocks))
+    narrow = _narrow(choice, depth)
+    is_many: Formula = _is_many(choice, owned, depth, narrow)
+    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, narrow))
+    beside: Formula = ("max", narrow, ("mul", is_many, ("ceil_div", owned, ("max", 1, blocks))))
     if is_folded := vectors is VectorLayout.SHIFTED:
         blocks, beside = _of_whole_rows(planner, side)
-        tiles = largest = blocks
-    is_always_split = is_folded or each != 1
+        tiles, largest, is_many = blocks, blocks, 1
+    is_always_split = each != 1
     elements, turn = domain.points(domain.every), product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
-    turns = ceil_div(elements, turn) if is_always_split else product([is_many, _turns(elements, turn)])
+    alone = 0 if is_always_split else TURNS_ALONE
+    turns = product([is_many, _turns(elements, turn, alone, SHARES if is_folded else 1)])
     splits = _splits(tiles, largest, turns, choice.blocks)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=is_always_split or splits != 1,
@@ -451,27 +470,27 @@ def _of_whole_rows(planner: Planner, side: int) -> tuple[Formula, Formula]:
     return blocks, product([columns, ("ceil_div", outers, ("max", 1, blocks))])
 
 
-def _is_many(choice: OuterChoice, vec: int, owned: Formula, rows: Formula) -> Formula:
-    """Whether narrow blocks could not read all ``rows`` in one turn, or would not fit the GPU at a time."""
-    longest = choice.threads * choice.unroll // max(1, NARROWEST_TILE // vec)
-    room = product([choice.blocks, MULTIPROCESSORS, ("max", 1, _narrow(choice, rows))])
-    return ("max", ("gt", rows, longest), ("gt", owned, room))
-
-
 def _narrow(choice: OuterChoice, rows: Formula) -> Formula:
-    """The vectors of columns of which a block reads all ``rows`` in one turn, at most."""
-    turn = choice.threads * choice.unroll
-    return ("min", choice.threads // choice.block_y, ("floor_div", turn, ("max", 1, rows)))
+    """The vectors of columns of which a block reads all ``rows`` in one turn, at most: a power of two, so that lanes of
+    a warp share columns."""
+    turn, widths = choice.threads * choice.unroll, (2**k for k in range(1, WIDEST_NARROW.bit_length()))
+    return total([1, *(("mul", width // 2, ("le", rows, turn // width)) for width in widths)])
 
 
-def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
+def _is_many(choice: OuterChoice, owned: Formula, rows: Formula, narrow: Formula) -> Formula:
+    """Whether blocks with so ``narrow`` columns could not read all ``rows`` in one turn, or would be more than fit the
+    GPU at a time and half as many."""
+    room = product([choice.blocks * 3 // 2, MULTIPROCESSORS, narrow])
+    return ("max", ("gt", rows, choice.threads * choice.unroll), ("gt", owned, room))
+
+
+def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, narrow: Formula) -> Formula:
     """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Unless there
     ``is_many`` of rows or columns, so few that the block's other threads read all rows in one turn, which spares the
     kernel that finishes; more where columns are so many that blocks would not fit the GPU at a time, and the last ones
     would run with few others."""
-    most = choice.threads // choice.block_y
-    wide = ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
-    return simplified(("min", choice.threads, ("max", 1, _narrow(choice, rows), ("mul", most, is_many), wide)))
+    most, wide = choice.threads // choice.block_y, ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
+    return simplified(("max", narrow, ("mul", is_many, ("min", choice.threads, ("max", most, wide)))))
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -572,7 +591,7 @@ def _variant(
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
     widest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
-    narrowest = _results_beside(partials, widest)
+    narrowest = _results_beside(partials, widest, finisher.ahead(group))
     is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
     finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, 1))
     return replace(
@@ -584,14 +603,11 @@ def _variant(
     )
 
 
-def _results_beside(partials: Formula, widest: int) -> Formula:
-    """How many results a block finishes side by side where results are few: a power of two up to ``widest``, so that
-    its threads have no more than PARTIALS of the ``partials`` of each."""
-    most = FINISH_THREADS * PARTIALS
-    rungs = range(widest.bit_length() - 1)
-    return simplified(
-        total([widest, *(("mul", -(widest >> rung + 1), ("gt", partials, most // (widest >> rung))) for rung in rungs)])
-    )
+def _results_beside(partials: Formula, widest: int, ahead: int) -> Formula:
+    """How many results a block finishes side by side where results are few: ``widest``, or a quarter of that where its
+    threads would have more than ``ahead`` of the ``partials`` of each, which they load at once."""
+    narrowest = max(1, widest // 4)
+    return total([widest, product([narrowest - widest, ("gt", partials, FINISH_THREADS * ahead // widest)])])
 
 
 def most_column_threads(task: Task) -> int:
@@ -599,9 +615,11 @@ def most_column_threads(task: Task) -> int:
     return COLUMN_THREADS if has_lambdas(task) else MAX_THREADS
 
 
-def _turns(elements: Formula, turn: Formula) -> Formula:
-    """The turns that so many ``elements`` are, of blocks that share them; none where one takes them all."""
-    return ("mul", ("gt", elements, product([TURNS_ALONE, turn])), ("ceil_div", elements, turn))
+def _turns(elements: Formula, turn: Formula, alone: int = TURNS_ALONE, shares: int = 1) -> Formula:
+    """The turns that so many ``elements`` are, of blocks that share them, or as many ``shares`` of each; none where one
+    block takes them all, up to as many turns as it does ``alone``."""
+    count: Formula = ("ceil_div", product([shares, elements]) if shares > 1 else elements, turn)
+    return count if alone == 0 else ("mul", ("gt", elements, product([alone, turn])), count)
 
 
 def _splits(tiles: Formula, largest: Formula, most: Formula, blocks: int) -> Formula:

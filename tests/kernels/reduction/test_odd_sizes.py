@@ -17,6 +17,8 @@ from fusebuild.runtime.loader import LoadedPlan, load  # noqa: E402
 
 MOMENTS = "m, s, _ = welford(x, dims=[{}])"
 FLOATS = {"m": "float", "s": "float"}
+OF_COLUMNS = f"{MOMENTS.format(0)}\ntotal = sum(x, dims=[0])\ntop = max(x, dims=[0])"
+OF_EACH = {**FLOATS, "total": "float", "top": "bfloat16"}
 OF_ROWS = "m, s, _ = welford(x, dims=[0, 2])\ntotal = sum(x, dims=[0, 2])\ntop = max(x, dims=[0, 2])"
 
 
@@ -28,9 +30,10 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "scaled": text_of(
             {"x": "half[M, N]", "w": "float[N]"}, "y = sum(x * w, dims=[0])", {"y": "float"}, name="scaled"
         ),
+        "several": text_of({"x": "bfloat16[M, N]"}, OF_COLUMNS, OF_EACH, name="several"),
         "between": text_of({"x": "bfloat16[A, M, N]"}, "y = sum(x, dims=[1])", {"y": "float"}, name="between"),
         "inner": text_of({"x": "bfloat16[A, M, N]"}, MOMENTS.format(1), FLOATS, name="inner"),
-        "images": text_of(three, OF_ROWS, {**FLOATS, "total": "float", "top": "bfloat16"}, name="images"),
+        "images": text_of(three, OF_ROWS, OF_EACH, name="images"),
         "channels": text_of(three, MOMENTS.format("0, 2"), FLOATS, name="channels"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in ("welford", "argmax")},
     }
@@ -72,6 +75,14 @@ class TestColumns:
         assert chosen(plan, x, w) == "realigned_vec8_int32"
         torch.testing.assert_close(plan(x, w).double(), (x.double() * w.double()).sum(0), rtol=1e-6, atol=0)
 
+    @pytest.mark.parametrize(
+        "sizes", [(1, 512, 1), (3, 515, 7), (11, 600, 3), (2, 512, 63), (70, 513, 1), (9, 777, 33)]
+    )
+    def test_rows_on_both_sides_that_are_folded(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
+        plan, x = opened(artifacts, "between"), numbers(*sizes)
+        assert chosen(plan, x) == "folded_vec8_int32"
+        torch.testing.assert_close(plan(x).double(), x.double().sum(1))
+
     @pytest.mark.parametrize("sizes", [(3, 5, 7), (2, 300, 33), (5, 1, 1), (3, 511, 3)])
     def test_rows_on_both_sides(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
         plan, x = opened(artifacts, "between"), numbers(*sizes)
@@ -85,6 +96,15 @@ class TestColumns:
         for rows in (1, 33, 65, 129, 257, 600):
             x = numbers(rows, columns)
             check_moments(x, *plan(x), 0)
+
+    @pytest.mark.parametrize("columns", [1, 2, 3, 8, 16, 24, 32, 64, 128, 129])
+    @pytest.mark.parametrize("rows", [7, 700, 3001])
+    def test_lanes_share_out_what_columns_have(self, artifacts: Path, rows: int, columns: int) -> None:
+        x = numbers(rows, columns)
+        mean, squares, total, top = opened(artifacts, "several")(x)
+        check_moments(x, mean, squares, 0)
+        torch.testing.assert_close(total.double(), x.double().sum(0))
+        assert torch.equal(top, x.amax(0))
 
 
 class TestPieces:
