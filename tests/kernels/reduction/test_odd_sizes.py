@@ -56,55 +56,76 @@ def opened(artifacts: Path, name: str) -> LoadedPlan:
     return load(artifacts / f"{name}.fuse", target="host")
 
 
+def run(plan: LoadedPlan, name: str, *inputs: Any) -> Any:
+    """What the variant called ``name`` of a plan of one segment makes of ``inputs``, which have to fit it."""
+    names = [variant.name for variant in plan.plan.target("host").segments[0].variants]
+    return plan(*inputs, variant=names.index(name))
+
+
 class TestColumns:
     @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 9), (700, 27), (3, 2001), (2049, 131), (40, 15)])
     def test_moments_of_vectors_that_begin_anywhere(self, artifacts: Path, rows: int, columns: int) -> None:
         plan, x = opened(artifacts, "columns"), numbers(rows, columns)
-        assert chosen(plan, x) == "realigned_vec8_int32"
+        check_moments(x, *run(plan, "realigned_vec8_int32", x), 0)
         check_moments(x, *plan(x), 0)
 
-    @pytest.mark.parametrize(("rows", "columns"), [(512, 1), (515, 3), (9001, 15), (4099, 7), (1027, 2)])
+    @pytest.mark.parametrize(
+        ("rows", "columns"), [(512, 1), (515, 3), (9001, 15), (4099, 7), (1027, 2), (16384, 1), (70001, 9)]
+    )
     def test_moments_of_narrow_ones_that_are_folded(self, artifacts: Path, rows: int, columns: int) -> None:
         plan, x = opened(artifacts, "columns"), numbers(rows, columns)
-        assert chosen(plan, x) == "folded_vec8_int32"
-        check_moments(x, *plan(x), 0)
+        check_moments(x, *run(plan, "folded_vec8_int32", x), 0)
+
+    def test_which_columns_are_folded(self, artifacts: Path) -> None:
+        plan = opened(artifacts, "columns")
+        assert chosen(plan, numbers(2**18 - 1, 1)) == "small_scalar_int64"
+        assert chosen(plan, numbers(2**17 + 1, 2)) == "folded_vec8_int32"
+        assert chosen(plan, numbers(2**14, 17)) == "realigned_vec8_int32"
 
     @pytest.mark.parametrize(("rows", "columns"), [(7, 1), (33, 77), (600, 129)])
     def test_what_is_read_beside_them_begins_anywhere_too(self, artifacts: Path, rows: int, columns: int) -> None:
         plan, x, w = opened(artifacts, "scaled"), numbers(rows, columns, dtype=torch.half), torch.rand(columns)
-        assert chosen(plan, x, w) == "realigned_vec8_int32"
-        torch.testing.assert_close(plan(x, w).double(), (x.double() * w.double()).sum(0), rtol=1e-6, atol=0)
+        wanted = (x.double() * w.double()).sum(0)
+        for name in ("realigned_vec8_int32", "small_scalar_int64"):
+            torch.testing.assert_close(run(plan, name, x, w).double(), wanted, rtol=1e-6, atol=0)
 
     @pytest.mark.parametrize(
-        "sizes", [(1, 512, 1), (3, 515, 7), (11, 600, 3), (2, 512, 63), (70, 513, 1), (9, 777, 33)]
+        "sizes", [(1, 512, 1), (3, 515, 7), (11, 600, 3), (2, 512, 63), (70, 513, 1), (9, 777, 33), (2, 40001, 5)]
     )
     def test_rows_on_both_sides_that_are_folded(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
         plan, x = opened(artifacts, "between"), numbers(*sizes)
-        assert chosen(plan, x) == "folded_vec8_int32"
-        torch.testing.assert_close(plan(x).double(), x.double().sum(1))
+        torch.testing.assert_close(run(plan, "folded_vec8_int32", x).double(), x.double().sum(1))
 
     @pytest.mark.parametrize("sizes", [(3, 5, 7), (2, 300, 33), (5, 1, 1), (3, 511, 3)])
     def test_rows_on_both_sides(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
-        plan, x = opened(artifacts, "between"), numbers(*sizes)
-        assert chosen(plan, x) == "realigned_vec8_int32"
-        torch.testing.assert_close(plan(x).double(), x.double().sum(1))
-        check_moments(x, *opened(artifacts, "inner")(x), 1)
+        x = numbers(*sizes)
+        for name in ("realigned_vec8_int32", "small_scalar_int64"):
+            torch.testing.assert_close(run(opened(artifacts, "between"), name, x).double(), x.double().sum(1))
+            check_moments(x, *run(opened(artifacts, "inner"), name, x), 1)
 
     @pytest.mark.parametrize("columns", [16, 64, 72])
     def test_narrow_blocks_where_rows_are_few(self, artifacts: Path, columns: int) -> None:
         plan = opened(artifacts, "columns")
         for rows in (1, 33, 65, 129, 257, 600):
             x = numbers(rows, columns)
-            check_moments(x, *plan(x), 0)
+            check_moments(x, *run(plan, "vec8_int32", x), 0)
+
+    @pytest.mark.parametrize("rows", [127, 128, 129, 1024, 1025, 2049, 4096, 4097])
+    @pytest.mark.parametrize("columns", [1, 5, 33])
+    def test_few_elements_are_read_one_by_one(self, artifacts: Path, rows: int, columns: int) -> None:
+        plan, x = opened(artifacts, "columns"), numbers(rows, columns)
+        assert chosen(plan, x) == "small_scalar_int64"
+        check_moments(x, *plan(x), 0)
 
     @pytest.mark.parametrize("columns", [1, 2, 3, 8, 16, 24, 32, 64, 128, 129])
     @pytest.mark.parametrize("rows", [7, 700, 3001])
     def test_lanes_share_out_what_columns_have(self, artifacts: Path, rows: int, columns: int) -> None:
-        x = numbers(rows, columns)
-        mean, squares, total, top = opened(artifacts, "several")(x)
-        check_moments(x, mean, squares, 0)
-        torch.testing.assert_close(total.double(), x.double().sum(0))
-        assert torch.equal(top, x.amax(0))
+        plan, x = opened(artifacts, "several"), numbers(rows, columns)
+        for variant in plan.variants_for(x)[0]:
+            mean, squares, total, top = plan(x, variant=variant)
+            check_moments(x, mean, squares, 0)
+            torch.testing.assert_close(total.double(), x.double().sum(0))
+            assert torch.equal(top, x.amax(0))
 
 
 class TestPieces:
@@ -145,14 +166,9 @@ class TestShortRows:
             self.check(artifacts, numbers(33 * 35)[begin : begin + 31 * 33].view(31, 33))
 
     def check(self, artifacts: Path, x: Any) -> None:
-        for name in ("welford", "argmax"):
-            plan = opened(artifacts, name)
-            names = [variant.name for variant in plan.plan.target("host").segments[0].variants]
-            made = plan(x, variant=names.index("tiled_int64"))
-            if name == "argmax":
-                assert torch.equal(made, x.float().argmax(1))
-            else:
-                check_moments(x, made[1], made[0] * x.shape[1], 1)
+        variance, mean = run(opened(artifacts, "welford"), "tiled_int64", x)
+        check_moments(x, mean, variance * x.shape[1], 1)
+        assert torch.equal(run(opened(artifacts, "argmax"), "tiled_int64", x), x.float().argmax(1))
 
 
 class TestMoments:
