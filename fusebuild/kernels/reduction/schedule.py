@@ -108,17 +108,17 @@ MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
 """Columns of one result that a kernel leaves to the one which finishes, at most."""
-SHARES = 4
-"""Parts of a turn that blocks have at least which share folded rows: a thread has less to do."""
 LEAST_DEPTH = 128
 """Rows below which that costs more than it saves."""
 LEAST_COLUMNS = 64
 """Columns below which rows are too short for vectors."""
-WIDEST_NARROW = 32
-"""Vectors side by side in a block that reads all rows in one turn, at most."""
+NARROW_TURNS = 2
+"""Turns in which a block reads all rows of single columns, at most, where no other shares them."""
 MOST_SMALL = 2**18
 """Elements up to which threads read few columns each, and blocks few side by side: to wait for a second kernel, or for
 what a thread does with a vector of columns, takes longer than to read parts of sectors."""
+MOST_SINGLE = 2**23
+"""The same of moments where vectors of columns begin anywhere."""
 MOST_FOLDED = 64
 """Columns from which on vectors that begin anywhere read little beside them."""
 MOST_FOLDED_MOMENTS = 16
@@ -131,9 +131,6 @@ COLUMNS = Registers(base=32)
 """Registers of such a thread beside its running sums and the rows that it loads."""
 LEAST_BLOCKS = 2
 """Blocks of a multiprocessor at least: while one combines its threads' results, the other reads."""
-BYTES_IN_FLIGHT = 64 * 1024
-"""What the threads of a multiprocessor shall load at once while they keep running sums, which take registers of more
-of them: between two loads such a thread has much to do."""
 LONGEST = 2**30
 """Elements to reduce below which 32-bit indices reach far enough beyond the last."""
 
@@ -256,24 +253,28 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
     if all(map(domain.is_contiguous, read)):
         guard = (fits_int32(domain.points(domain.every)), *planner.aligned([access.fid for access in read], vec))
         found[1] = _outer(planner, (f"realigned_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.ANYWHERE)
+    if running_sums(task):
+        few_moments: Formula = ("le", domain.points(domain.every), MOST_SINGLE)
+        found.insert(1, replace(found[-1], name=f"single_{found[-1].name}", guard=(few_moments,)))
     begins_whole = not running_sums(task) or domain.reduced[0] == 0  # running sums begin with a thread's first vector
     if begins_whole and can_fold:
         narrow = MOST_FOLDED_MOMENTS if running_sums(task) else MOST_FOLDED
         few: Formula = ("lt", domain.points(domain.every), LONGEST)
         shape: tuple[Formula, ...] = (("ge", domain.points(domain.reduced), LEAST_ROWS), ("lt", columns, narrow))
         many = (few, *planner.aligned(domain.flat, vec), *shape)
-        found.insert(1, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
+        found.insert(-2, _outer(planner, (f"folded_vec{vec}_int32", many, vec, "int32_t"), VectorLayout.SHIFTED))
     return [*small, *found]
 
 
 def _small(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
     """Where elements are so few that threads shall have single columns: by the kernel of the ``last`` variant. Sums are
-    made so where a block reads all rows in one turn."""
+    made so where no two blocks share them."""
     heuristics, domain = last.launches[0].kernel.heuristics, planner.domain
     assert isinstance(heuristics, OuterHeuristics)
     few: tuple[Formula, ...] = (("le", domain.points(domain.every), MOST_SMALL),)
     if not running_sums(planner.task):
-        few = (*few, ("le", domain.points(domain.reduced), heuristics.threads * heuristics.unroll))
+        alone = NARROW_TURNS * heuristics.threads * heuristics.unroll
+        few = (*few, ("le", domain.points(domain.reduced), alone))
     return [replace(last, name=f"small_{last.name}", guard=few)]
 
 
@@ -431,25 +432,22 @@ def _outer(
     way, _, vec, _ = width
     domain = planner.domain
     check = partial(_check, task=planner.task, target=planner.target)
-    proposal = _propose_outer(planner, vec)
-    if vectors is VectorLayout.SHIFTED and not running_sums(planner.task):
-        proposal = replace(proposal, unroll=MOST_UNROLL)
-    choice = decide(way, proposal, planner.tuned, check)
+    choice = decide(way, _propose_outer(planner, vec), planner.tuned, check)
     owned, side = _owned(planner, vec, vectors, walked), choice.threads // choice.block_y
     each: Formula = domain.points(axis for axis in domain.reduced if axis not in walked) if walked else 1
     depth = domain.points(walked or domain.reduced)
     tiles, largest = ceil_div(owned, side), ceil_div(owned, choice.threads)
-    narrow = _narrow(choice, depth)
-    is_many: Formula = _is_many(choice, owned, depth, narrow)
-    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, narrow))
-    beside: Formula = ("max", narrow, ("mul", is_many, ("ceil_div", owned, ("max", 1, blocks))))
+    is_many: Formula = _is_many(choice, 1 if vec > 1 else NARROW_TURNS, owned, depth)
+    blocks: Formula = ("ceil_div", owned, _widest(choice, is_many, owned, depth))
+    beside: Formula = ("ceil_div", owned, ("max", 1, blocks))
     if is_folded := vectors is VectorLayout.SHIFTED:
         blocks, beside = _of_whole_rows(planner, side)
-        tiles, largest, is_many = blocks, blocks, 1
+        tiles, is_many = product([blocks, ceil_div(_inside(planner), MOST_FOLDED)]), 1
+        largest = tiles
     is_always_split = each != 1
     elements, turn = domain.points(domain.every), product([choice.threads * choice.unroll * vec, ("max", 1, tiles)])
-    alone = 0 if is_always_split else TURNS_ALONE
-    turns = product([is_many, _turns(elements, turn, alone, SHARES if is_folded else 1)])
+    is_always_shared = is_folded or is_always_split
+    turns = product([is_many, ("ceil_div", elements, turn) if is_always_shared else _turns(elements, turn)])
     splits = _splits(tiles, largest, turns, choice.blocks)
     heuristics = OuterHeuristics(
         threads=choice.threads, unroll=choice.unroll, is_split=is_always_split or splits != 1,
@@ -471,26 +469,25 @@ def _of_whole_rows(planner: Planner, side: int) -> tuple[Formula, Formula]:
 
 
 def _narrow(choice: OuterChoice, rows: Formula) -> Formula:
-    """The vectors of columns of which a block reads all ``rows`` in one turn, at most: a power of two, so that lanes of
-    a warp share columns."""
-    turn, widths = choice.threads * choice.unroll, (2**k for k in range(1, WIDEST_NARROW.bit_length()))
-    return total([1, *(("mul", width // 2, ("le", rows, turn // width)) for width in widths)])
+    """The vectors of columns of which a block reads all ``rows`` in one turn, at most."""
+    turn = choice.threads * choice.unroll
+    return ("max", 1, ("min", choice.threads // choice.block_y, ("floor_div", turn, ("max", 1, rows))))
 
 
-def _is_many(choice: OuterChoice, owned: Formula, rows: Formula, narrow: Formula) -> Formula:
-    """Whether blocks with so ``narrow`` columns could not read all ``rows`` in one turn, or would be more than fit the
-    GPU at a time and half as many."""
-    room = product([choice.blocks * 3 // 2, MULTIPROCESSORS, narrow])
-    return ("max", ("gt", rows, choice.threads * choice.unroll), ("gt", owned, room))
+def _is_many(choice: OuterChoice, alone: int, owned: Formula, rows: Formula) -> Formula:
+    """Whether narrow blocks could not read all ``rows`` in so many turns as they do ``alone``, or would not fit the GPU
+    at a time."""
+    room = product([choice.blocks, MULTIPROCESSORS, _narrow(choice, rows)])
+    return ("max", ("gt", rows, alone * choice.threads * choice.unroll), ("gt", owned, room))
 
 
-def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, narrow: Formula) -> Formula:
+def _widest(choice: OuterChoice, is_many: Formula, owned: Formula, rows: Formula) -> Formula:
     """The threads of a block that own neighbouring vectors, at most, of which there are ``owned`` in all. Unless there
     ``is_many`` of rows or columns, so few that the block's other threads read all rows in one turn, which spares the
     kernel that finishes; more where columns are so many that blocks would not fit the GPU at a time, and the last ones
     would run with few others."""
     most, wide = choice.threads // choice.block_y, ("ceil_div", owned, ("mul", choice.blocks, MULTIPROCESSORS))
-    return simplified(("max", narrow, ("mul", is_many, ("min", choice.threads, ("max", most, wide)))))
+    return simplified(("min", choice.threads, ("max", _narrow(choice, rows), ("mul", most, is_many), wide)))
 
 
 def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[int]) -> Formula:
@@ -505,14 +502,12 @@ def _owned(planner: Planner, vec: int, vectors: VectorLayout, walked: Sequence[i
 
 
 def _propose_outer(planner: Planner, vec: int) -> OuterChoice:
-    unroll, blocks, block_y = (4, BLOCKS_PER_MULTIPROCESSOR, 8) if vec > 1 else (16, BLOCKS_PER_MULTIPROCESSOR, 1)
+    unroll, block_y = (4, 8) if vec > 1 else (16, 1)
+    blocks, least = BLOCKS_PER_MULTIPROCESSOR, LEAST_BLOCKS
     if running_sums(planner.task):
-        resident = partial(_resident, planner, THREADS, vec)
-        in_flight = resident(unroll) * THREADS * _loaded(planner, vec, unroll)
-        if vec > 1 and in_flight < BYTES_IN_FLIGHT and resident(2 * unroll) >= LEAST_BLOCKS:
-            unroll *= 2
-        blocks = resident(unroll)
-    return OuterChoice(threads=THREADS, unroll=unroll, blocks=blocks, block_y=block_y, min_blocks=LEAST_BLOCKS)
+        blocks = _resident(planner, THREADS, vec, unroll)
+        least = max(least, blocks)
+    return OuterChoice(threads=THREADS, unroll=unroll, blocks=blocks, block_y=block_y, min_blocks=least)
 
 
 def _resident(planner: Planner, threads: int, vec: int, unroll: int) -> int:
@@ -590,8 +585,7 @@ def _variant(
     (launch,), reduced, partials = variant.launches, folded(task, reductions(task)), product([each, grid[1]])
     group = FinishGroup(reductions=reductions(task), kept=domain.kept, is_last=True)
     finisher = Finisher.of(planner, reduced=reduced, index="int64_t", splits=partials)
-    widest = max(1, NARROWEST // each) if isinstance(each, int) else NARROWEST
-    narrowest = _results_beside(partials, widest, finisher.ahead(group))
+    narrowest = _results_beside(domain.points(domain.kept), partials, finisher.ahead(group))
     is_always_split = isinstance(heuristics, OuterHeuristics) and heuristics.always_split
     finish = finisher.launch_at_call(group, narrowest, needed=1 if is_always_split else ("gt", partials, 1))
     return replace(
@@ -603,11 +597,12 @@ def _variant(
     )
 
 
-def _results_beside(partials: Formula, widest: int, ahead: int) -> Formula:
-    """How many results a block finishes side by side where results are few: ``widest``, or a quarter of that where its
-    threads would have more than ``ahead`` of the ``partials`` of each, which they load at once."""
-    narrowest = max(1, widest // 4)
-    return total([widest, product([narrowest - widest, ("gt", partials, FINISH_THREADS * ahead // widest)])])
+def _results_beside(results: Formula, partials: Formula, ahead: int) -> Formula:
+    """How many results a block finishes side by side where there are few ``results``: neighbours in a sector, or a
+    quarter of those where its threads would have more than ``ahead`` of the ``partials`` of each, which they load at
+    once, or where results are no more."""
+    has_many: Formula = ("gt", partials, FINISH_THREADS * ahead // NARROWEST)
+    return ("sub", NARROWEST, ("mul", NARROWEST * 3 // 4, ("max", has_many, ("lt", results, NARROWEST))))
 
 
 def most_column_threads(task: Task) -> int:
@@ -615,11 +610,9 @@ def most_column_threads(task: Task) -> int:
     return COLUMN_THREADS if has_lambdas(task) else MAX_THREADS
 
 
-def _turns(elements: Formula, turn: Formula, alone: int = TURNS_ALONE, shares: int = 1) -> Formula:
-    """The turns that so many ``elements`` are, of blocks that share them, or as many ``shares`` of each; none where one
-    block takes them all, up to as many turns as it does ``alone``."""
-    count: Formula = ("ceil_div", product([shares, elements]) if shares > 1 else elements, turn)
-    return count if alone == 0 else ("mul", ("gt", elements, product([alone, turn])), count)
+def _turns(elements: Formula, turn: Formula) -> Formula:
+    """The turns that so many ``elements`` are, of blocks that share them; none where one takes them all."""
+    return ("mul", ("gt", elements, product([TURNS_ALONE, turn])), ("ceil_div", elements, turn))
 
 
 def _splits(tiles: Formula, largest: Formula, most: Formula, blocks: int) -> Formula:

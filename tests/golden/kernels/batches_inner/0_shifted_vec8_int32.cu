@@ -1,31 +1,31 @@
 // batches_inner.yaml, segment 0: reduction, variant shifted_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 14: 8, 21: 9, 25: 14, 26: 15, 30: 23, 34: 32}
-// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False
 // launch: segment 0, shifted_vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M
 //   >= 16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
 //   128), argument 20, 1; block 128, 1, 1; given x, place, log_sum, largest, least, first, there, beside, slot 0 of
-//   max(4*max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
-//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1,
-//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1,
-//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
+//   max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 3 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 4 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 5 of max(8*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 8*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 6 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 7 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
 //   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
-//   > 4096), max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors)))); if aligned(x, 16), N >= 4, N < 1073741824
 #include <fusebuild/kernel.cuh>
 
@@ -85,10 +85,10 @@ struct earlier {
 
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_b438176bc99540e9(
+reduction_inner_f46290dfe606a33d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -215,4 +215,4 @@ reduction_inner_b438176bc99540e9(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_b438176bc99540e9)
+FUSEBUILD_ENTRY(reduction_inner_f46290dfe606a33d)

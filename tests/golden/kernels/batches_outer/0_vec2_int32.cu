@@ -1,64 +1,83 @@
 // batches_outer.yaml, segment 0: reduction, variant vec2_int32
 // segment fids to original fids: {0: 0, 1: 1, 5: 2, 6: 3, 12: 4, 19: 5, 23: 6, 26: 7}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
-// launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), argument 21), argument 22, 1; block 256,
-//   1, 1; given x, d, top, total, log_sum, largest, smallest, mean, slot 0 of max(4*max(1, min(max(M > 64, ceil_div(N,
-//   2) > 64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// launch: segment 0, vec2_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 2), max((M <= 512) + 2*(M <= 256) + 4*(M <=
+//   128) + 8*(M <= 64) + 16*(M <= 32) + 1, max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <=
+//   256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*min(256, max(32, ceil_div(ceil_div(N, 2),
+//   4*gpu.multiprocessors))))), argument 22, 1; block 256, 1, 1; given x, d, top, total, log_sum, largest, smallest,
+//   mean, slot 0 of max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <=
+//   512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1,
+//   ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) >
+//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) + 2*(M
+//   <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 1 of
+//   max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256)
+//   + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M
+//   <= 64) + 16*(M <= 32) + 1))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
 //   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N >
-//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   slot 1 of max(4*max(1, min(max(M > 64, ceil_div(N, 2) > 64*gpu.multiprocessors)*(M*N > 6144*max(1,
-//   ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N) bytes, slot 2 of max(8*max(1, min(max(M > 4096, N >
+//   6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N >
+//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   4*gpu.multiprocessors))))*N) bytes, slot 3 of max(8*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
 //   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, slot 2 of max(8*max(1, min(max(M > 64, ceil_div(N, 2) >
-//   64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
-//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 128, N >
-//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   slot 3 of max(8*max(1, min(max(M > 64, ceil_div(N, 2) > 64*gpu.multiprocessors)*(M*N > 6144*max(1,
-//   ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   4*gpu.multiprocessors))))*N) bytes, slot 4 of max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
 //   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, slot 4 of max(4*max(1, min(max(M > 64, ceil_div(N, 2) >
-//   64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
-//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N >
-//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   slot 5 of max(8*max(1, min(max(M > 64, ceil_div(N, 2) > 64*gpu.multiprocessors)*(M*N > 6144*max(1,
-//   ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   4*gpu.multiprocessors))))*N) bytes, slot 5 of max(8*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
 //   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, slot 6 of max(8*max(1, min(max(M > 64, ceil_div(N, 2) >
-//   64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
-//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 128, N >
-//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   slot 7 of max(8*max(1, min(max(M > 64, ceil_div(N, 2) > 64*gpu.multiprocessors)*(M*N > 6144*max(1,
-//   ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
-//   4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
+//   4*gpu.multiprocessors))))*N) bytes, slot 6 of max(8*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
 //   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, slot 8 of max(4*max(1, min(max(M > 64, ceil_div(N, 2) >
-//   64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
-//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N >
-//   128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes,
-//   M, M, N, min(256, max(min(32, 1024 // max(1, M)), 32*max(M > 64, ceil_div(N, 2) > 64*gpu.multiprocessors),
-//   ceil_div(ceil_div(N, 2), 4*gpu.multiprocessors))), max(1, min(max(M > 64, ceil_div(N, 2) >
-//   64*gpu.multiprocessors)*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1,
-//   ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)),
-//   4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 2) == 0, aligned(x, 4),
-//   aligned(d, 16), aligned(top, 8), aligned(total, 8), aligned(log_sum, 16), aligned(largest, 16), aligned(smallest,
-//   16), aligned(mean, 8), M < 1073741824
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N) bytes, slot 7 of max(8*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 8*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N) bytes, slot 8 of max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048)
+//   + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N,
+//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
+//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 2) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
+//   6144*max(1, ceil_div(ceil_div(N, 2), 32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) >
+//   4*gpu.multiprocessors))))*N) bytes, M, M, N, max((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <=
+//   32) + 1, max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <=
+//   64) + 16*(M <= 32) + 1))*ceil_div(ceil_div(N, 2), max(1, ceil_div(ceil_div(N, 2), max((M <= 512) + 2*(M <= 256) +
+//   4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1, max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) +
+//   2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*min(256, max(32, ceil_div(ceil_div(N, 2),
+//   4*gpu.multiprocessors)))))))), max(1, min(max(M > 1024, ceil_div(N, 2) > 6*gpu.multiprocessors*((M <= 512) + 2*(M
+//   <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N > 6144*max(1, ceil_div(ceil_div(N, 2),
+//   32)))*ceil_div(M*N, 2048*max(1, ceil_div(ceil_div(N, 2), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 2), 32)), 4*(ceil_div(ceil_div(N, 2), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
+//   (N % 2) == 0, aligned(x, 4), aligned(d, 16), aligned(top, 8), aligned(total, 8), aligned(log_sum, 16),
+//   aligned(largest, 16), aligned(smallest, 16), aligned(mean, 8), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -120,7 +139,7 @@ constexpr int kVec = 2;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_8ac69f8783935199(
+reduction_outer_36660343c2036335(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const double* __restrict__ T1,  // d: double[M, N]
     float* __restrict__ T5,  // top: float[N]
@@ -141,15 +160,14 @@ reduction_outer_8ac69f8783935199(
     int64_t s24,  // M
     int64_t n0,  // M
     int64_t n1,  // N
-    int64_t widest,  // threads side by side, at most
+    int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
   const Index all = vectors;
-  const Index tiles = (all + Index(widest) - 1) / Index(widest);
-  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int width = block_width;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
   const Index vector = Index(fb::block_x()) * width + x;
@@ -257,4 +275,4 @@ reduction_outer_8ac69f8783935199(
   fb::store(T26 + inner, o26);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_8ac69f8783935199)
+FUSEBUILD_ENTRY(reduction_outer_36660343c2036335)

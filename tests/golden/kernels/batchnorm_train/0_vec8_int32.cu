@@ -1,32 +1,41 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: threads=256 unroll=8 is_split=True walked=[] always_split=False
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C, 8), argument 14), argument 15, 1; block 256,
-//   1, 1; given x, running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 512,
-//   ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
-//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
-//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 64*max(1, min((R*C > 49152*max(1, ceil_div(C,
-//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
-//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R >
-//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
-//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
-//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
-//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
-//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R >
-//   512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C,
-//   16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
-//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 32*max(1, min((R*C > 49152*max(1, ceil_div(C,
-//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(C, 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(C, 32)),
-//   4*(ceil_div(C, 32) > 2*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 128, C > 128*gpu.multiprocessors)*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C) bytes, R, R, C, min(256, max(min(32, 2048 //
-//   max(1, R)), 32*max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors), ceil_div(ceil_div(C, 8),
-//   2*gpu.multiprocessors))), max(1, min(max(R > 512, ceil_div(C, 8) > 8*gpu.multiprocessors)*(R*C > 49152*max(1,
-//   ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
+// schedule: threads=256 unroll=8 is_split=True walked=[] always_split=False widest=0
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C, 8), max((R <= 1024) + 2*(R <= 512) + 4*(R <=
+//   256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <=
+//   512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*min(256, max(32, ceil_div(ceil_div(C, 8),
+//   2*gpu.multiprocessors))))), argument 15, 1; block 256, 1, 1; given x, running_mean, running_var, mean, rstd,
+//   new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024)
+//   + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R
+//   <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((R*C >
+//   49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1
+//   of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <=
+//   256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   4*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R
+//   <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384),
+//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R >
+//   4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) +
+//   1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
+//   4*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R
+//   <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
+//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
+//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384),
+//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, R, C, max((R <= 1024) + 2*(R <=
+//   512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <=
+//   1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*ceil_div(ceil_div(C, 8), max(1,
+//   ceil_div(ceil_div(C, 8), max((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R >
+//   2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <=
+//   64) + 1))*min(256, max(32, ceil_div(ceil_div(C, 8), 2*gpu.multiprocessors)))))))), max(1, min(max(R > 2048,
+//   ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) +
+//   1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
 //   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
 //   2*gpu.multiprocessors)))); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16),
 //   aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R <
@@ -39,7 +48,7 @@ constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 8;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_4c144c05334f71e9(
+reduction_outer_a8104b2845161c73(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -53,15 +62,14 @@ reduction_outer_4c144c05334f71e9(
     int64_t s7,  // R
     int64_t n0,  // R
     int64_t n1,  // C
-    int64_t widest,  // threads side by side, at most
+    int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
   const Index all = vectors;
-  const Index tiles = (all + Index(widest) - 1) / Index(widest);
-  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int width = block_width;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
   const Index vector = Index(fb::block_x()) * width + x;
@@ -155,4 +163,4 @@ reduction_outer_4c144c05334f71e9(
   fb::store(T22 + inner, o22);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_4c144c05334f71e9)
+FUSEBUILD_ENTRY(reduction_outer_a8104b2845161c73)

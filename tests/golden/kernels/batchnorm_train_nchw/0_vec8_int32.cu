@@ -1,32 +1,33 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False
 // launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(C*max(1, 2*(N*HW > 24), 4*(N*HW > 64), 8*(N*HW > 128*((C
 //   >= 16384) + 1)), 16*(N*HW > 512*((C >= 16384) + 1)), 32*(N*HW > 1024*((C >= 16384) + 1)), 64*(N*HW > 2048),
 //   128*(N*HW > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var, mean, rstd,
-//   new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW >
-//   49152*max(1, ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
+//   new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <=
+//   1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
+//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW,
+//   8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14)
+//   // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1,
+//   C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) +
+//   1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 2 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) +
+//   4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
 //   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
-//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
-//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
-//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
-//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 2 of max(4*HW*max(1, min(max(N > 512, ceil_div(C*HW, 8) > 8*gpu.multiprocessors)*(N*C*HW > 49152*max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 12288)*ceil_div(8*N*((HW + 14)
-//   // 8), 4096), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
-//   1536)*ceil_div(N*HW, 512), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, N, C, HW, (N*HW > 24) + (N*HW > 64) + (N*HW > 128*((C >= 16384) + 1)) + (N*HW > 512*((C >= 16384) + 1)) +
-//   (N*HW > 1024*((C >= 16384) + 1)) + (N*HW > 2048) + (N*HW > 4096), max(1, min((N*HW > 12288)*ceil_div(N*HW, 4096),
+//   (N*HW > 1024*((C >= 16384) + 1)) + (N*HW > 2048) + (N*HW > 4096), max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors)))); if N*C*HW < 2146435072, (HW % 8) == 0,
 //   aligned(x, 16), N*HW < 1073741824
 #include <fusebuild/kernel.cuh>
@@ -34,10 +35,10 @@
 using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_2048f5e5cc2d8158(
+reduction_inner_483c483e49e06ec9(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -122,4 +123,4 @@ reduction_inner_2048f5e5cc2d8158(
       fb::row_result(T16, t16), fb::row_result(T22, t22));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_2048f5e5cc2d8158)
+FUSEBUILD_ENTRY(reduction_inner_483c483e49e06ec9)

@@ -1,45 +1,45 @@
 // column_sum.yaml, segment 0: reduction, variant folded_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=True
-// launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid ceil_div(N, 32), argument 5, 1; block 256, 1, 1; given x,
-//   slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1,
-//   ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
-//   4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N, 32)))*ceil_div(M*N, 8192*max(1,
-//   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
-//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, max(1, min((M*N > 24576*max(1, ceil_div(N,
-//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)),
-//   4*(ceil_div(N, 32) > 4*gpu.multiprocessors)))); if M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M <
-//   1073741824
+// schedule: threads=256 unroll=16 is_split=True walked=[] always_split=False widest=64
+// launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid 1, argument 7, 1; block 256, 1, 1; given x, y, slot 0 of
+//   max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256)
+//   + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
+//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M
+//   <= 64) + 16*(M <= 32) + 1))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
+//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
+//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N > 98304)*ceil_div(4*M*N, 32768),
+//   max((4*gpu.multiprocessors) // 1, 4*(1 > 4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1, min((M*N >
+//   98304)*ceil_div(4*M*N, 32768), max((4*gpu.multiprocessors) // 1, 4*(1 > 4*gpu.multiprocessors)))); if M*N <
+//   1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 4;  // rows in flight per thread
+constexpr int kUnroll = 16;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_3a318213ebc7b89d(
+reduction_outer_0d948bb9d1114e00(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
+    float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1,  // N
+    int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
-  constexpr int64_t widest = 32;  // threads side by side, at most
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns;  // of kVec rows, which lie in memory as one
   const Index all = vectors;
-  const Index tiles = (all + Index(widest) - 1) / Index(widest);
-  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int width = block_width;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
   const Index vector = Index(fb::block_x()) * width + x;
   const Index inner = vector * kVec;
   const bool has_columns = vector < all && y < height;
+  const Index column = inner / kVec;  // the one whose result the thread may tell
   const int split = fb::block_y();  // of the blocks that take a column's rows in turns
   const Index size = depth * columns, period = columns * kVec;
   const Index start = inner;
@@ -72,14 +72,25 @@ reduction_outer_3a318213ebc7b89d(
     }
   }
   fb::reduce_columns_of<kThreads>(x, y, width, height, fb::accumulator<fb::Sum>(a1));
-  if (y != 0 || !has_columns) return;
-  FUSEBUILD_UNROLL
-  for (int k = 0; k < kVec; ++k) {  // of every kVec-th row: reduction_finish combines them
-    const Index element = start + k;
-    const Index row = element / columns;
-    const int64_t place = (int64_t(split) * kVec + row) * columns + element % columns;
-    P1[place] = a1[k];
+  FUSEBUILD_SHARED(float, folded1, 64 * kVec);
+  const int beside = x * kVec - inner;  // elements of other indices before those of the thread's
+  if (y == 0 && has_columns) {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      const Index element = start + k;
+      folded1[beside + element] = a1[k];
+    }
   }
+  fb::sync_block();
+  if (y != 0 || !has_columns) return;
+  a1[0] = fb::combine_apart<fb::Sum, kVec>(folded1 + beside + column, columns);
+  if (splits > 1) {  // reduction_finish combines what they leave in order
+    const int64_t place = int64_t(split) * columns + column;
+    P1[place] = a1[0];
+    return;
+  }
+  const float t1 = a1[0];  // y, column_sum.yaml:6
+  T1[column] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_outer_3a318213ebc7b89d)
+FUSEBUILD_ENTRY(reduction_outer_0d948bb9d1114e00)

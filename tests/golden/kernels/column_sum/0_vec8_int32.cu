@@ -1,20 +1,27 @@
 // column_sum.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), argument 6), argument 7, 1; block 256,
-//   1, 1; given x, y, slot 0 of max(4*max(1, min(max(M > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N >
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(N, 8), max((M <= 512) + 2*(M <= 256) + 4*(M <=
+//   128) + 8*(M <= 64) + 16*(M <= 32) + 1, max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <=
+//   256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*min(256, max(32, ceil_div(ceil_div(N, 8),
+//   4*gpu.multiprocessors))))), argument 7, 1; block 256, 1, 1; given x, y, slot 0 of max(4*max(1, min(max(M > 4096, N
+//   > 6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256) + 16*(M <= 128) + 1))*(M*N >
+//   12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N >
 //   24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))),
 //   max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) >
-//   4*gpu.multiprocessors))))*N, 32*max(1, min((M*N > 24576*max(1, ceil_div(N, 32)))*ceil_div(M*N, 8192*max(1,
-//   ceil_div(N, 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 32)), 4*(ceil_div(N, 32) >
-//   4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 128, N > 128*gpu.multiprocessors)*(M*N > 12288*max(1, ceil_div(N,
-//   256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)),
-//   4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N) bytes, M, N, min(256, max(min(32, 1024 // max(1, M)), 32*max(M >
-//   256, ceil_div(N, 8) > 16*gpu.multiprocessors), ceil_div(ceil_div(N, 8), 4*gpu.multiprocessors))), max(1, min(max(M
-//   > 256, ceil_div(N, 8) > 16*gpu.multiprocessors)*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N,
-//   8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16),
-//   aligned(y, 16), M < 1073741824
+//   4*gpu.multiprocessors))))*N, 4*max(1, min((M*N > 98304)*ceil_div(4*M*N, 32768), max((4*gpu.multiprocessors) // 1,
+//   4*(1 > 4*gpu.multiprocessors))))*N) bytes, M, N, max((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M
+//   <= 32) + 1, max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M
+//   <= 64) + 16*(M <= 32) + 1))*ceil_div(ceil_div(N, 8), max(1, ceil_div(ceil_div(N, 8), max((M <= 512) + 2*(M <= 256)
+//   + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1, max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) +
+//   2*(M <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*min(256, max(32, ceil_div(ceil_div(N, 8),
+//   4*gpu.multiprocessors)))))))), max(1, min(max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) + 2*(M
+//   <= 256) + 4*(M <= 128) + 8*(M <= 64) + 16*(M <= 32) + 1))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors)))); if M*N < 2146435072,
+//   (N % 8) == 0, aligned(x, 16), aligned(y, 16), M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -23,21 +30,20 @@ constexpr int kVec = 8;  // columns per thread
 constexpr int kUnroll = 4;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_a6a23acbe75cc989(
+reduction_outer_14eebf3a0168f6bd(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
     int64_t n0,  // M
     int64_t n1,  // N
-    int64_t widest,  // threads side by side, at most
+    int64_t block_width,  // threads side by side
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n1;
   const Index depth = n0;
   const Index vectors = columns / kVec;
   const Index all = vectors;
-  const Index tiles = (all + Index(widest) - 1) / Index(widest);
-  const int width = (all + tiles - 1) / tiles;  // threads side by side
+  const int width = block_width;  // threads side by side
   const int height = kThreads / width;  // threads that share columns
   const int x = fb::thread_x() % width, y = fb::thread_x() / width;
   const Index vector = Index(fb::block_x()) * width + x;
@@ -88,4 +94,4 @@ reduction_outer_a6a23acbe75cc989(
   fb::store(T1 + inner, o1);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_a6a23acbe75cc989)
+FUSEBUILD_ENTRY(reduction_outer_14eebf3a0168f6bd)

@@ -1,39 +1,41 @@
-// welford.yaml, segment 0: reduction, variant alone_scalar_int64
+// welford.yaml, segment 0: reduction, variant tiled_int64
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
-// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=4
-// launch: segment 0, alone_scalar_int64 1 of 2 on sm_90: grid ceil_div(M, 512), 1, 1; block 128, 1, 1; given x, mean,
-//   var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
-//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8) + (N > 16*((M >= 16384) + 1)) + (N > 64*((M >= 16384) +
-//   1)) + (N > 128*((M >= 16384) + 1)) + (N > 256) + (N > 512), max(1, min((N > 1536)*ceil_div(N, 512),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N <= 4
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False tile.elements=8192 tile.rows=512 tile.batch=4
+// launch: segment 0, tiled_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 16*(3*(M >= 16384) + 1)), 4*(N >
+//   32*(3*(M >= 16384) + 1)), 8*(N > 64*(3*(M >= 16384) + 1)), 16*(N > 128*(3*(M >= 16384) + 1))), 128*argument 10), 1,
+//   1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 16*(3*(M >=
+//   16384) + 1)) + (N > 32*(3*(M >= 16384) + 1)) + (N > 64*(3*(M >= 16384) + 1)) + (N > 128*(3*(M >= 16384) + 1)),
+//   max(1, min(4, 64 // max(1, N), M // (1024*gpu.multiprocessors))), max(1, min((N > 3072)*ceil_div(N, 1024),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N <= 256
 // launch: segment 0, scalar_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 3), 4*(N > 8), 8*(N > 16*((M >= 16384)
 //   + 1)), 16*(N > 64*((M >= 16384) + 1)), 32*(N > 128*((M >= 16384) + 1)), 64*(N > 256), 128*(N > 512)), 128),
-//   argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
-//   min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
-//   4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8)
+//   argument 11, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8)
 //   + (N > 16*((M >= 16384) + 1)) + (N > 64*((M >= 16384) + 1)) + (N > 128*((M >= 16384) + 1)) + (N > 256) + (N > 512),
-//   max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))
+//   0, max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 1;  // neighbouring elements per access
-constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
-constexpr int kLongest = 4;  // elements of rows that a thread has alone, at most
+constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_83fa67db2c694757(
+reduction_inner_17f27c84ca3a8971(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -43,43 +45,50 @@ reduction_inner_83fa67db2c694757(
     int64_t n0,  // M
     int64_t n1,  // N
     int64_t row_shift,  // of the threads that share a row
+    int64_t tile_turns,  // rows of a tile that a thread takes one after another
     int64_t splits) {  // blocks that share a reduction
   fb::let_next_kernel_start();  // it waits for the end of this one
   const int64_t rows = n0;
   const Index columns = n1;
-  if (columns <= kLongest) {  // a thread has rows of its own
-    constexpr int kRows = 4, kUnroll = kRows * kLongest;
-    constexpr int lane = 0, split = 0;
-    const int64_t top = int64_t(fb::block_x()) * (kRows * kThreads) + fb::thread_x();
-    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
-    FUSEBUILD_UNROLL
-    for (int u = 0; u < kUnroll; ++u) {  // all are on their way before the first is used
-      const int64_t row = top + u / kLongest * kThreads;
-      const Index col = u % kLongest;
-      if (row >= rows || col >= columns) continue;
-      const __nv_bfloat16* r0 = T0 + row * n1;
-      p0[u] = fb::load_packed<kVec>(r0 + col);
-    }
-    FUSEBUILD_UNROLL
-    for (int own = 0; own < kRows; ++own) {
-      const int64_t row = top + own * kThreads;
-      if (row >= rows) break;
-      const __nv_bfloat16* r0 = T0 + row * n1;
+  if (tile_turns > 0) {  // the block's rows lie in shared memory, side by side as in global memory
+    using Index = int32_t;
+    constexpr int kVec = 4;  // neighbouring elements that a thread takes at a time
+    const Index columns = n1;
+    const int width = 1 << row_shift;  // threads that share a row
+    const int lane = fb::thread_x() & (width - 1);
+    const int at_once = kThreads >> row_shift;  // rows that threads take together
+    const int most = at_once * tile_turns;
+    const int64_t top = int64_t(fb::block_x()) * most;
+    const int depth = rows - top < most ? rows - top : most;  // rows of the tile
+    FUSEBUILD_SHARED(__nv_bfloat16, places0, 8204);
+    const __nv_bfloat16* tile0 = fb::copy_anywhere<kThreads>(places0, T0 + top * columns, depth * columns);
+    fb::end_copies();
+    fb::wait_copies<0>();
+    fb::sync_block();
+    for (int first = 0; first < depth; first += at_once) {
+      const int wanted = first + (fb::thread_x() >> row_shift);
+      const bool active = wanted < depth;  // spare threads repeat a row and store nothing
+      const int own = active ? wanted : depth - 1;
+      const int64_t row = top + own;
+      const __nv_bfloat16* r0 = tile0 + own * columns;
+
       fb::BatchMoments<float, Index> w3;
-      FUSEBUILD_UNROLL
-      for (int u = own * kLongest; u < (own + 1) * kLongest; ++u) {
-        const Index col = u % kLongest;
-        if (col >= columns) break;
-        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      const auto combine = [&](Index col, unsigned inside) FUSEBUILD_INLINE {  // bit k: column col + k is of the row
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load_elements<kVec>(r0 + col);
         fb::Vec<float, kVec> e3;
         FUSEBUILD_UNROLL
         for (int k = 0; k < kVec; ++k) {
           const __nv_bfloat16 t0 = v0[k];
           e3[k] = fb::cast<float>(t0);
         }
-        w3.add(e3);
-      }
+        w3.add(e3, inside);
+      };
+      Index col = lane * kVec;
+      for (; col + kVec <= columns; col += width * kVec) combine(col, (1u << kVec) - 1);
+      if (col < columns) combine(col, (1u << int(columns - col)) - 1);
       auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+      fb::reduce_threads(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
+      if (!active || lane != 0) continue;
       const float t3 = a3.v0;  // mean, welford.yaml:17
       const float t4 = a3.v1;  // m2, welford.yaml:17
       const float t5 = a3.v2;  // n, welford.yaml:17
@@ -138,4 +147,4 @@ reduction_inner_83fa67db2c694757(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_83fa67db2c694757)
+FUSEBUILD_ENTRY(reduction_inner_17f27c84ca3a8971)

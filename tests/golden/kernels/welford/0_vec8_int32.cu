@@ -1,28 +1,28 @@
 // welford.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
-// schedule: threads=128 unroll=4 is_split=True in_pieces=False rows_alone=0
+// schedule: threads=128 unroll=8 is_split=True in_pieces=False
 // launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 24), 4*(N > 64), 8*(N > 128*((M >=
 //   16384) + 1)), 16*(N > 512*((M >= 16384) + 1)), 32*(N > 1024*((M >= 16384) + 1)), 64*(N > 2048), 128*(N > 4096)),
-//   128), argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 12288)*ceil_div(N,
-//   4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N >
-//   1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1
-//   of max(4*max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
-//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N, 512), max((8*gpu.multiprocessors) // max(1, M),
-//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 12288)*ceil_div(N, 4096),
-//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 1536)*ceil_div(N,
-//   512), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
+//   128), argument 10, 1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N,
+//   8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N >
+//   3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot
+//   1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, M, N, (N > 24) + (N >
 //   64) + (N > 128*((M >= 16384) + 1)) + (N > 512*((M >= 16384) + 1)) + (N > 1024*((M >= 16384) + 1)) + (N > 2048) + (N
-//   > 4096), max(1, min((N > 12288)*ceil_div(N, 4096), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   > 4096), max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
 //   8*gpu.multiprocessors)))); if M*N < 2146435072, (N % 8) == 0, aligned(x, 16), N < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kUnroll = 4;  // accesses in flight per thread and tensor
+constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_8b03453df1ff0760(
+reduction_inner_7edb59866158fc40(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -85,4 +85,4 @@ reduction_inner_8b03453df1ff0760(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_8b03453df1ff0760)
+FUSEBUILD_ENTRY(reduction_inner_7edb59866158fc40)
