@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, total
 from fusebuild.kernels.common.choice import Choice, decide
-from fusebuild.kernels.common.rows import WARP, RowThreads
+from fusebuild.kernels.common.rows import WARP, RowThreads, next_power_of_two
 from fusebuild.kernels.common.spec import KnownSizes, VariantSpec, fits_int32, formula_parameter, kernel_parameters
 from fusebuild.kernels.persistent.registers import SHORT, InRegisters, WholeVectors
 from fusebuild.kernels.persistent.way import PersistentHeuristics, Way
@@ -92,9 +92,11 @@ class ShortRows(InRegisters):
         return self.vec > 1 and not isinstance(self.columns, int)
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        """One for rows of any length, and before that one for rows of the first case where a kernel gains by knowing
-        how long they are. Raises :class:`KnobError` for a choice that no kernel can be made with."""
-        own = WholeVectors.of(self).named("registers", self.vector_guard) if self.size <= SHORT else None
+        """One for rows of any length, and before that one for rows about as long as those of the first case where a
+        kernel gains by knowing how long they are: shorter ones, of at most the power of two before, are left to the
+        other. Raises :class:`KnobError` for a choice that no kernel can be made with."""
+        longer: Formula = ("lt", next_power_of_two(self.size) // 2, self.columns)
+        own = WholeVectors.of(self).named("registers", (*self.vector_guard, longer)) if self.size <= SHORT else None
         gains = own is not None and own.launches[0].kernel.sizes.help
         return (*((own,) if own and gains else ()), self.of_any_length())
 

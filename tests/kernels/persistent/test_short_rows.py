@@ -76,6 +76,16 @@ def test_few_rows_that_are_more_than_a_vector_for_each_lane_have_blocks_of_their
     assert taken(variants(256), M=rows, N=columns).name == f"{name}_vec8_int32"
 
 
+@pytest.mark.parametrize(
+    ("first", "columns", "name"),
+    [(1000, 516, "registers"), (1000, 1024, "registers"), (1000, 512, "short"), (1000, 8, "short"), (600, 8, "short")],
+)  # fmt: skip
+def test_the_kernel_of_the_first_case_takes_no_much_shorter_rows(first: int, columns: int, name: str) -> None:
+    task = whole({"x": "float[M, N]"}, "y = round(x / max(x, dims=[1], keepdim=True))", {"y": "float"})
+    found = PERSISTENT.schedule(task, SM_90, {"M": 4096, "N": first})
+    assert taken(found, M=4096, N=columns).name == f"{name}_vec4_int32"
+
+
 @pytest.mark.parametrize(("columns", "threads"), [(1, 1), (2, 2), (3, 4), (7, 8), (17, 32), (512, 32)])
 def test_by_elements_as_many_threads_have_a_row_as_it_has_elements(columns: int, threads: int) -> None:
     found = PERSISTENT.schedule(GROUPED, SM_90, {"M": 64, "K": 8, "N": 1024})
