@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.lambdas import folded, foldings
@@ -66,56 +67,72 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copied:
+    """What a block copies to shared memory of tensor ``fid``, where it is ``name``: a ``count`` of elements from the
+    one at ``begin`` on, as many as ``places`` at most."""
+
+    fid: int
+    name: str
+    places: int
+    begin: str
+    count: str
+
+    def declaration(self, dtype: DType, beside: int) -> str:
+        """The places of elements of ``dtype``: of ``beside`` more after the last one, which are read and left out, and
+        before the first one of as many as it may lie beyond an aligned address."""
+        places = self.places + beside + 16 // dtype.bytes
+        return f"FUSEBUILD_SHARED({dtype.row.c_type}, places{self.fid}, {places});"
+
+    def copy(self, dtype: DType) -> str:
+        source = f"T{self.fid} + {self.begin}, {self.count}"
+        return f"const {dtype.row.c_type}* {self.name} = fb::copy_anywhere<kThreads>(places{self.fid}, {source});"
+
+
 def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
-    """What a thread does with a row that its block has in shared memory: ``arrays`` are what the block has there,
-    ``loads`` copy it, and ``row`` is where the row and its elements are. Some row of a block is that of each thread,
-    the elements that a batch of them has ``inside`` are known."""
+    """What a thread does with a row that its block has in shared memory: ``arrays`` are the places there, to which
+    ``loads`` copy rows, and ``row`` is where the thread's is. It takes a batch of elements at a time, and what of them
+    is ``inside`` the row is known. ``joint_stores`` write what is one element a row."""
     indices, outputs = reductions(spec.task), spec.task.outputs
-    results, batches_of = folded(spec.task, indices), replace(spec, vec=tile.batch, vectors=VectorLayout.SHIFTED)
-    rows = rows_of(batches_of, [*results, *outputs])
+    results, in_batches = folded(spec.task, indices), replace(spec, vec=tile.batch, vectors=VectorLayout.SHIFTED)
+    rows = rows_of(in_batches, [*results, *outputs])
     body, gathered = rows.body, rows.batches(indices, is_long=True)
     flat = [fid for fid in rows.reads if fid in body.domain.flat]
     of_rows = rows.side_by_side(fid for fid in rows.reads if not rows.has_columns(fid))
     setup, bases = rows.setup(outputs, flat, {fid: f"rows{fid}[own]" for fid in of_rows})
-
-    def take(fid: int) -> Lines:
-        if fid not in flat:
-            return rows.global_load(fid)
-        return (rows.vector(fid, f"fb::load_elements<kVec>(r{fid} + col)"),)
-
-    sweep = join(
+    found = join(
         Sweep(accumulators=tuple(folding.declaration() for folding in foldings(body, gathered.plain))),
-        rows.sweep(gathered.targets(), rows.of_rows, take),
+        rows.sweep(gathered.targets(), rows.of_rows, partial(_from_tile, rows)),
         rows.updates(gathered),
         rows.only_elements(gathered, "lane == 0"),
     )
-    copied = [
-        *((fid, f"tile{fid}", tile.elements, "top * columns", "depth * columns") for fid in flat),
-        *((fid, f"rows{fid}", tile.rows, "top", "depth") for fid in of_rows),
-    ]
-    found = replace(
-        sweep,
-        coordinates=tuple(line for line in sweep.coordinates if line != INSIDE),
-        vector=(*sweep.loads, *sweep.vector),
-        arrays=tuple(
-            f"FUSEBUILD_SHARED({body.c_type(fid)}, places{fid}, {size + _beside(body.value(fid).dtype, tile)});"
-            for fid, _, size, _, _ in copied
-        ),
-        loads=tuple(
-            f"const {body.c_type(fid)}* {name} = fb::copy_anywhere<kThreads>(places{fid}, T{fid} + {begin}, {count});"
-            for fid, name, _, begin, count in copied
-        ),
+    sweep = replace(
+        found,
+        coordinates=tuple(line for line in found.coordinates if line != INSIDE),
+        vector=(*found.loads, *found.vector),
         row=(*setup, *bases, *(f"const {body.c_type(fid)}* r{fid} = tile{fid} + own * columns;" for fid in flat)),
         reduce=f"fb::reduce_threads(width, {accumulators(body, indices)});",
         results=(*accumulate(body, indices).results, *rows.epilogue(results, 1)),
     )
-    return replace(_without_idle_coordinates(found), stores=sweep.stores, joint_stores=rows.results(outputs))
+    of_tile = partial(_Copied, places=tile.elements, begin="top * columns", count="depth * columns")
+    copied = {
+        **{fid: of_tile(fid=fid, name=f"tile{fid}") for fid in flat},
+        **{fid: _Copied(fid=fid, name=f"rows{fid}", places=tile.rows, begin="top", count="depth") for fid in of_rows},
+    }
+    dtypes = {fid: body.value(fid).dtype for fid in copied}
+    return replace(
+        _without_idle_coordinates(sweep),
+        arrays=tuple(each.declaration(dtypes[fid], tile.batch) for fid, each in copied.items()),
+        loads=tuple(each.copy(dtypes[fid]) for fid, each in copied.items()),
+        joint_stores=rows.results(outputs),
+    )
 
 
-def _beside(dtype: DType, tile: Tile) -> int:
-    """Elements beside those of a tile that the block has places for: before the first one as far as it lies beyond an
-    aligned address, and after the last one what a batch reads and leaves out."""
-    return 16 // dtype.bytes + tile.batch
+def _from_tile(rows: Rows, fid: int) -> Lines:
+    """The line that takes the current elements of input ``fid``, from shared memory where the block has them there."""
+    if fid not in rows.body.domain.flat:
+        return rows.global_load(fid)
+    return (rows.vector(fid, f"fb::load_elements<kVec>(r{fid} + col)"),)
 
 
 def _loaded_ahead(rows: Rows, targets: Sequence[int], known: Sequence[int]) -> Sweep:

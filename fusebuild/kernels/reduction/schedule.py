@@ -15,8 +15,12 @@ final values: where a call has one split, the first writes them and the second i
 Rows of a number of columns that no vector divides begin between vectors. An inner reduction shifts its vectors for each
 row, or for each of the pieces that kept axes between two reduced ones make of it. In an outer one threads cut their
 vectors out of the aligned words around them. Where columns are few, as many rows as a vector has elements are one row
-of whole vectors: each vector owns a piece of it, and leaves a partial result of each column for each of these rows.
+of whole vectors: each vector owns a piece of it, and what a column has in each of these rows meets in shared memory.
 Pieces that are short and many are reduced as columns, and those of one result by the kernel that finishes.
+
+Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there. Few
+elements are reduced down columns by threads that have single ones: what a thread does with a vector of columns, and a
+second kernel even more, takes longer than to read them.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ template <typename Op, typename T, int N>
 struct Accumulator {
   using Value = T;
   static constexpr int kCount = N;
+  static constexpr bool kIsOfStates = kIsLambda<Op>;
 
   T* values;
 };

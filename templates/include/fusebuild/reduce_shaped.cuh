@@ -162,10 +162,12 @@ struct ReadShares {
 // greater y. Threads with y == 0 get the results; in other threads the accumulators hold leftovers. All
 // threads of the block must call this. Safe to call back to back.
 //
-// Where a power of two of threads lie side by side, less than a warp, lanes that share x share out their values,
-// so that none is combined twice, and what warps have of each value then meets in one thread. Else rows halve
-// their number at each barrier; the barriers are shared by as many values as fit in kColumnStorageBytes of
-// static shared memory, or by one that does not.
+// Where a power of two of threads lie side by side, lanes of one warp that share x meet by shuffles. Then the
+// rows that are left halve their number at each barrier. The barriers are shared by as many values as fit
+// in kColumnStorageBytes of static shared memory, or by one that does not.
+//
+// States take long to combine: so lanes share them out, and none is combined twice. What warps have of each
+// then meets in one thread.
 template <int kThreads, typename... Accumulators>
 FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
                                         const Accumulators&... accumulators) {
@@ -175,15 +177,24 @@ FUSEBUILD_DEVICE void reduce_columns_of(int x, int y, int width, int height,
   FUSEBUILD_SHARED(unsigned char, storage, kValuesAtOnce* Layout::kBytesPerValue);
   constexpr int kWarps = kThreads / kWarpThreads;
   using Shares = Partials<kWarps, Accumulators...>;
-  const bool is_narrow = width < kWarpThreads && (width & (width - 1)) == 0;
-  if (is_narrow && width * Shares::kValues * Shares::kBytesPerValue <= kValuesAtOnce * Layout::kBytesPerValue) {
-    sync_block();  // whoever still reads what was here before
-    visit_each(WriteShares<Shares>{storage, x, width}, 0, accumulators...);
-    sync_block();
-    visit_each(CombineShares<Shares, kWarps>{storage, width}, 0, accumulators...);
-    sync_block();
-    if (y == 0) visit_each(ReadShares<Shares>{storage, x, width}, 0, accumulators...);
-    return;
+  if (width < kWarpThreads && (width & (width - 1)) == 0) {
+    if constexpr ((Accumulators::kIsOfStates || ...)) {
+      if (width * Shares::kValues * Shares::kBytesPerValue <= kValuesAtOnce * Layout::kBytesPerValue) {
+        sync_block();  // whoever still reads what was here before
+        visit_each(WriteShares<Shares>{storage, x, width}, 0, accumulators...);
+        sync_block();
+        visit_each(CombineShares<Shares, kWarps>{storage, width}, 0, accumulators...);
+        sync_block();
+        if (y == 0) visit_each(ReadShares<Shares>{storage, x, width}, 0, accumulators...);
+        return;
+      }
+    } else {  // all threads have rows, or nothing to add to them
+      for (int mask = kWarpThreads / 2; mask >= width; mask /= 2)
+        (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
+      const bool is_first = thread_x() % kWarpThreads < width;
+      y = is_first ? thread_x() / kWarpThreads : kThreads;
+      height = kThreads / kWarpThreads;
+    }
   }
   int greatest = 1;
   while (2 * greatest < height) greatest *= 2;
