@@ -74,9 +74,9 @@ struct Kept {
   bool is_own;
 };
 
-// Combines `values` among the lanes that are a multiple of `width` apart, a power of two, in steps from `mask`
-// on: at each a lane gives one half of its values to the lane that keeps those, and keeps the other. One value
-// all lanes keep.
+// Combines `values` among the lanes that are a multiple of `width` apart, a power of two, in steps from
+// `mask` on: at each a lane gives one half of its values to the lane that keeps those, and keeps the other.
+// One value all lanes keep.
 template <typename Op, int N, typename T>
 FUSEBUILD_DEVICE Kept share_out(T* values, int mask, int width) {
   static_assert(is_power_of_two(N), "values are halved");

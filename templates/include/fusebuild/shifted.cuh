@@ -228,7 +228,8 @@ FUSEBUILD_DEVICE WordsAround<T, N> load_words_around(const T* tensor, Index firs
     for (int w = 0; w < kWords - 1; ++w)
       around.words[w] = load_packed_with_hint<Hint::kWide, kPerWord>(begin + w * kPerWord);
     if (beyond != 0)
-      around.words[kWords - 1] = load_packed_with_hint<Hint::kWide, kPerWord>(begin + (kWords - 1) * kPerWord);
+      around.words[kWords - 1] =
+          load_packed_with_hint<Hint::kWide, kPerWord>(begin + (kWords - 1) * kPerWord);
     return around;
   }
   FUSEBUILD_UNROLL

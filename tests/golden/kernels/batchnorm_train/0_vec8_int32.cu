@@ -1,43 +1,38 @@
 // batchnorm_train.yaml, segment 0: reduction, variant vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
-// schedule: threads=256 unroll=8 is_split=True walked=[] always_split=False widest=0
-// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C, 8), max((R <= 1024) + 2*(R <= 512) + 4*(R <=
-//   256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <=
-//   512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*min(256, max(32, ceil_div(ceil_div(C, 8),
-//   2*gpu.multiprocessors))))), argument 15, 1; block 256, 1, 1; given x, running_mean, running_var, mean, rstd,
-//   new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024)
-//   + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=0
+// launch: segment 0, vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C, 8), min(256, max(max(1, min(32, 1024 //
+//   max(1, R))), 32*max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R)))),
+//   ceil_div(ceil_div(C, 8), 3*gpu.multiprocessors)))), argument 15, 1; block 256, 1, 1; given x, running_mean,
+//   running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
 //   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
-//   4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R
-//   <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8),
-//   32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1, min((R*C >
-//   49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1
-//   of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <=
-//   256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
-//   4*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R
-//   <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
-//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
-//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384),
-//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R >
-//   4096, C > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) +
-//   1))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C,
-//   4*max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R
-//   <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1,
-//   ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)),
-//   4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384),
-//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, R, C, max((R <= 1024) + 2*(R <=
-//   512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <=
-//   1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*ceil_div(ceil_div(C, 8), max(1,
-//   ceil_div(ceil_div(C, 8), max((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1, max(R >
-//   2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <=
-//   64) + 1))*min(256, max(32, ceil_div(ceil_div(C, 8), 2*gpu.multiprocessors)))))))), max(1, min(max(R > 2048,
-//   ceil_div(C, 8) > 3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) +
-//   1))*(R*C > 49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors)))); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16),
+//   4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
+//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, R, C, ceil_div(ceil_div(C,
+//   8), max(1, ceil_div(ceil_div(C, 8), min(256, max(max(1, min(32, 1024 // max(1, R))), 32*max(R > 1024, ceil_div(C,
+//   8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R)))), ceil_div(ceil_div(C, 8),
+//   3*gpu.multiprocessors)))))), max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 //
+//   max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16),
 //   aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R <
 //   1073741824
 #include <fusebuild/kernel.cuh>
@@ -45,10 +40,10 @@
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 8;  // rows in flight per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
 
-FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_a8104b2845161c73(
+FUSEBUILD_KERNEL(kThreads, 3)
+reduction_outer_8900077dc58ee3df(
     const __nv_bfloat16* T0,  // x: bfloat16[R, C]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -163,4 +158,4 @@ reduction_outer_a8104b2845161c73(
   fb::store(T22 + inner, o22);
 }
 
-FUSEBUILD_ENTRY(reduction_outer_a8104b2845161c73)
+FUSEBUILD_ENTRY(reduction_outer_8900077dc58ee3df)

@@ -2,177 +2,199 @@
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 20, 22: 26}
 // schedule: threads=256 parts=[(block_x=0 ahead=8 group=(reductions=[1] kept=[1] partials=0 results=0 across=[]
 //   scaled=[] outer=[] depth=[] is_last=True))]
-// launch: segment 0, small_scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (-6*(argument
-//   12 > 256) + 8)*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
-//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+// launch: segment 0, small_scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) +
-//   2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 262144
+// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 - 6*max(argument
+//   12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before;
+//   given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), max(1, min(C, (-6*(max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256) + 8)*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if R*C <= 262144
-// launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (-6*(argument 12 >
-//   256) + 8)*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
-//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024,
+//   ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C,
+//   8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8)
+//   == 0, aligned(x, 16), aligned(running_mean, 16), aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16),
+//   aligned(new_mean, 16), aligned(new_var, 16), R < 1073741824
+// launch: segment 0, single_scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors)))), max(1, min(C, (-6*(max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R
-//   <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C,
-//   8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors)))) > 256) + 8)*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, (C % 8) == 0, aligned(x, 16), aligned(running_mean, 16),
-//   aligned(running_var, 16), aligned(mean, 16), aligned(rstd, 16), aligned(new_mean, 16), aligned(new_var, 16), R <
-//   1073741824
-// launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (-6*(argument
-//   12 > 256) + 8)*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
-//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C <= 8388608
+// launch: segment 0, folded_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, C, max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384),
-//   max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors)))), max(1, min(C, (-6*(max(1, min((R*C >
-//   49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1, 4*(1 > 2*gpu.multiprocessors)))) > 256) +
-//   8)*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R <
-//   1073741824
-// launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C,
-//   (-6*(argument 12 > 256) + 8)*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one
-//   before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C
-//   > 6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C,
+//   64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))),
+//   max(1, min(C, (8 - 6*max(max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) //
+//   max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C //
+//   (8*gpu.multiprocessors)), 256)); if R*C < 1073741824, aligned(x, 16), R >= 512, C < 16, R < 1073741824
+// launch: segment 0, realigned_vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 -
+//   6*max(argument 12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the
+//   one before; given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R >
+//   8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors)))), max(1, min(C, (-6*(max(1, min(max(R > 2048, ceil_div(C, 8) > 3*gpu.multiprocessors*((R
-//   <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C > 49152*max(1, ceil_div(ceil_div(C,
-//   8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 2*gpu.multiprocessors)))) > 256) + 8)*max(1, C //
-//   (8*gpu.multiprocessors)), 256)); if R*C < 2146435072, aligned(x, 16), R < 1073741824
-// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (-6*(argument 12 >
-//   256) + 8)*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before; given
-//   running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 8*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors)))), max(1, min(C, (8 -
+//   6*max(max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C >
+//   24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))),
+//   max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors)))) > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256)); if R*C < 2146435072,
+//   aligned(x, 16), R < 1073741824
+// launch: segment 0, scalar_int64 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 - 6*max(argument
+//   12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before;
+//   given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 8*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 8*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 1 of max(4*max(1,
+//   min(max(R > 8192, C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C,
 //   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R
-//   <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 2048, ceil_div(C, 8) >
-//   3*gpu.multiprocessors*((R <= 1024) + 2*(R <= 512) + 4*(R <= 256) + 8*(R <= 128) + 16*(R <= 64) + 1))*(R*C >
-//   49152*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 16384*max(1, ceil_div(ceil_div(C, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((R*C > 49152)*ceil_div(4*R*C, 16384), max((2*gpu.multiprocessors) // 1,
-//   4*(1 > 2*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 4096, C > 6*gpu.multiprocessors*((R <= 2048) +
-//   2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C > 12288*max(1, ceil_div(C,
-//   256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)),
-//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))), max(1, min(C, (-6*(max(1, min(max(R > 4096, C >
-//   6*gpu.multiprocessors*((R <= 2048) + 2*(R <= 1024) + 4*(R <= 512) + 8*(R <= 256) + 16*(R <= 128) + 1))*(R*C >
-//   12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1,
-//   ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256) + 8)*max(1, C //
-//   (8*gpu.multiprocessors)), 256))
+//   4*(ceil_div(C, 256) > 4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8),
+//   32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors) // max(1, ceil_div(C, 64)),
+//   4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, slot 2 of max(4*max(1, min(max(R > 8192, C >
+//   4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors))))*C, 4*max(1, min(max(R > 1024, ceil_div(C, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024
+//   // max(1, R))))*(R*C > 24576*max(1, ceil_div(ceil_div(C, 8), 32)))*ceil_div(R*C, 8192*max(1, ceil_div(ceil_div(C,
+//   8), 32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C, 8), 32)), 4*(ceil_div(ceil_div(C, 8), 256) >
+//   3*gpu.multiprocessors))))*C, 4*max(1, min(ceil_div(R*C, 8192*max(1, ceil_div(C, 64))), max((3*gpu.multiprocessors)
+//   // max(1, ceil_div(C, 64)), 4*(ceil_div(C, 64) > 3*gpu.multiprocessors))))*C) bytes, R, C, max(1, min(max(R > 8192,
+//   C > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C,
+//   4096*max(1, ceil_div(C, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) >
+//   4*gpu.multiprocessors)))), max(1, min(C, (8 - 6*max(max(1, min(max(R > 8192, C > 4*gpu.multiprocessors*max(1,
+//   min(256, 4096 // max(1, R))))*(R*C > 12288*max(1, ceil_div(C, 256)))*ceil_div(R*C, 4096*max(1, ceil_div(C, 256))),
+//   max((4*gpu.multiprocessors) // max(1, ceil_div(C, 256)), 4*(ceil_div(C, 256) > 4*gpu.multiprocessors)))) > 256, C <
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256))
 #include <fusebuild/kernel.cuh>
 
 using Index = int64_t;

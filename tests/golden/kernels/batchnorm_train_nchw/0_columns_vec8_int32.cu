@@ -1,50 +1,46 @@
 // batchnorm_train_nchw.yaml, segment 0: reduction, variant columns_vec8_int32
 // segment fids to original fids: {0: 0, 1: 3, 2: 4, 4: 8, 12: 13, 16: 23, 22: 29}
-// schedule: threads=256 unroll=8 is_split=True walked=[0] always_split=True widest=0
-// launch: segment 0, columns_vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C*HW, 8), max((N <= 1024) + 2*(N <=
-//   512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1, max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N
-//   <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*min(256, max(32, ceil_div(ceil_div(C*HW,
-//   8), 2*gpu.multiprocessors))))), argument 9, 1; block 256, 1, 1; given x, slot 0 of max(8*HW*max(1, min(max(N >
-//   2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N
-//   <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1,
+// schedule: threads=256 unroll=4 is_split=True walked=[0] always_split=True widest=0
+// launch: segment 0, columns_vec8_int32 1 of 2 on sm_90: grid ceil_div(ceil_div(C*HW, 8), min(256, max(max(1, min(32,
+//   1024 // max(1, N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N)))), ceil_div(ceil_div(C*HW, 8), 3*gpu.multiprocessors)))), argument 9, 1; block 256, 1, 1; given x, slot 0 of
+//   max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 8*max(1,
 //   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
 //   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
 //   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) +
-//   4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 2 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) +
-//   4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes, N,
-//   C, HW, max((N <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1, max(N > 2048,
-//   ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64)
-//   + 1))*ceil_div(ceil_div(C*HW, 8), max(1, ceil_div(ceil_div(C*HW, 8), max((N <= 1024) + 2*(N <= 512) + 4*(N <= 256)
-//   + 8*(N <= 128) + 16*(N <= 64) + 1, max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <=
-//   512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*min(256, max(32, ceil_div(ceil_div(C*HW, 8),
-//   2*gpu.multiprocessors)))))))), max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) +
-//   2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)),
-//   4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors)))); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32,
-//   N >= 128, C*HW >= 64, N*HW < 1073741824
+//   C, HW, ceil_div(ceil_div(C*HW, 8), max(1, ceil_div(ceil_div(C*HW, 8), min(256, max(max(1, min(32, 1024 // max(1,
+//   N))), 32*max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N)))),
+//   ceil_div(ceil_div(C*HW, 8), 3*gpu.multiprocessors)))))), max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors)))); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 128, C*HW >= 64, N*HW <
+//   1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 8;  // rows in flight per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
 
-FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_31ae6a8e9dc0f301(
+FUSEBUILD_KERNEL(kThreads, 3)
+reduction_outer_4483eef5add1a4ce(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     double* __restrict__ P4,  // partial results of mean
     float* __restrict__ P5,  // partial results of m2
@@ -114,4 +110,4 @@ reduction_outer_31ae6a8e9dc0f301(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_outer_31ae6a8e9dc0f301)
+FUSEBUILD_ENTRY(reduction_outer_4483eef5add1a4ce)

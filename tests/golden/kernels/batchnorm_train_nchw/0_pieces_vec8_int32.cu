@@ -5,27 +5,26 @@
 //   4*(8*N*((HW + 14) // 8) > 64), 8*(8*N*((HW + 14) // 8) > 128*((C >= 16384) + 1)), 16*(8*N*((HW + 14) // 8) >
 //   512*((C >= 16384) + 1)), 32*(8*N*((HW + 14) // 8) > 1024*((C >= 16384) + 1)), 64*(8*N*((HW + 14) // 8) > 2048),
 //   128*(8*N*((HW + 14) // 8) > 4096)), 128), argument 16, 1; block 128, 1, 1; given x, running_mean, running_var,
-//   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) >
-//   3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) + 4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) +
-//   1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((2*gpu.multiprocessors) // max(1,
-//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 2*gpu.multiprocessors))))*C, 8*max(1,
+//   mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
+//   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
+//   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
+//   > 3*gpu.multiprocessors))))*C, 8*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
+//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
+//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
+//   slot 1 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
 //   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
-//   8*gpu.multiprocessors))))*C, 8*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
-//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 8*max(1, min((N*HW >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 1 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) +
-//   4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
-//   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
-//   slot 2 of max(4*HW*max(1, min(max(N > 2048, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*((N <= 1024) + 2*(N <= 512) +
-//   4*(N <= 256) + 8*(N <= 128) + 16*(N <= 64) + 1))*ceil_div(N*C*HW, 16384*max(1, ceil_div(ceil_div(C*HW, 8), 32))),
-//   max((2*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) >
-//   2*gpu.multiprocessors))))*C, 4*max(1, min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) //
-//   max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14)
-//   // 8), 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
+//   slot 2 of max(4*HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
+//   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors))))*C, 4*max(1,
+//   min((N*HW > 24576)*ceil_div(N*HW, 8192), max((8*gpu.multiprocessors) // max(1, C), 4*(C >
+//   8*gpu.multiprocessors))))*C, 4*max(1, min((8*N*((HW + 14) // 8) > 24576)*ceil_div(8*N*((HW + 14) // 8), 8192),
+//   max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C, 4*max(1, min((N*HW >
 //   3072)*ceil_div(N*HW, 1024), max((8*gpu.multiprocessors) // max(1, C), 4*(C > 8*gpu.multiprocessors))))*C) bytes,
 //   N*HW, N, C, HW, (8*N*((HW + 14) // 8) > 24) + (8*N*((HW + 14) // 8) > 64) + (8*N*((HW + 14) // 8) > 128*((C >=
 //   16384) + 1)) + (8*N*((HW + 14) // 8) > 512*((C >= 16384) + 1)) + (8*N*((HW + 14) // 8) > 1024*((C >= 16384) + 1)) +
@@ -41,7 +40,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_20f9639eaf222ad3(
+reduction_inner_fde0cb61ad6eaecc(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -76,9 +75,8 @@ reduction_inner_20f9639eaf222ad3(
   const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
 
   fb::BatchMoments<float, Index> w4;
-  const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < pieces * padded;
-      first += Index(splits) * kUnroll * step) {
+  const Index step = Index(splits) * width * kVec;
+  for (Index first = (Index(split) * width + lane) * kVec; first < pieces * padded; first += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -135,4 +133,4 @@ reduction_inner_20f9639eaf222ad3(
       fb::row_result(T16, t16), fb::row_result(T22, t22));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_20f9639eaf222ad3)
+FUSEBUILD_ENTRY(reduction_inner_fde0cb61ad6eaecc)

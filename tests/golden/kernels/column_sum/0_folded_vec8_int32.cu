@@ -1,26 +1,26 @@
 // column_sum.yaml, segment 0: reduction, variant folded_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1}
-// schedule: threads=256 unroll=16 is_split=True walked=[] always_split=False widest=64
+// schedule: threads=256 unroll=4 is_split=True walked=[] always_split=False widest=64
 // launch: segment 0, folded_vec8_int32 1 of 2 on sm_90: grid 1, argument 7, 1; block 256, 1, 1; given x, y, slot 0 of
-//   max(4*max(1, min(max(M > 4096, N > 6*gpu.multiprocessors*((M <= 2048) + 2*(M <= 1024) + 4*(M <= 512) + 8*(M <= 256)
-//   + 16*(M <= 128) + 1))*(M*N > 12288*max(1, ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))),
-//   max((4*gpu.multiprocessors) // max(1, ceil_div(N, 256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N,
-//   4*max(1, min(max(M > 1024, ceil_div(N, 8) > 6*gpu.multiprocessors*((M <= 512) + 2*(M <= 256) + 4*(M <= 128) + 8*(M
-//   <= 64) + 16*(M <= 32) + 1))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8), 32)))*ceil_div(M*N, 8192*max(1,
-//   ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1, ceil_div(ceil_div(N, 8), 32)),
-//   4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min((M*N > 98304)*ceil_div(4*M*N, 32768),
-//   max((4*gpu.multiprocessors) // 1, 4*(1 > 4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1, min((M*N >
-//   98304)*ceil_div(4*M*N, 32768), max((4*gpu.multiprocessors) // 1, 4*(1 > 4*gpu.multiprocessors)))); if M*N <
-//   1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
+//   max(4*max(1, min(max(M > 8192, N > 4*gpu.multiprocessors*max(1, min(256, 4096 // max(1, M))))*(M*N > 12288*max(1,
+//   ceil_div(N, 256)))*ceil_div(M*N, 4096*max(1, ceil_div(N, 256))), max((4*gpu.multiprocessors) // max(1, ceil_div(N,
+//   256)), 4*(ceil_div(N, 256) > 4*gpu.multiprocessors))))*N, 4*max(1, min(max(M > 1024, ceil_div(N, 8) >
+//   4*gpu.multiprocessors*max(1, min(32, 1024 // max(1, M))))*(M*N > 24576*max(1, ceil_div(ceil_div(N, 8),
+//   32)))*ceil_div(M*N, 8192*max(1, ceil_div(ceil_div(N, 8), 32))), max((4*gpu.multiprocessors) // max(1,
+//   ceil_div(ceil_div(N, 8), 32)), 4*(ceil_div(ceil_div(N, 8), 256) > 4*gpu.multiprocessors))))*N, 4*max(1,
+//   min(ceil_div(M*N, 8192*max(1, ceil_div(N, 64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)),
+//   4*(ceil_div(N, 64) > 4*gpu.multiprocessors))))*N) bytes, M, N, N, max(1, min(ceil_div(M*N, 8192*max(1, ceil_div(N,
+//   64))), max((4*gpu.multiprocessors) // max(1, ceil_div(N, 64)), 4*(ceil_div(N, 64) > 4*gpu.multiprocessors)))); if
+//   M*N < 1073741824, aligned(x, 16), M >= 512, N < 64, M < 1073741824
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 256;
 constexpr int kVec = 8;  // columns per thread
-constexpr int kUnroll = 16;  // rows in flight per thread
+constexpr int kUnroll = 4;  // rows in flight per thread
 
 FUSEBUILD_KERNEL(kThreads, 2)
-reduction_outer_0d948bb9d1114e00(
+reduction_outer_a62db525f87a2b96(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T1,  // y: float[N]
     float* __restrict__ P1,  // partial results of y
@@ -93,4 +93,4 @@ reduction_outer_0d948bb9d1114e00(
   T1[column] = t1;
 }
 
-FUSEBUILD_ENTRY(reduction_outer_0d948bb9d1114e00)
+FUSEBUILD_ENTRY(reduction_outer_a62db525f87a2b96)

@@ -35,7 +35,7 @@ constexpr int kVec = 1;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_17f27c84ca3a8971(
+reduction_inner_dbead1d24c94171f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -87,7 +87,7 @@ reduction_inner_17f27c84ca3a8971(
       for (; col + kVec <= columns; col += width * kVec) combine(col, (1u << kVec) - 1);
       if (col < columns) combine(col, (1u << int(columns - col)) - 1);
       auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
-      fb::reduce_threads(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
+      if (width > 1) fb::reduce_threads(width, fb::accumulator<fb::MeanAndSquares<float>>(a3));
       if (!active || lane != 0) continue;
       const float t3 = a3.v0;  // mean, welford.yaml:17
       const float t4 = a3.v1;  // m2, welford.yaml:17
@@ -107,9 +107,8 @@ reduction_inner_17f27c84ca3a8971(
   const __nv_bfloat16* r0 = T0 + row * n1;
 
   fb::BatchMoments<float, Index> w3;
-  const Index step = width * kVec;
-  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
-      first += Index(splits) * kUnroll * step) {
+  const Index step = Index(splits) * width * kVec;
+  for (Index first = (Index(split) * width + lane) * kVec; first < columns; first += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -147,4 +146,4 @@ reduction_inner_17f27c84ca3a8971(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_17f27c84ca3a8971)
+FUSEBUILD_ENTRY(reduction_inner_dbead1d24c94171f)
