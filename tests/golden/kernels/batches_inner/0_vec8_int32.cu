@@ -88,7 +88,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_bb69cbbfdefc1b22(
+reduction_inner_ddc63bf5c8f79ed8(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const int32_t* __restrict__ T1,  // place: int32[M]
     float* __restrict__ T14,  // log_sum: float[M]
@@ -133,8 +133,9 @@ reduction_inner_bb69cbbfdefc1b22(
   const bool has34 = split == 0 && lane == 0 && fb::cast<int64_t>(t31) >= 0 && fb::cast<int64_t>(t31) < columns;
   const Index at34 = has34 ? fb::cast<int64_t>(t31) : 0;
   const __nv_bfloat16 q34_0 = has34 ? r0[at34] : fb::cast<__nv_bfloat16>(0.0f);
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec; first < columns; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -211,4 +212,4 @@ reduction_inner_bb69cbbfdefc1b22(
       fb::row_result(T25, t25), fb::row_result(T26, t26), fb::row_result(T30, t30), fb::row_result(T34, t34));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_bb69cbbfdefc1b22)
+FUSEBUILD_ENTRY(reduction_inner_ddc63bf5c8f79ed8)

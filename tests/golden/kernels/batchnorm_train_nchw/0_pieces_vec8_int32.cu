@@ -40,7 +40,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_fde0cb61ad6eaecc(
+reduction_inner_20f9639eaf222ad3(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -75,8 +75,9 @@ reduction_inner_fde0cb61ad6eaecc(
   const int64_t t18 = fb::sub(t8, int64_t(1));  // batchnorm_train_nchw.yaml:23
 
   fb::BatchMoments<float, Index> w4;
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec; first < pieces * padded; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < pieces * padded;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -133,4 +134,4 @@ reduction_inner_fde0cb61ad6eaecc(
       fb::row_result(T16, t16), fb::row_result(T22, t22));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_fde0cb61ad6eaecc)
+FUSEBUILD_ENTRY(reduction_inner_20f9639eaf222ad3)

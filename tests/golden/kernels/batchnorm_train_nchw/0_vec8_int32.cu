@@ -37,7 +37,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_61db1da1d2ed9b17(
+reduction_inner_483c483e49e06ec9(
     const __nv_bfloat16* T0,  // x: bfloat16[N, C, HW]
     const float* T1,  // running_mean: float[C]
     const float* T2,  // running_var: float[C]
@@ -70,8 +70,9 @@ reduction_inner_61db1da1d2ed9b17(
   const __nv_bfloat16* r0 = T0 + row * n2;
 
   fb::BatchMoments<float, Index> w4;
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec; first < columns; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -121,4 +122,4 @@ reduction_inner_61db1da1d2ed9b17(
       fb::row_result(T16, t16), fb::row_result(T22, t22));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_61db1da1d2ed9b17)
+FUSEBUILD_ENTRY(reduction_inner_483c483e49e06ec9)

@@ -16,7 +16,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_9f5355e27fd180de(
+reduction_inner_e2d8c5e7f7d632b2(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // y: float[]
     float* __restrict__ P3,  // partial results of y
@@ -36,8 +36,9 @@ reduction_inner_9f5355e27fd180de(
   const Index readable = fb::readable_of<kVec>(columns, columns);
 
   fb::LongSum w3;
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec - shift; first < columns; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -75,4 +76,4 @@ reduction_inner_9f5355e27fd180de(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_9f5355e27fd180de)
+FUSEBUILD_ENTRY(reduction_inner_e2d8c5e7f7d632b2)

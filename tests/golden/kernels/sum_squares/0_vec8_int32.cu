@@ -16,7 +16,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_2669e71a3f02216a(
+reduction_inner_9c22d0f68bbabba3(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // y: float[]
     float* __restrict__ P3,  // partial results of y
@@ -34,8 +34,9 @@ reduction_inner_2669e71a3f02216a(
   const __nv_bfloat16* r0 = T0;
 
   fb::LongSum w3;
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec; first < columns; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec; first < columns;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -72,4 +73,4 @@ reduction_inner_2669e71a3f02216a(
   T3[0] = t3;
 }
 
-FUSEBUILD_ENTRY(reduction_inner_2669e71a3f02216a)
+FUSEBUILD_ENTRY(reduction_inner_9c22d0f68bbabba3)

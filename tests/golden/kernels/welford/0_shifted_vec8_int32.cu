@@ -22,7 +22,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_5a3c51655be6941e(
+reduction_inner_397f45c2dcb3b779(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -47,8 +47,9 @@ reduction_inner_5a3c51655be6941e(
   const Index readable = fb::readable_of<kVec>(columns, (n0 - row) * columns);
 
   fb::BatchMoments<float, Index> w3;
-  const Index step = Index(splits) * width * kVec;
-  for (Index first = (Index(split) * width + lane) * kVec - shift; first < columns; first += kUnroll * step) {
+  const Index step = width * kVec;
+  for (Index first = (Index(split) * (kUnroll * width) + lane) * kVec - shift; first < columns;
+      first += Index(splits) * kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
@@ -87,4 +88,4 @@ reduction_inner_5a3c51655be6941e(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_5a3c51655be6941e)
+FUSEBUILD_ENTRY(reduction_inner_397f45c2dcb3b779)
