@@ -78,9 +78,11 @@ class TestColumns:
 
     def test_which_columns_are_folded(self, artifacts: Path) -> None:
         plan = opened(artifacts, "columns")
-        assert chosen(plan, numbers(2**18 - 1, 1)) == "small_scalar_int64"
-        assert chosen(plan, numbers(2**17 + 1, 2)) == "folded_vec8_int32"
-        assert chosen(plan, numbers(2**14, 17)) == "realigned_vec8_int32"
+        assert chosen(plan, numbers(2**18, 1)) == "small_scalar_int64"
+        assert chosen(plan, numbers(2**18 + 1, 1)) == "single_scalar_int64"
+        assert chosen(plan, numbers(2**23, 1)) == "single_scalar_int64"
+        assert chosen(plan, numbers(2**23 + 1, 1)) == "folded_vec8_int32"
+        assert chosen(plan, numbers(2**18 + 1, 33)) == "realigned_vec8_int32"
 
     @pytest.mark.parametrize(("rows", "columns"), [(7, 1), (33, 77), (600, 129)])
     def test_what_is_read_beside_them_begins_anywhere_too(self, artifacts: Path, rows: int, columns: int) -> None:
