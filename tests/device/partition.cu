@@ -15,7 +15,7 @@ FUSEBUILD_KERNEL(128, 1)
 first_blocks(int64_t* __restrict__ out, int64_t* __restrict__ parts, int64_t outers, int64_t depth,
              int64_t blocks) {
   const int64_t outer = int64_t(fb::block_x()) * 128 + fb::thread_x();
-  if (outer == 0) parts[0] = fb::partition(outers, depth, blocks).most_parts();
+  if (outer == 0) parts[0] = fb::partition(outers, depth, blocks).most_parts;
   if (outer < outers) out[outer] = fb::partition(outers, depth, blocks).first_block(outer);
 }
 FUSEBUILD_ENTRY(first_blocks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -32,17 +33,36 @@ def first_blocks(outers: int, depth: int, blocks: int) -> tuple[list[int], int]:
 @example(outers=1, depth=0, blocks=9)
 @example(outers=4, depth=2, blocks=8)
 def test_every_place_has_one_block_and_blocks_have_as_many(outers: int, depth: int, blocks: int) -> None:
+    """Or the longest of them has as many more as make parts even, which cost as much as eight places each index."""
     places, found = max(depth, 1), begins(outers, depth, blocks)
     assert (found[0], found[-1]) == (0, outers * places)
     sizes = [end - begin for begin, end in pairwise(found)]
     assert min(sizes) >= 0
-    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) - min(sizes) <= 1 or max(sizes) * blocks <= outers * (places + 8)
     firsts, most = first_blocks(outers, depth, blocks)
     for outer, first in enumerate(firsts):
         place = outer * places
         assert found[first] <= place < found[first + 1]
         last = max(block for block in range(first, blocks) if found[block] < place + places)
         assert last - first + 1 <= most
+
+
+@pytest.mark.parametrize(
+    ("outers", "depth", "blocks", "parts"),
+    [
+        (45, 1, 15, 1), (217, 19, 264, 1), (100, 64, 99, 2), (15, 64, 132, 8), (56, 1024, 528, 11), (16, 1000, 132, 10),
+        (3, 5, 132, 5), (1, 4096, 132, 132), (64, 4096, 132, 4), (1001, 3, 132, 1),
+    ],
+)  # fmt: skip
+def test_parts_are_even_where_that_makes_no_share_much_longer(outers: int, depth: int, blocks: int, parts: int) -> None:
+    """Where they are, each index has as many parts as any: nobody says of one that it has no rows."""
+    firsts, most = first_blocks(outers, depth, blocks)
+    assert most == parts
+    ends = begins(outers, depth, blocks)[1:]
+    own = {
+        sum(ends[first + n] < (outer + 1) * depth for n in range(most - 1)) + 1 for outer, first in enumerate(firsts)
+    }
+    assert (own == {most}) == (parts != blocks // outers + 2)
 
 
 def test_no_outer_index_has_no_parts() -> None:

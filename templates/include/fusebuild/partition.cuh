@@ -1,5 +1,5 @@
 // Rows of several outer indices, shared out to blocks in order: no block has more than one row above the
-// others.
+// others, unless parts of indices are few instead.
 
 #pragma once
 
@@ -7,33 +7,46 @@
 
 namespace fusebuild {
 
-// `depth` rows for each of `outers` indices. An index has a part for each block that has rows of it. One
-// without rows counts as one place, so that some block says what nothing adds up to. Every one of `blocks`
-// has a place: a block between others that had none would leave a part of an index unsaid.
+// How many rows take as long as the parts of an outer index that begin or end among a block's rows, about.
+constexpr int kRowsOfParts = 8;
+
+// `depth` rows for each of `outers` indices, one of which has most_parts: one for each block that has rows of
+// it. One without rows counts as one place, so that some block says what nothing adds up to. Every one of
+// `blocks` has a place: a block between others that had none would leave a part of an index unsaid. Shares
+// are so many neighbouring places or, where the grain is an index, indices.
 struct Partition {
-  int64_t outers, depth, blocks;
+  int64_t outers, depth, blocks, grain, most_parts;
 
   FUSEBUILD_DEVICE int64_t places() const { return depth > 0 ? depth : 1; }
 
-  // Where the places of `block` begin: the block of a place p is p * blocks / (outers * places()), rounded
+  // Where the places of `block` begin: of G grains in all, the block of grain g is g * blocks / G, rounded
   // down.
   FUSEBUILD_DEVICE int64_t begin(int64_t block) const {
     if (block >= blocks) return outers * places();
-    return (outers * places() * block + blocks - 1) / blocks;
+    const int64_t grains = grain > 1 ? outers : outers * places();
+    return (grains * block + blocks - 1) / blocks * grain;
   }
 
   // The block that has the first place of `outer`.
   FUSEBUILD_DEVICE int64_t first_block(int64_t outer) const { return outer * blocks / outers; }
-
-  // Parts of an index at most: it begins and ends among a block's places.
-  FUSEBUILD_DEVICE int64_t most_parts() const { return outers > 0 ? blocks / outers + 2 : 0; }
 };
 
-// The partition among `most` blocks, or the first of them where there are fewer places.
+// The partition among `most` blocks, or the first of them. Where blocks have whole indices, or equal parts of
+// one, there are fewer parts: so it is if the longest share has no more places than it would have if each
+// index had kRowsOfParts more.
 FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most) {
-  const Partition whole{outers, depth, most};
-  const int64_t places = outers * whole.places();
-  return {outers, depth, most < places ? most : places};
+  const int64_t places = depth > 0 ? depth : 1, enough = outers * (places + kRowsOfParts);
+  if (outers == 0) return {outers, depth, 0, 1, 0};
+  if (most < outers) {
+    const int64_t indices = (outers + most - 1) / most;
+    if (indices * places * most <= enough) return {outers, depth, most, places, 1};
+    return {outers, depth, most, 1, 2};
+  }
+  const int64_t parts = most / outers;
+  if (parts >= places) return {outers, depth, outers * places, 1, places};
+  const int64_t longest = (places + parts - 1) / parts, used = outers * parts;
+  if (used == most || longest * most <= enough) return {outers, depth, used, 1, parts};
+  return {outers, depth, most, 1, parts + 2};
 }
 
 }  // namespace fusebuild

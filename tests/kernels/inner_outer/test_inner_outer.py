@@ -363,7 +363,7 @@ class TestLaunches:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""
         planned = plan_recipe(read_recipes([ADALN])[0], [SM_90])
         texts = [kernel.source for kernel in planned.kernels["sm_90"].values() if "reduction_finish" in kernel.name]
-        across = [text for text in texts if ".most_parts() * n0;" in text]
+        across = [text for text in texts if ".most_parts * n0;" in text]
         assert across
         for text in across:
             assert "const int64_t splits =" in text

@@ -21,7 +21,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_fef1755f7060b3b8(
+inner_outer_persistent_1349cdb79e3d8e95(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -220,7 +220,7 @@ inner_outer_persistent_fef1755f7060b3b8(
     }
 
     if (place + share.places() > end) continue;
-    for (int64_t blank = part + 1; blank < share.most_parts(); ++blank) {  // parts that no block has
+    for (int64_t blank = part + 1; blank < share.most_parts; ++blank) {  // parts that no block has
       for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
         fb::store(P18 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
         fb::store(P19 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
@@ -229,4 +229,4 @@ inner_outer_persistent_fef1755f7060b3b8(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_fef1755f7060b3b8)
+FUSEBUILD_ENTRY(inner_outer_persistent_1349cdb79e3d8e95)

@@ -182,7 +182,7 @@ using Index = int64_t;
 constexpr int kThreads = 512;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_1c6dea17fe9438ec(
+reduction_finish_7518faa57d8d323b(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
@@ -200,7 +200,7 @@ reduction_finish_1c6dea17fe9438ec(
   constexpr int kBlockY = kThreads / kBlockX;  // threads per result
   constexpr int kAhead = 6;  // partial results that a thread loads before it combines the first
   const int64_t results = n2;
-  const int64_t splits = fb::partition(n0, n1, parts).most_parts();
+  const int64_t splits = fb::partition(n0, n1, parts).most_parts;
   const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
   const Index kept = Index(fb::block_x()) * kBlockX + x;
   const int64_t stride = n0 * results;  // from one partial result of a thread to its next
@@ -261,4 +261,4 @@ reduction_finish_1c6dea17fe9438ec(
   T53[kept] = t53;
 }
 
-FUSEBUILD_ENTRY(reduction_finish_1c6dea17fe9438ec)
+FUSEBUILD_ENTRY(reduction_finish_7518faa57d8d323b)

@@ -18,7 +18,7 @@ constexpr int kRows = 1;  // rows that a thread works on together
 constexpr int kVec = 1;  // neighbouring elements per access
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 1)
-inner_outer_persistent_fdb8f9b5a61db31a(
+inner_outer_persistent_8354e2859a31de0e(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
@@ -163,7 +163,7 @@ inner_outer_persistent_fdb8f9b5a61db31a(
     }
 
     if (place + share.places() > end) continue;
-    for (int64_t blank = part + 1; blank < share.most_parts(); ++blank) {  // parts that no block has
+    for (int64_t blank = part + 1; blank < share.most_parts; ++blank) {  // parts that no block has
       for (Index col = Index(lane) * kVec; col < columns; col += kThreadsPerRow * kVec) {
         fb::store(P18 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
         fb::store(P19 + (blank * n0 + outer) * n2 + col, fb::splat<kVec>(fb::Sum::identity<float>()));
@@ -172,4 +172,4 @@ inner_outer_persistent_fdb8f9b5a61db31a(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_fdb8f9b5a61db31a)
+FUSEBUILD_ENTRY(inner_outer_persistent_8354e2859a31de0e)

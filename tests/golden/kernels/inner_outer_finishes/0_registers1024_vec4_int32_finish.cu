@@ -158,7 +158,7 @@ using Index = int64_t;
 constexpr int kThreads = 256;
 
 FUSEBUILD_KERNEL(kThreads, 1)
-reduction_finish_d6c3a153b5b37515(
+reduction_finish_51c5f4a8210a5ce2(
     const float* T1,  // u: float[D]
     const float* T2,  // v: float[D]
     const float* T3,  // w: float[D]
@@ -222,7 +222,7 @@ reduction_finish_d6c3a153b5b37515(
     constexpr int kBlockY = kThreads / kBlockX;  // threads per result
     constexpr int kAhead = 6;  // partial results that a thread loads before it combines the first
     const int64_t results = n0 * n2;
-    const int64_t splits = fb::partition(n0, n1, parts).most_parts();
+    const int64_t splits = fb::partition(n0, n1, parts).most_parts;
     const int x = fb::thread_x() % kBlockX, y = fb::thread_x() / kBlockX;
     const Index kept = Index(block) * kBlockX + x;
     const int64_t stride = kBlockY * results;  // from one partial result of a thread to its next
@@ -273,4 +273,4 @@ reduction_finish_d6c3a153b5b37515(
   }
 }
 
-FUSEBUILD_ENTRY(reduction_finish_d6c3a153b5b37515)
+FUSEBUILD_ENTRY(reduction_finish_51c5f4a8210a5ce2)
