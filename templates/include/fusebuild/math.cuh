@@ -318,14 +318,28 @@ FUSEBUILD_DEVICE T frac(T x) {
   return x - trunc(x);
 }
 
+// x / divisor, to the bit where that is a normal number, for a divisor from 1 to 2: a division without a branch,
+// so that compilers compute neighbours at the same time.
+FUSEBUILD_DEVICE float divide_by_one_to_two(float x, float divisor) {
+  const float approximate = approximate_reciprocal(divisor);
+  const float reciprocal = ::fmaf(::fmaf(-divisor, approximate, 1.0f), approximate, approximate);
+  const float quotient = x * reciprocal;
+  const float rest = ::fmaf(-divisor, quotient, x);
+  return ::fmaf(::fabsf(rest) > 0.0f ? rest : -0.0f, reciprocal, quotient);  // NaN of infinity; of 0 its sign
+}
+FUSEBUILD_DEVICE double divide_by_one_to_two(double x, double divisor) { return x / divisor; }
+
+// Both divide by 1 + exp(-|x|), which is never large.
 template <typename T>
 FUSEBUILD_DEVICE T sigmoid(T x) {
-  return T(1) / (T(1) + exp(-x));
+  const T power = exp(-abs(x));
+  return divide_by_one_to_two(x < 0 ? power : T(1), T(1) + power);
 }
 
 template <typename T>
 FUSEBUILD_DEVICE T silu(T x) {
-  return x / (T(1) + exp(-x));
+  const T power = exp(-abs(x));
+  return divide_by_one_to_two(x < 0 ? x * power : x, T(1) + power);
 }
 
 // From the nearer end, so that weight 1 gives `end` exactly.
