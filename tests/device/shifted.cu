@@ -43,6 +43,15 @@ FUSEBUILD_DEVICE void windows(const T* in, T* beside, T* around, int64_t columns
   if (col >= 0) store(around + col * N, load_around<N>(in, col, columns));
 }
 
+// For each place from -3 N on, the N elements of a tensor of `count` that begin there.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE void near(const T* in, T* out, Index count, int64_t places) {
+  const int64_t number = block_x() * 32 + thread_x();
+  if (number >= places) return;
+  const Index first = static_cast<Index>(number) - 3 * N;
+  store(out + number * N, unpack(cut_around(load_words_near<N>(in, first, count), first)));
+}
+
 // Copies a row whose first element is element `first` of a tensor, one vector or element beside them a
 // thread.
 template <int N, typename T>
@@ -91,6 +100,13 @@ FUSEBUILD_DEVICE void cut_anywhere(const T* tensor, T* out, int64_t own, int64_t
     windows<N>(in, b, a, n);                                                                             \
   }                                                                                                      \
   FUSEBUILD_ENTRY(windows_##name)                                                                        \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  near_##name(const T* __restrict__ in, T* __restrict__ narrow, T* __restrict__ wide, int64_t n,         \
+              int64_t places) {                                                                          \
+    near<N>(in, narrow, int32_t(n), places);                                                             \
+    near<N>(in, wide, n, places);                                                                        \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(near_##name)                                                                           \
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   copy_edges_##name(const T* __restrict__ in, T* __restrict__ out, int64_t first, int64_t n) {           \
     copy_edges<N>(in, out, first, n);                                                                    \

@@ -46,6 +46,20 @@ def test_windows_of_a_row_begin_anywhere(dtype: str, columns: int, misaligned: i
     assert torch.equal(around, row[(torch.arange(columns)[:, None] + torch.arange(width)) % columns])
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 31, 64, 100])
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_what_a_tensor_lacks_around_a_place_is_zero(dtype: str, count: int) -> None:
+    width = WIDTHS[dtype]
+    places = count + 6 * width
+    x = sample(DTYPES[dtype], count)
+    narrow, wide = (torch.ones(places, width, dtype=x.dtype) for _ in range(2))
+    library("shifted").run(f"near_{dtype}", (-(-places // 32),), (32,), x, narrow, wide, count, places)
+    padded = torch.cat([x.new_zeros(3 * width), x, x.new_zeros(4 * width)])
+    expected = padded[torch.arange(places)[:, None] + torch.arange(width)]
+    assert torch.equal(narrow, expected)
+    assert torch.equal(wide, expected)
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 17, 33, 300])
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_vectors_and_edges_are_a_whole_row_and_nothing_else(dtype: str, columns: int) -> None:

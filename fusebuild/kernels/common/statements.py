@@ -425,6 +425,10 @@ class Body(Statements):
     def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
         """The address of the element, or of the first of a vector, that the index op with the result ``fid`` reads at
         the given coordinates on axes."""
+        return " + ".join([self.domain.sources[fid].pointer, *self.distance(fid, coordinate)])
+
+    def distance(self, fid: int, coordinate: Callable[[int], str]) -> tuple[str, ...]:
+        """The terms of how far that is from the tensor's first element."""
         access = self.domain.sources[fid]
         names = _names(access)
         terms = [] if access.offset == 0 else [names[f"{access.pointer}_offset"]]
@@ -434,21 +438,27 @@ class Body(Statements):
             stride = names[f"{access.pointer}_stride"]
             inside = f"fb::inside({index}, {names[f'{access.pointer}_size']})"
             terms.append(inside if stride == "1" else f"{inside} * {stride}")
-        return " + ".join([access.pointer, *terms])
+        return tuple(terms)
 
     def bounded(self, fid: int, coordinate: Callable[[int], str], value: str, outside: str) -> str:
         """``value``, or ``outside`` where the coordinates lie beyond the bounds of ``fid``, or where an index reads a
         dim that may have no elements; ``value`` where neither can be."""
+        tests = self.within_bounds(fid, coordinate, coordinate)
+        return f"{tests} ? {value} : {outside}" if tests else value
+
+    def within_bounds(self, fid: int, first: Callable[[int], str], last: Callable[[int], str]) -> str:
+        """What holds where some coordinates from the ``first`` to the ``last`` lie within the bounds of ``fid``, and
+        the dim that an index reads has elements; nothing where that is always so."""
         access = self.domain.sources[fid]
         names = _names(access)
         tests = []
         for axis, _, _ in access.bounds:
-            first, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
-            tests += [f"{coordinate(axis)} >= {self._bound(first, access)}"] if first != "0" else []
-            tests += [f"{coordinate(axis)} < {self._bound(end, access)}"]
+            begin, end = names[f"{access.pointer}_first{axis}"], names[f"{access.pointer}_end{axis}"]
+            tests += [f"{last(axis)} >= {self._bound(begin, access)}"] if begin != "0" else []
+            tests += [f"{first(axis)} < {self._bound(end, access)}"]
         if access.position is not None and isinstance(access.position.size, tuple):
             tests.append(f"{names[f'{access.pointer}_size']} > 0")
-        return f"{' && '.join(tests)} ? {value} : {outside}" if tests else value
+        return " && ".join(tests)
 
     def _bound(self, name: str, access: Access) -> str:
         """A bound of ``access`` as coordinates are compared with it."""

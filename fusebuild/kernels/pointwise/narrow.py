@@ -74,6 +74,11 @@ class NarrowBody(Body):
         """As in :class:`Body`, but summed up before it is added to an address."""
         return in_brackets(super().offset(fid, groups))
 
+    def span(self, access: Access) -> str:
+        """How many elements memory has from the first one of a tensor to its last."""
+        terms = (self._term(access, axis, f"({self.extents[axis]} - 1)") for axis in access.axes)
+        return " + ".join([*terms, "1"])
+
     def _divided(self, index: str, axis: int, group: Group) -> tuple[str, str]:
         extent = self.extents[axis]
         if extent.isdigit():
@@ -89,13 +94,13 @@ class NarrowBody(Body):
         is_outer = 1 < len(axes) < len(group.axes) and tuple(axes) == group.axes[: len(axes)]
         return f"{group.name}_over_{len(axes)}" if is_outer else super()._horner(group, axes)
 
-    def elsewhere(self, fid: int, coordinate: Callable[[int], str]) -> str:
+    def distance(self, fid: int, coordinate: Callable[[int], str]) -> tuple[str, ...]:
         """As in :class:`Body`; what lies as the domain does is read so many elements beside the place itself."""
         access = self.domain.sources[fid]
         if not self.domain.lies_as_the_domain(access):
-            return super().elsewhere(fid, coordinate)
+            return super().distance(fid, coordinate)
         beside = f"{access.pointer}_offset" if isinstance(access.offset, str | tuple) else str(access.offset)
-        return f"{access.pointer} + (Index({beside}) + {in_brackets(self._place)})"
+        return (f"(Index({beside}) + {in_brackets(self._place)})",)
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         is_near = isinstance(access.strides[axis], str | tuple) and self.domain.has_no_gaps(access)

@@ -27,7 +27,7 @@ from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
-from fusebuild.kernels.pointwise.strips import has_long_rows, strips_variant
+from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
@@ -88,7 +88,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
     flat = [flat_variant(planner, way, is_shifted=way is odd) for way in ways]
-    strips = [strips_variant(planner)] if vec > 1 and odd is None and has_long_rows(planner) else []
+    strips = [strips_variant(planner, vec)] if vec > 1 and odd is None and has_strips(planner, vec) else []
     return [*rows, *flat[:-2], *strips, *flat[-2:]]
 
 

@@ -1,8 +1,9 @@
-"""Elementwise tasks whose rows are of any length and cannot be walked by vectors: a warp walks a strip of one row.
+"""Elementwise tasks whose rows cannot be walked by aligned vectors all through: a thread has vectors of one row.
 
-What index ops read, and tensors that are dense along the innermost axis alone, begin at any element, so that
-neighbouring threads access neighbouring elements, one by one. A thread has several columns of one row: an index is
-taken apart, and where each tensor has its row is computed, once for all of them.
+What index ops read, and tensors that are dense along the innermost axis alone, begin at any element of a row. Outputs
+are walked by the vectors that lie where memory is aligned, up to a vector before the row; what else is a row's is cut
+out of the aligned words around as many elements of it. An index is taken apart, and where each tensor has its row is
+computed, once for all vectors that a thread has of it.
 """
 
 from __future__ import annotations
@@ -10,90 +11,141 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from fusebuild.ir.formula import MULTIPROCESSORS, product, simplified
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
+from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.planner import FEW, Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP
-from fusebuild.kernels.common.spec import VariantSpec, call_parameter, kernel_parameters
-from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
+from fusebuild.kernels.common.spec import (
+    KernelParameter,
+    VariantSpec,
+    VectorLayout,
+    call_parameter,
+    formula_parameter,
+    kernel_parameters,
+)
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
 from fusebuild.target.table import Target
 
 THREADS = 128
-UNROLL = 4
-"""Columns that a thread loads before it uses the first."""
-MOST_UNROLL = 16
-DOUBLINGS = 4
-"""A thread has 2^4 times as many columns at most."""
+VECTORS = 8
+"""Vectors that a thread has at most."""
+MOST_VECTORS = 64
+FEWEST_LANES = 16
+"""Threads along a row before they get more vectors: what they read together is lines of memory."""
 WAVES = 8
-"""Blocks for each multiprocessor before threads get more columns."""
-FEWEST_COLUMNS, FEWEST_OF_A_COPY = 192, 96
-"""Columns from which on it is faster than to take each element's index apart (H100): how much is done once a row
-depends on how many tensors are read, and is little where there is one."""
-MULTIPROCESSOR_THREADS = 1024
-ELEMENTS = Registers(base=32, per_axis=4, per_source=8)
-"""Registers of a thread beside the elements that it holds."""
+"""Blocks for each multiprocessor before threads get more vectors."""
+FEWEST_COLUMNS = 4
+"""Columns from which on it is faster than to take each element's index apart."""
+WORD_BYTES = 4
+"""A vector is no narrower, where it is cut out of registers."""
+MULTIPROCESSOR_THREADS = 1536
+VECTORS_HELD = Registers(base=40, per_axis=2, per_source=6, per_cut=4)
+"""Registers of a thread beside the vectors that it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripsChoice(Choice):
-    """Blocks of ``threads``, each of which loads ``unroll`` columns before it uses the first."""
+    """Blocks of ``threads``, each of which has ``vectors`` of a row at most."""
 
-    FEWER = ("unroll", "threads")
+    FEWER = ("vectors", "threads")
 
     threads: int
-    unroll: int
+    vectors: int
     min_blocks: int
 
 
-def has_long_rows(planner: Planner) -> bool:
-    """Whether rows may be long enough, and several tensors' rows have to be found."""
-    domain = planner.domain
-    columns, total = domain.axes[domain.inner].extent, domain.points(domain.every)
-    is_long = not isinstance(columns, int) or columns >= _fewest_columns(planner)
-    return domain.inner > 0 and is_long and not (isinstance(total, int) and total <= FEW)
+def has_strips(planner: Planner, vec: int) -> bool:
+    """Whether rows of several tensors have to be found, all that lies along them can be moved by vectors of ``vec``
+    elements, and outputs are dense over the whole domain."""
+    task, domain = planner.task, planner.domain
+    points, inner, flat = domain.points(domain.every), domain.inner, {*domain.flat}
+    moved = {*flat, *(access.fid for access in (*cut_tensors(domain), *cut_sources(task, domain, vec)))}
+    moving = {access.fid for access in (*domain.accesses.values(), *domain.sources.values()) if inner in access.axes}
+    is_small = isinstance(points, int) and points <= FEW
+    return inner > 0 and {*task.outputs} <= flat and moving <= moved and not is_small
 
 
-def _fewest_columns(planner: Planner) -> int:
-    return FEWEST_OF_A_COPY if tensors_read(planner) == 1 else FEWEST_COLUMNS
+def cut_tensors(domain: AxisDomain) -> tuple[Access, ...]:
+    """What lies along rows but begins anywhere: inputs that are not dense over the whole domain."""
+    flat, inner = {*domain.flat}, domain.inner
+    inputs = (access for access in domain.accesses.values() if access.fid not in flat)
+    return tuple(access for access in inputs if access.strides.get(inner) == 1)
 
 
-def strips_variant(planner: Planner) -> VariantSpec:
-    """The variant for long rows.
+def cut_sources(task: Task, domain: AxisDomain, vec: int) -> tuple[Access, ...]:
+    """The same of what index ops read, where ``vec`` elements fill a register at least, and lie where nothing says that
+    changes along the row."""
+    value, inner = task.fusion.value, domain.inner
+    wide = (access for access in domain.vector_sources if vec * value(access.tensor).dtype.bytes >= WORD_BYTES)
+    return tuple(
+        access
+        for access in wide
+        if access.position is None
+        or inner not in domain.axes_of(access.position.index, value(access.position.index).tensor)
+    )
+
+
+def strips_variant(planner: Planner, vec: int) -> VariantSpec:
+    """The variant for vectors of ``vec`` elements.
 
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """
-    domain, way = planner.domain, "strips_int32"
+    domain, way = planner.domain, f"strips_vec{vec}_int32"
     columns, rows = domain.axes[domain.inner].extent, domain.points(range(domain.inner))
-    choice = decide(way, _propose(planner), planner.tuned, partial(_check, target=planner.target))
-    share = product([choice.threads * choice.unroll * WAVES, MULTIPROCESSORS])
-    doublings = [("ge", domain.points(domain.every), product([1 << each, share])) for each in range(1, DOUBLINGS + 1)]
-    step = WARP * choice.unroll
-    length = simplified(("max", step, *(("mul", step << each, holds) for each, holds in enumerate(doublings, 1))))
-    strips = simplified(("ceil_div", columns, length))
+    cut = (*cut_tensors(domain), *cut_sources(planner.task, domain, vec))
+    choice = decide(way, _propose(planner, vec), planner.tuned, partial(_check, target=planner.target))
+    lanes = _lanes(domain, vec, choice)
     parameters = (
         *kernel_parameters(planner.task, domain),
         *reciprocal_parameters(domain),
-        call_parameter("length", length, "of a strip"),
-        call_parameter("strips", strips, "of a row"),
+        *(_elements(planner, access) for access in cut_sources(planner.task, domain, vec)),
+        call_parameter("lanes", lanes, "threads along a row"),
+        call_parameter("lanes_reciprocal", simplified(reciprocal_of(lanes)), "reciprocal of lanes"),
     )
-    kernel = planner.kernel("pointwise_strips", choice, vec=1, parameters=parameters)
-    guard = (*narrow_guard(planner.task, domain), ("ge", columns, _fewest_columns(planner)))
-    grid = simplified(("ceil_div", product([rows, strips]), choice.threads // WARP))
+    kernel = planner.kernel("pointwise_strips", choice, vec=vec, parameters=parameters, vectors=VectorLayout.SHIFTED)
+    aligned = planner.aligned(dict.fromkeys([*domain.flat, *(access.tensor for access in cut)]), vec)
+    guard = (*narrow_guard(planner.task, domain), *aligned, ("ge", columns, FEWEST_COLUMNS))
+    grid = simplified(("ceil_div", product([rows, lanes]), choice.threads))
     return planner.variant(way, choice, guard, kernel, grid, (choice.threads, 1, 1))
 
 
-def _propose(planner: Planner) -> StripsChoice:
+def _elements(planner: Planner, access: Access) -> KernelParameter:
+    """How many elements may be read of the tensor of ``access``."""
+    tensor = planner.task.fusion.value(access.tensor).tensor
+    return formula_parameter(f"{access.pointer}_elements", product(tensor.stored_shape))
+
+
+def _lanes(domain: AxisDomain, vec: int, choice: StripsChoice) -> Formula:
+    """The threads along a row."""
+    vectors, points = _vectors(domain.axes[domain.inner].extent, vec), domain.points(domain.every)
+    share = product([choice.threads * vec * WAVES, MULTIPROCESSORS])
+    each = ("min", choice.vectors, ("floor_div", vectors, FEWEST_LANES), ("floor_div", points, share))
+    return simplified(("ceil_div", vectors, ("max", 1, each)))
+
+
+def _vectors(columns: Formula, vec: int) -> Formula:
+    """The most aligned vectors that a row of ``columns`` has elements in: it begins up to one vector before it ends a
+    multiple of it, in steps of their common divisor."""
+    steps = [product([-(1 << bit), ("eq", ("mod", columns, 2 << bit), 0)]) for bit in range(vec.bit_length() - 1)]
+    return simplified(("ceil_div", total([columns, *steps, vec - 1]), vec))
+
+
+def _propose(planner: Planner, vec: int) -> StripsChoice:
     domain, target = planner.domain, planner.target
-    held = UNROLL * (len(domain.accesses) + len(domain.sources))
-    registers = ELEMENTS.base + held + ELEMENTS.per_axis * domain.inner + ELEMENTS.per_source * len(domain.sources)
-    most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
-    blocks = resident_blocks(target, THREADS, registers, most // THREADS)
-    return StripsChoice(threads=THREADS, unroll=UNROLL, min_blocks=blocks)
+    cut = [*(access.tensor for access in (*cut_tensors(domain), *cut_sources(planner.task, domain, vec)))]
+    vectors = [*domain.flat, *cut]
+    held = sum(-(-vec * planner.bytes_of([fid]) // WORD_BYTES) for fid in vectors)
+    registers = VECTORS_HELD.base + held + VECTORS_HELD.per_axis * domain.inner
+    registers += VECTORS_HELD.per_source * len(domain.sources) + VECTORS_HELD.per_cut * len(cut)
+    blocks = resident_blocks(target, THREADS, registers, MULTIPROCESSOR_THREADS // THREADS)
+    return StripsChoice(threads=THREADS, vectors=VECTORS, min_blocks=blocks)
 
 
 def _check(choice: StripsChoice, target: Target) -> None:
     """Raise :class:`KnobError` for blocks that cannot be."""
     choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_power_of_two("unroll", 1, MOST_UNROLL)
+    choice.require_power_of_two("vectors", 1, MOST_VECTORS)
     choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)

@@ -58,12 +58,16 @@ FUSEBUILD_DEVICE Vec<T, N> load_up_to(const T* address, Index readable) {
 // Stores those of an aligned vector's elements that are `inside`.
 template <typename T, int N>
 FUSEBUILD_DEVICE void store_inside(T* address, const Vec<T, N>& values, unsigned inside) {
+  Packed<T, N> packed[1] = {pack(values)};
+  if constexpr (sizeof(T) < 4 && sizeof(packed[0].words[0]) >= 4)
+    stay_packed(packed);  // one by one they are taken out of it, not kept beside it
   if (inside == (1u << N) - 1) {
-    store(address, values);
+    store_packed(address, packed[0]);
   } else {
+    const Vec<T, N> each = unpack(packed[0]);
     FUSEBUILD_UNROLL
     for (int k = 0; k < N; ++k)
-      if (is_inside(inside, k)) address[k] = values[k];
+      if (is_inside(inside, k)) address[k] = each[k];
   }
 }
 
@@ -239,6 +243,29 @@ FUSEBUILD_DEVICE WordsAround<T, N> load_words_around(const T* tensor, Index firs
     for (int k = 0; k < kPerWord; ++k)
       if (w * kPerWord + k < readable) values[k] = begin[w * kPerWord + k];
     around.words[w] = pack(values);
+  }
+  return around;
+}
+
+// The same for elements from any place on, before the tensor or beyond its end: what it lacks is zero.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE WordsAround<T, N> load_words_near(const T* tensor, Index first, Index total) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  constexpr int kPerWord = WordsAround<T, N>::kPerWord, kWords = WordsAround<T, N>::kWords;
+  const int beyond = shift_of<kPerWord>(first);
+  const Index begin = first - beyond, whole = total & -Index(kPerWord);
+  WordsAround<T, N> around = {};
+  FUSEBUILD_UNROLL
+  for (int w = 0; w < kWords; ++w) {
+    const Index at = begin + w * kPerWord;
+    const bool is_used = w < kWords - 1 || beyond != 0;
+    if (is_used && Unsigned(at) < Unsigned(whole)) around.words[w] = load_packed<kPerWord>(tensor + at);
+  }
+  if (Unsigned(whole - begin) < kWords * kPerWord) {  // the last word, of which the tensor has a part
+    const Packed<T, kPerWord> last = load_packed_up_to<kPerWord>(tensor + whole, total - whole);
+    FUSEBUILD_UNROLL
+    for (int w = 0; w < kWords; ++w)
+      if (begin + w * kPerWord == whole) around.words[w] = last;
   }
   return around;
 }

@@ -106,7 +106,7 @@ def test_what_is_read_by_elements_outweighs_few_flat_tensors() -> None:
 
     gap = '{dtype: "float[M, N]", contiguity: [false, true]}'
     assert of({"x": "float[M, N]", "g": gap}, "y = x + g") == ["vec4_int32", "shifted_vec4_int32", "scalar_int64"]
-    assert of({"g": gap, "h": gap}, "y = h + g") == ["vec4_int32", "strips_int32", "scalar_int32", "scalar_int64"]
+    assert of({"g": gap, "h": gap}, "y = h + g") == ["vec4_int32", "strips_vec4_int32", "scalar_int32", "scalar_int64"]
     assert "shifted_vec4_int32" in of({"x": "float[M, N]", "w": "float[N]", "v": "float[N]"}, "y = x * w + v")
 
 
