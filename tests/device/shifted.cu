@@ -52,6 +52,13 @@ FUSEBUILD_DEVICE void near(const T* in, T* out, Index count, int64_t places) {
   store(out + number * N, unpack(cut_around(load_words_near<N>(in, first, count), first)));
 }
 
+// For each place, what stands there and at the N - 1 after it where each element stands at `run` places.
+template <int N, typename T>
+FUSEBUILD_DEVICE void runs(const T* in, T* out, int64_t count, int64_t run, int64_t places) {
+  const int64_t place = block_x() * 32 + thread_x();
+  if (place < places) store(out + place * N, load_runs<N>(in, place, count, run));
+}
+
 // Copies a row whose first element is element `first` of a tensor, one vector or element beside them a
 // thread.
 template <int N, typename T>
@@ -107,6 +114,11 @@ FUSEBUILD_DEVICE void cut_anywhere(const T* tensor, T* out, int64_t own, int64_t
     near<N>(in, wide, n, places);                                                                        \
   }                                                                                                      \
   FUSEBUILD_ENTRY(near_##name)                                                                           \
+  FUSEBUILD_KERNEL(32, 1)                                                                                \
+  runs_##name(const T* __restrict__ in, T* __restrict__ out, int64_t n, int64_t run, int64_t places) {   \
+    runs<N>(in, out, n, run, places);                                                                    \
+  }                                                                                                      \
+  FUSEBUILD_ENTRY(runs_##name)                                                                           \
   FUSEBUILD_KERNEL(32, 1)                                                                                \
   copy_edges_##name(const T* __restrict__ in, T* __restrict__ out, int64_t first, int64_t n) {           \
     copy_edges<N>(in, out, first, n);                                                                    \

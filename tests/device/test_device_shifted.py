@@ -60,6 +60,18 @@ def test_what_a_tensor_lacks_around_a_place_is_zero(dtype: str, count: int) -> N
     assert torch.equal(wide, expected)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_runs_of_equal_elements_begin_again(dtype: str, count: int) -> None:
+    width = WIDTHS[dtype]
+    x = sample(DTYPES[dtype], count)
+    for run in (1, 2, 3, width - 1, width, width + 1, 43):
+        places = 3 * count * run
+        out = torch.zeros(places, width, dtype=x.dtype)
+        library("shifted").run(f"runs_{dtype}", (-(-places // 32),), (32,), x, out, count, run, places)
+        assert torch.equal(out, x[(torch.arange(places)[:, None] + torch.arange(width)) // run % count])
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 17, 33, 300])
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_vectors_and_edges_are_a_whole_row_and_nothing_else(dtype: str, columns: int) -> None:

@@ -12,11 +12,11 @@ from support.places import TESTS
 SANITIZED = [
     TESTS / "fusions" / f"{name}.yaml"
     for name in ("batches_outer", "batches_persistent", "batches_split", "both_ways", "cluster_levels", "crossing_rows",
-                 "edged_rows", "edged_tiles", "index_edges", "indexing", "indexing_rows", "inner_outer_mixed",
-                 "inner_outer_odd", "inner_outer_shared", "inner_outer_staged", "inner_outer_tiled",
-                 "lambdas_inner", "layouts",
+                 "edged_rows", "edged_tiles", "folded_rows", "index_edges", "indexing", "indexing_rows",
+                 "inner_outer_mixed", "inner_outer_odd", "inner_outer_shared", "inner_outer_staged",
+                 "inner_outer_tiled", "lambdas_inner", "layouts",
                  "mixed_chain", "moments_split", "odd_rows", "odd_transposes", "ordered_ranks",
                  "outer_normalization", "permutations", "persistent_flags", "persistent_strided",
                  "reductions_whole", "resident_rows", "rows_walked", "specialized", "specialized_rows",
-                 "strided_moments", "threaded_rows")
+                 "strided_moments", "threaded_rows", "walked_elements")
 ]  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
-from fusebuild.kernels.pointwise.rows_view import pointwise_rows
+from fusebuild.kernels.pointwise.folded_view import pointwise_folded
+from fusebuild.kernels.pointwise.rows_view import pointwise_rows, pointwise_walks
 from fusebuild.kernels.pointwise.schedule import check, variants
 from fusebuild.kernels.pointwise.strips_view import pointwise_strips
 from fusebuild.kernels.pointwise.view import pointwise
@@ -13,7 +14,13 @@ FAMILY = Family(
     name="pointwise",
     check=check,
     variants=variants,
-    views={"pointwise": pointwise, "pointwise_rows": pointwise_rows, "pointwise_strips": pointwise_strips},
+    views={
+        "pointwise": pointwise,
+        "pointwise_folded": pointwise_folded,
+        "pointwise_rows": pointwise_rows,
+        "pointwise_strips": pointwise_strips,
+        "pointwise_walks": pointwise_walks,
+    },
     has_short_blocks=True,
     walks_either_way=True,
 )

@@ -105,7 +105,7 @@ def rows_variant(planner: Planner, walked: int, width: Width) -> VariantSpec:
     flat, guard, vec, index = width
     way, domain = f"rows_{flat}", planner.domain
     guard = tuple(dict.fromkeys([*narrow_guard(planner.task, domain), *guard]))
-    choice = decide(way, _propose(planner, walked, vec), planner.tuned, partial(_check, target=planner.target))
+    choice = decide(way, _propose(planner, walked, vec), planner.tuned, partial(check_rows, target=planner.target))
     heuristics = PointwiseRowsHeuristics(**choice.knobs, walked=walked)
     layout = _Layout.of(domain, walked, vec, choice)
     own = (*kernel_parameters(planner.task, domain), *reciprocal_parameters(domain), *layout.parameters())
@@ -200,7 +200,7 @@ def _registers(planner: Planner, walked: int, vec: int) -> int:
     return kept + moved + COLUMNS.base + COLUMNS.per_source * len(domain.sources)
 
 
-def _check(choice: RowsChoice, target: Target) -> None:
+def check_rows(choice: RowsChoice, target: Target) -> None:
     """Raise :class:`KnobError` for blocks that cannot be."""
     choice.require_power_of_two("threads", WARP, MAX_THREADS)
     choice.require_power_of_two("rows", 1, MOST_ROWS)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 from fusebuild.kernels.common.spec import KernelSpec
 from fusebuild.kernels.common.statements import Body, Group
 from fusebuild.kernels.common.steady import steady_of
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, join, make_view, walking_block
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view, walking_block
 from fusebuild.kernels.pointwise.narrow import NarrowBody
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, steady_fids
-from fusebuild.kernels.pointwise.view import coordinate_lines, elements, guarded
+from fusebuild.kernels.pointwise.view import coordinate_lines, elements, sources_of
 
 
 def pointwise_rows(spec: KernelSpec) -> KernelView:
+    """The view of tiles of columns and rows."""
+    return _walking(spec, tiles)
+
+
+def pointwise_walks(spec: KernelSpec) -> KernelView:
+    """The view of threads that have an element of rows each."""
+    return _walking(spec, _walks)
+
+
+def _walking(spec: KernelSpec, places: Callable[[NarrowBody, Sequence[int], str], Lines]) -> KernelView:
+    """The view where ``places`` says what a thread has."""
     heuristics = spec.heuristics
     assert isinstance(heuristics, PointwiseRowsHeuristics)
     walked, inner = heuristics.walked, spec.domain.inner
@@ -44,19 +57,33 @@ def pointwise_rows(spec: KernelSpec) -> KernelView:
     )
     needed = body.roots(body.closure(outputs, steady.kept), outputs)
     taken = (f"const {body.c_type(fid)} t{fid} = v{fid}[k];" for fid in steady.kept if fid in needed)
-    own = guarded(elements(body, every, known=(*steady.kept, *single)), "own < end")
+    known = (*steady.kept, *single)
+    ahead = sources_of(body, body.closure(outputs, known), every, known).reads
+    positions = Sweep(
+        arrays=tuple(f"{body.c_type(fid)} j{fid}[kUnroll];" for fid in ahead),
+        loads=tuple(f"j{fid}[u] = T{fid}[{body.offset(fid, every)}];" for fid in ahead),
+    )
+    own = elements(body, every, known=(*known, *ahead))
+    found = Sweep(loads=_found(body, ahead, own.loads), vector=_found(body, ahead, (*own.vector, *own.element)))
+    own = join(found, Sweep(element=tuple(taken)), own)
     return make_view(
         body, exprs,
-        setup=_tiles(body, before, walking_block(spec)),
+        setup=places(body, before.axes, walking_block(spec)),
         bases=coordinate_lines(body, around, [*body.reads(outputs), *outputs], exprs),
-        sweeps=(kept, join(Sweep(element=tuple(taken)), own)),
+        sweeps=(kept, positions, own),
         extents={"rows": body.size([walked]), "columns": body.size(column.axes)}
         | ({"before": body.size(before.axes)} if before.axes else {}),
     )  # fmt: skip
 
 
-def _tiles(body: Body, before: Group, block: str) -> Lines:
-    """Which tile the ``block`` owns, and which vector of columns and line of rows of it the thread has."""
+def _found(body: Body, ahead: Iterable[int], statements: Lines) -> Lines:
+    """The elements of tensors that were loaded ``ahead``, as far as ``statements`` name them."""
+    return tuple(f"const {body.c_type(fid)} t{fid} = j{fid}[u];" for fid in ahead if is_named(f"t{fid}", statements))
+
+
+def tiles(body: Body, before: Sequence[int], block: str) -> Lines:
+    """Which tile the ``block`` owns, and which vector of columns and line of rows of it the thread has, where axes
+    ``before`` come before the rows."""
     heuristics = body.spec.heuristics
     assert isinstance(heuristics, PointwiseRowsHeuristics)
     column_lines = (
@@ -66,12 +93,36 @@ def _tiles(body: Body, before: Group, block: str) -> Lines:
         f"const Index tile = {block}, row_tile = tile / column_tiles;",
         "const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;",
     )
-    if not before.axes:
-        return (*column_lines, "const Index first_row = row_tile << tile_down;")
+    row_lines = (
+        "const Index step = 1 << down, first_row = tile_row + (line & (step - 1));",
+        "const Index next_tile = tile_row + (1 << tile_down), end = next_tile < rows ? next_tile : rows;",
+    )
+    if not before:
+        return (*column_lines, "const Index tile_row = row_tile << tile_down;", *row_lines)
     return (
         *column_lines,
         "const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;",
-        "const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;",
+        "const Index tile_row = (row_tile - before_tile * row_tiles) << tile_down;",
         f"const int outwards = {heuristics.threads.bit_length() - 1} - across - down;",
         "const Index before = (before_tile << outwards) + (line >> down);",
+        *row_lines,
+    )
+
+
+def _walks(body: Body, before: Sequence[int], block: str) -> Lines:
+    """Which element of rows the thread has, and which rows it walks, where axes ``before`` come before the rows."""
+    others = "columns" if not before else f"{body.size(before)} * columns"
+    own = (
+        "constexpr Index step = 1;",
+        f"const Index others = {others};",
+        f"const fb::Divided own = fb::divided({block} * kThreads + fb::thread_x(), others, others_reciprocal);",
+        "const Index first_row = own.quotient * Index(each), next = first_row + Index(each);",
+        "const Index end = next < rows ? next : rows;",
+    )
+    if not before:
+        return (*own, "const Index i = own.remainder;")
+    return (
+        *own,
+        "const fb::Divided place = fb::divided(own.remainder, columns, columns_reciprocal);",
+        "const Index before = place.quotient, i = place.remainder;",
     )

@@ -25,9 +25,11 @@ from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
 from fusebuild.kernels.pointwise.flat import is_flat
+from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
+from fusebuild.kernels.pointwise.walks import walks_variant
 from fusebuild.ops.table import Kind, op_of
 from fusebuild.target.table import Target
 
@@ -87,9 +89,38 @@ def variants(planner: Planner) -> list[VariantSpec]:
             odd = ways[1] = (f"shifted_vec{vec}_int32", guard, vec, "int32_t")
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
-    flat = [flat_variant(planner, way, is_shifted=way is odd) for way in ways]
-    strips = [strips_variant(planner, vec)] if vec > 1 and odd is None and has_strips(planner, vec) else []
-    return [*rows, *flat[:-2], *strips, *flat[-2:]]
+    flat = [variant for way in ways for variant in _flat_variants(planner, way, is_shifted=way is odd)]
+    found = [*rows, *flat[:-2], *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
+    is_known = isinstance(domain.points(domain.every), int)
+    has_few = vec > 1 and domain.inner < 2 and not domain.sources and not is_known
+    return [_for_few(planner, found[-1]), *found] if has_few else found
+
+
+def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:
+    """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
+    task, domain, vec = planner.task, planner.domain, width[2]
+    flat = flat_variant(planner, width, is_shifted=is_shifted)
+    if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):
+        return [flat]
+    folded = folded_variant(planner, vec)
+    return [folded, flat] if has_runs(domain) else [folded]
+
+
+def _for_long_rows(planner: Planner, vec: int, walked: int | None, odd: Width | None) -> list[VariantSpec]:
+    """The variant for rows of any length that are not short, where no other one reads vectors of such rows."""
+    if vec == 1 or odd is not None:
+        return []
+    if has_strips(planner, vec):
+        return [strips_variant(planner, vec)]
+    return [] if walked is None else [walks_variant(planner, walked)]
+
+
+def _for_few(planner: Planner, variant: VariantSpec) -> VariantSpec:
+    """``variant``, the one whose threads have an element each, for as many elements as the device has threads: what one
+    of them waits for and computes is the time of a call then. It divides by the extent of one axis at most."""
+    target = planner.target
+    points, threads = planner.domain.points(planner.domain.every), target.threads_per_multiprocessor
+    return replace(variant, name="few_scalar_int64", guard=(("le", points, target.multiprocessors * threads),))
 
 
 def _pays(domain: AxisDomain) -> bool:

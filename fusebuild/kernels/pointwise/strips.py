@@ -37,12 +37,15 @@ FEWEST_LANES = 16
 """Threads along a row before they get more vectors: what they read together is lines of memory."""
 WAVES = 8
 """Blocks for each multiprocessor before threads get more vectors."""
-FEWEST_COLUMNS = 4
-"""Columns from which on it is faster than to take each element's index apart."""
+FEWEST_COLUMNS = 32
+"""Columns from which on it is faster than to take each element's index apart (H100): rows of 27 have five vectors at
+times. No fewer than a vector has elements."""
 WORD_BYTES = 4
 """A vector is no narrower, where it is cut out of registers."""
-MULTIPROCESSOR_THREADS = 1536
-VECTORS_HELD = Registers(base=40, per_axis=2, per_source=6, per_cut=4)
+MULTIPROCESSOR_THREADS, FEWEST_THREADS = 1536, 1024
+"""Threads that a multiprocessor should hold, and with fewer of which it is faster to move element by element (H100,
+rope of 118039 x 5 heads of 43 elements: 521 us, and 350)."""
+VECTORS_HELD = Registers(base=24, per_axis=2, per_source=3, per_cut=4)
 """Registers of a thread beside the vectors that it holds."""
 
 
@@ -64,8 +67,10 @@ def has_strips(planner: Planner, vec: int) -> bool:
     points, inner, flat = domain.points(domain.every), domain.inner, {*domain.flat}
     moved = {*flat, *(access.fid for access in (*cut_tensors(domain), *cut_sources(task, domain, vec)))}
     moving = {access.fid for access in (*domain.accesses.values(), *domain.sources.values()) if inner in access.axes}
-    is_small = isinstance(points, int) and points <= FEW
-    return inner > 0 and {*task.outputs} <= flat and moving <= moved and not is_small
+    if inner == 0 or not {*task.outputs} <= flat or not moving <= moved or (isinstance(points, int) and points <= FEW):
+        return False
+    choice = _propose(planner, vec)
+    return choice.threads * choice.min_blocks >= min(FEWEST_THREADS, planner.target.threads_per_multiprocessor)
 
 
 def cut_tensors(domain: AxisDomain) -> tuple[Access, ...]:
@@ -127,8 +132,8 @@ def _lanes(domain: AxisDomain, vec: int, choice: StripsChoice) -> Formula:
 
 
 def _vectors(columns: Formula, vec: int) -> Formula:
-    """The most aligned vectors that a row of ``columns`` has elements in: it begins up to one vector before it ends a
-    multiple of it, in steps of their common divisor."""
+    """The most aligned vectors that a row of ``columns`` has elements in: it begins in a vector at a multiple of what
+    ``columns`` and ``vec`` have in common."""
     steps = [product([-(1 << bit), ("eq", ("mod", columns, 2 << bit), 0)]) for bit in range(vec.bit_length() - 1)]
     return simplified(("ceil_div", total([columns, *steps, vec - 1]), vec))
 

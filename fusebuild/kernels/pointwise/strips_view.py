@@ -50,7 +50,11 @@ def pointwise_strips(spec: KernelSpec) -> KernelView:
             *(near.statement(expr, near.within(*nearest)) for expr in moving),
             *(f"v{fid}[k] = {body.own_operand(fid)};" for fid in outputs),
         ), "i", "columns"),
-        stores=tuple(f"fb::store_inside(T{fid} + (start + i), v{fid}, inside);" for fid in outputs),
+        stores=tuple(line for fid in outputs for line in (
+            f"if (has_one) joined.store(T{fid} + (start + i), v{fid}, has_next);",
+            f"else if (i < columns) "
+            f"fb::store_inside(T{fid} + (start + i), v{fid}, fb::inside_of<kVec>(i, columns));",
+        )),
     )  # fmt: skip
     return make_view(
         body, exprs,

@@ -45,7 +45,7 @@ def elements(
     """
     spec, outputs = body.spec, body.task.outputs
     inner = spec.domain.inner
-    sources = _sources(body, body.closure(outputs, known), groups, known)
+    sources = sources_of(body, body.closure(outputs, known), groups, known)
     exprs = body.closure(outputs, [*sources.loaded, *known])
     reads = [fid for fid in body.reads(outputs, [*sources.loaded, *known]) if fid not in tiled]
     moving = [fid for fid in reads if inner in spec.domain.accesses[fid].axes]
@@ -188,7 +188,7 @@ def coordinate_lines(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sources:
+class Sources:
     """The index ops ``early`` read whole vectors, with the inputs and before anything is computed but the positions
     where they read, as far as those are not ``known``."""
 
@@ -228,7 +228,7 @@ class _Sources:
         return self.body.bounded(fid, coordinate, load, f"fb::pack(fb::splat<kVec>({self.body.fill(fid)}))")
 
 
-def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group], known: Collection[int]) -> _Sources:
+def sources_of(body: Body, exprs: Sequence[Expr], groups: Sequence[Group], known: Collection[int]) -> Sources:
     inner = body.domain.inner
     early = list[Expr]()
     for expr in exprs:
@@ -237,4 +237,4 @@ def _sources(body: Body, exprs: Sequence[Expr], groups: Sequence[Group], known: 
             continue
         if access.position is None or inner not in body.axes_of(access.position.index):
             early.append(expr)
-    return _Sources(body=body, groups=tuple(groups), early=tuple(early), known=frozenset(known))
+    return Sources(body=body, groups=tuple(groups), early=tuple(early), known=frozenset(known))

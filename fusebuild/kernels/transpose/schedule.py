@@ -54,6 +54,8 @@ SCALAR_SIDE = 32
 """Elements along the side of a tile that moves element by element."""
 MANY = 2**18
 """Elements from which on shifted tiles are faster than more and smaller scalar ones (H100)."""
+FEW = 2**17
+"""Elements up to which nothing is faster than to read each from where it is (H100)."""
 TILE_BYTES = 48 * 1024
 """Static shared memory that the tiles of a block may take together."""
 
@@ -107,11 +109,13 @@ def variants(planner: Planner) -> list[VariantSpec]:
     *vectors, (name, guard, _, index), large = planner.widths(vec, _aligned(planner, across, vec))
     full = tuple(("ge", domain.axes[axis].extent, SCALAR_SIDE) for axis in (across, domain.inner))
     shifted = [_shifted(planner, across, vec)] if _has_shifted(planner, across, vec) else []
+    lanes = pointwise.flat_variant(planner, ("lanes_int32", guard, 1, index))
     return [
+        replace(lanes, name="few_lanes_int32", guard=(("le", domain.points(domain.every), FEW),)),
         *(_squares(planner, across, way) for way in vectors),
         *shifted,
         _squares(planner, across, (name, (*guard, *full), 1, index)),
-        pointwise.flat_variant(planner, ("lanes_int32", guard, 1, index)),
+        lanes,
         _squares(planner, across, large),
     ]
 

@@ -28,6 +28,7 @@
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
+#include "fusebuild/strips.cuh"
 #include "fusebuild/tickets.cuh"
 #include "fusebuild/tile.cuh"
 #include "fusebuild/vec.cuh"

@@ -318,8 +318,8 @@ FUSEBUILD_DEVICE T frac(T x) {
   return x - trunc(x);
 }
 
-// x / divisor, to the bit where that is a normal number, for a divisor from 1 to 2: a division without a branch,
-// so that compilers compute neighbours at the same time.
+// x / divisor, to the bit where that is a normal number, for a divisor from 1 to 2: a division without a
+// branch, so that compilers compute neighbours at the same time.
 FUSEBUILD_DEVICE float divide_by_one_to_two(float x, float divisor) {
   const float approximate = approximate_reciprocal(divisor);
   const float reciprocal = ::fmaf(::fmaf(-divisor, approximate, 1.0f), approximate, approximate);

@@ -339,4 +339,27 @@ FUSEBUILD_DEVICE Vec<T, N> load_around(const T* row, Index col, Index columns) {
   return values;
 }
 
+// What stands at places `place` + k where each of the `count` elements of a tensor stands at `run`
+// neighbouring places, and its first one follows its last.
+template <int N, typename Index, typename T>
+FUSEBUILD_DEVICE Vec<T, N> load_runs(const T* tensor, Index place, Index count, Index run) {
+  const Index number = place / run;
+  Index at = number % count, left = run - (place - number * run);
+  Vec<T, N> values;
+  if (run >= N) {
+    const T first = tensor[at], second = tensor[left < N && at + 1 < count ? at + 1 : left < N ? 0 : at];
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) values[k] = k < left ? first : second;
+  } else {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) {
+      values[k] = tensor[at];
+      if (--left > 0) continue;
+      left = run;
+      at = at + 1 < count ? at + 1 : 0;
+    }
+  }
+  return values;
+}
+
 }  // namespace fusebuild

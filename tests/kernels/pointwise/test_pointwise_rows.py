@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,6 +11,7 @@ from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.errors import KnobError
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
+from fusebuild.kernels.common.choice import Tuned
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, RowsChoice
@@ -19,6 +21,7 @@ from fusebuild.target.table import TARGETS
 from support.small_recipes import whole
 
 SM_90 = TARGETS["sm_90"]
+NOT_TUNED: Tuned = {}
 BIAS = whole({"x": "bfloat16[M, N]", "b": "bfloat16[N]"}, "y = x + b", {"y": "bfloat16"})
 PER_BATCH = whole({"x": "bfloat16[B, H, N]", "b": "bfloat16[B, 1, N]"}, "y = x + b", {"y": "bfloat16"})
 BATCHED = whole(
@@ -26,14 +29,31 @@ BATCHED = whole(
     "y = x * scale + bias",
     {"y": "bfloat16"},
 )
+GATHERED = whole(
+    {"table": "bfloat16[V, D]", "p": "bfloat16[S, D]", "ids": "int64[B, S]"}, "y = embedding(table, ids) + p",
+    {"y": "bfloat16"},
+)  # fmt: skip
+TURNING = whole(
+    {"x": "half[B, H, D]", "cos": "float[B, D]", "sin": "float[B, D]"},
+    """first = slice(x, [0, 0, 0], [B, H, D // 2])
+second = slice(x, [0, 0, D // 2], [B, H, D])
+turned = cat([-second, first], 2)
+y = x * broadcast(cos, [False, True, False]) + turned * broadcast(sin, [False, True, False])""",
+    {"y": "half"},
+)
 HEADS = whole(
     {"x": "float[B, S, H, D]", "cos": "float[S, 1, D]"}, "y = x * broadcast(cos, [True, False, False, False])",
     {"y": "float"},
 )  # fmt: skip
 
 
+def for_many(task: Task, sizes: Mapping[str, int], tuned: Tuned = NOT_TUNED) -> list[VariantSpec]:
+    """The variants but the one for a few elements."""
+    return [each for each in POINTWISE.schedule(task, SM_90, sizes, tuned) if not each.name.startswith("few")]
+
+
 def first(task: Task, **sizes: int) -> VariantSpec:
-    return POINTWISE.schedule(task, SM_90, sizes)[0]
+    return for_many(task, sizes)[0]
 
 
 def rows(task: Task, **sizes: int) -> PointwiseRowsHeuristics:
@@ -42,9 +62,18 @@ def rows(task: Task, **sizes: int) -> PointwiseRowsHeuristics:
     return heuristics
 
 
+def rendered(variant: VariantSpec) -> str:
+    origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="pointwise", variant=variant.name)
+    return render(variant.launches[0].kernel, origin).text
+
+
+def walks_of(task: Task) -> VariantSpec:
+    (walks,) = [each for each in for_many(task, {"B": 8, "H": 32, "D": 1024}) if each.name == "walks_int32"]
+    return walks
+
+
 def text(task: Task, **sizes: int) -> str:
-    origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="pointwise", variant="rows")
-    return render(first(task, **sizes).launches[0].kernel, origin).text
+    return rendered(first(task, **sizes))
 
 
 class TestWhichAxisIsWalked:
@@ -187,8 +216,77 @@ class TestText:
         assert "/" not in walk.replace("//", "")
 
     def test_other_variants_of_the_same_task_are_flat(self) -> None:
-        names = [variant.name for variant in POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096})]
+        names = [variant.name for variant in for_many(BIAS, {"M": 4096, "N": 4096})]
         assert names == ["rows_vec8_int32", "shifted_vec8_int32", "scalar_int64"]
+
+    def test_folded_rows_are_walked_from_vectors_that_begin_again_with_them(self) -> None:
+        inputs = {"x": "bfloat16[N, C, P]", "w": "float[1, C, 1]", "b": "float[1, C, P]"}
+        task = whole(inputs, "y = x * w + b", {"y": "bfloat16"})
+        (folded,) = [each for each in for_many(task, {}) if each.name == "folded_vec8_int32"]
+        before, _, walk = rendered(folded).partition("for (Index vector")
+        assert "v1 = fb::load_runs<kVec>(T1, place, Index(n1), Index(n2));" in before
+        assert "v2 = fb::load_around<kVec>(T2, place % Index(n1 * n2), Index(n1 * n2));" in before
+        assert "T1" not in walk
+        assert "T2" not in walk
+
+    @pytest.mark.parametrize(
+        ("rows", "columns", "step"),
+        [
+            (8, 3, 3),  # a vector for each thread
+            (1000003, 7, 7 * 15626),  # eight of them
+            (300, 7001, 7001 * 13),  # three, since there are no more for each multiprocessor
+            (3, 100001, 37501),  # all there are
+            (0, 5, 0),
+        ],
+    )
+    def test_vectors_of_a_thread_are_whole_folded_rows_apart(self, rows: int, columns: int, step: int) -> None:
+        task = whole({"x": "bfloat16[M, N]", "b": "float[N]"}, "y = exp(x + b)", {"y": "bfloat16"})
+        (folded,) = [each for each in for_many(task, {}) if each.name == "folded_vec8_int32"]
+        (found,) = [known for known in folded.launches[0].kernel.parameters if known.name == "step"]
+        assert isinstance(found.arg, FormulaArg)
+        sizes = {"M": rows, "N": columns, MULTIPROCESSORS: 132}
+        assert evaluate(as_formula(found.arg.formula), sizes) == step
+        assert evaluate(folded.launches[0].grid[0], sizes) == -(-step // 128)
+
+    def test_what_takes_few_instructions_and_bytes_is_not_folded(self) -> None:
+        found = for_many(whole({"x": "half[M, N]", "b": "half[N]"}, "y = x + b", {"y": "half"}), {})
+        assert [each.name for each in found][1:] == ["shifted_vec8_int32", "scalar_int64"]
+
+    @pytest.mark.parametrize(
+        ("inputs", "body"),
+        [
+            ({"x": "bfloat16[M, N]", "r": "float[M, 1]"}, "y = exp(x * r)"),  # a number of each row
+            ({"x": "bfloat16[M, N]", "w": "float[N]"}, "y = exp(x * w + iota(N))"),  # columns are counted
+            ({"x": "bfloat16[B, S, N]", "w": "float[B, 1, N]"}, "y = exp(x * w)"),  # repeats along the second axis
+        ],
+    )
+    def test_only_what_repeats_with_each_row_is_folded(self, inputs: dict[str, str], body: str) -> None:
+        found = for_many(whole(inputs, body, {"y": "bfloat16"}), {})
+        assert "folded_vec8_int32" not in [each.name for each in found]
+
+    def test_rows_of_any_length_are_walked_element_by_element_where_vectors_would_take_too_much(self) -> None:
+        walks = walks_of(TURNING)
+        before, _, walk = rendered(walks).partition("for (Index top")
+        assert "const Index before = place.quotient, i = place.remainder;" in before
+        assert "T1[" not in walk
+        assert walks.guard[1:] == (("ge", "D", 192), ("ge", "H", 4))
+
+    @pytest.mark.parametrize(
+        ("rows", "each", "chunks"), [(1, 1, 1), (16, 16, 1), (17, 9, 2), (33, 11, 3), (0, 0, 0), (1000, 16, 63)]
+    )
+    def test_threads_that_walk_have_as_many_rows_each(self, rows: int, each: int, chunks: int) -> None:
+        walks = walks_of(TURNING)
+        sizes = {"B": 10**6, "H": rows, "D": 3, MULTIPROCESSORS: 132}
+        (found,) = [known for known in walks.launches[0].kernel.parameters if known.name == "each"]
+        assert isinstance(found.arg, FormulaArg)
+        assert evaluate(as_formula(found.arg.formula), sizes) == each
+        assert evaluate(walks.launches[0].grid[0], sizes) == -(-3 * 10**6 * chunks // 128)
+
+    def test_positions_of_all_rows_in_flight_are_loaded_before_one_is_used(self) -> None:
+        walk = text(GATHERED, V=50304, B=16, S=2048, D=4096).partition("for (Index top")[2]
+        ids, _, rest = walk.partition("q3[u]")
+        assert "j2[u] = T2[" in ids
+        assert "T2[" not in rest
 
 
 class TestChoice:
@@ -199,7 +297,7 @@ class TestChoice:
 
     def test_a_choice_that_is_given_makes_the_kernel(self) -> None:
         given = {"threads": 64, "rows": 16, "unroll": 2, "min_blocks": 8}
-        found = POINTWISE.schedule(BIAS, SM_90, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
+        found = for_many(BIAS, {"M": 4096, "N": 4096}, {"rows_vec8_int32": given})[0]
         assert found.launches[0].block == (64, 1, 1)
         assert evaluate(found.launches[0].grid[0], {"M": 65536, "N": 4096, MULTIPROCESSORS: 132}) == 8 * 65536 // 16
         assert found.launches[0].kernel.heuristics == PointwiseRowsHeuristics(**given, walked=0)

@@ -55,7 +55,9 @@ class TestWhichVariantTakesWhat:
             (ADDED, {"M": 3, "N": 800003}, "lanes_int32"),
             (ADDED, {"M": 800003, "N": 3}, "lanes_int32"),
             (ADDED, {"M": 8, "N": 4000000}, "vec8_int32"),
-            (ADDED, {"M": 101, "N": 103}, "scalar_int32"),  # too few to fill a GPU with large tiles
+            (ADDED, {"M": 401, "N": 403}, "scalar_int32"),  # too few to fill a GPU with large tiles
+            (ADDED, {"M": 256, "N": 512}, "few_lanes_int32"),
+            (ADDED, {"M": 256, "N": 520}, "vec8_int32"),
             (ADDED, {"M": 2**16 + 1, "N": 2**15}, "scalar_int64"),
             (TURNED, {"M": 2297, "N": 10481}, "shifted_vec4_int32"),
             (BATCH, {"B": 120000, "M": 16, "N": 16}, "lanes_int32"),

@@ -25,7 +25,7 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 11)
-pointwise_rows_b36e713d45b7ec05(
+pointwise_rows_45c0a0aa6c5f2839(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[N]
     __nv_bfloat16* __restrict__ T12,  // y: bfloat16[M, N]
@@ -40,24 +40,26 @@ pointwise_rows_b36e713d45b7ec05(
   const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;
   const Index tile = fb::block_x(), row_tile = tile / column_tiles;
   const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
-  const Index first_row = row_tile << tile_down;
+  const Index tile_row = row_tile << tile_down;
+  const Index step = 1 << down, first_row = tile_row + (line & (step - 1));
+  const Index next_tile = tile_row + (1 << tile_down), end = next_tile < rows ? next_tile : rows;
   if (i >= columns) return;
 
   // What is the same for every row.
   const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(T1 + i);
 
-  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
-  const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
+  for (Index top = first_row; top < end; top += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      const Index row = top + u * step;
+      if (row >= end) break;
       p0[u] = fb::load_packed<kVec>(T0 + (row * Index(n1) + i));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;
+      const Index row = top + u * step;
+      if (row >= end) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       fb::Vec<__nv_bfloat16, kVec> v12;
       FUSEBUILD_UNROLL
@@ -73,9 +75,9 @@ pointwise_rows_b36e713d45b7ec05(
         const __nv_bfloat16 t12 = fb::cast<__nv_bfloat16>(t11);  // bias_gelu.yaml:11
         v12[k] = t12;
       }
-      if (own < end) fb::store(T12 + (row * Index(n1) + i), v12);
+      fb::store(T12 + (row * Index(n1) + i), v12);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_b36e713d45b7ec05)
+FUSEBUILD_ENTRY(pointwise_rows_45c0a0aa6c5f2839)

@@ -36,7 +36,7 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_rows_863ef6856a1bb410(
+pointwise_rows_03575bfb75fcb104(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // weight: float[C]
     const float* T2,  // mean_outer: float[1, 1, C]
@@ -61,9 +61,11 @@ pointwise_rows_863ef6856a1bb410(
   const Index tile = fb::block_x(), row_tile = tile / column_tiles;
   const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
   const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;
-  const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;
+  const Index tile_row = (row_tile - before_tile * row_tiles) << tile_down;
   const int outwards = 7 - across - down;
   const Index before = (before_tile << outwards) + (line >> down);
+  const Index step = 1 << down, first_row = tile_row + (line & (step - 1));
+  const Index next_tile = tile_row + (1 << tile_down), end = next_tile < rows ? next_tile : rows;
   if (i >= columns || before >= Index(n0)) return;
 
   // What is the same for every row.
@@ -81,18 +83,18 @@ pointwise_rows_863ef6856a1bb410(
     v10[k] = t10;
   }
 
-  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
-  const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
+  for (Index top = first_row; top < end; top += kUnroll * step) {
     fb::Packed<float, kVec> p0[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      const Index row = top + u * step;
+      if (row >= end) break;
       p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n1) + row) * Index(n2) + i));
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;
+      const Index row = top + u * step;
+      if (row >= end) break;
       const fb::Vec<float, kVec> v0 = fb::unpack(p0[u]);
       const float t6 = T6[row];  // t16
       fb::Vec<float, kVec> v13;
@@ -118,11 +120,11 @@ pointwise_rows_863ef6856a1bb410(
         v17[k] = t17;
         v18[k] = t18;
       }
-      if (own < end) fb::store(T13 + ((before * Index(n1) + row) * Index(n2) + i), v13);
-      if (own < end) fb::store(T17 + ((before * Index(n1) + row) * Index(n2) + i), v17);
-      if (own < end) fb::store(T18 + ((before * Index(n1) + row) * Index(n2) + i), v18);
+      fb::store(T13 + ((before * Index(n1) + row) * Index(n2) + i), v13);
+      fb::store(T17 + ((before * Index(n1) + row) * Index(n2) + i), v17);
+      fb::store(T18 + ((before * Index(n1) + row) * Index(n2) + i), v18);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_863ef6856a1bb410)
+FUSEBUILD_ENTRY(pointwise_rows_03575bfb75fcb104)

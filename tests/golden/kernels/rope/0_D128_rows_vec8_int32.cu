@@ -32,7 +32,7 @@ constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 6)
-pointwise_rows_4b6871c2659dac24(
+pointwise_rows_735e8fd7c2c487d6(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
     const float* __restrict__ T1,  // cos: float[S, D]
     const float* __restrict__ T2,  // sin: float[S, D]
@@ -60,9 +60,11 @@ pointwise_rows_4b6871c2659dac24(
   const Index tile = fb::block_x(), row_tile = tile / column_tiles;
   const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
   const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;
-  const Index first_row = (row_tile - before_tile * row_tiles) << tile_down;
+  const Index tile_row = (row_tile - before_tile * row_tiles) << tile_down;
   const int outwards = 7 - across - down;
   const Index before = (before_tile << outwards) + (line >> down);
+  const Index step = 1 << down, first_row = tile_row + (line & (step - 1));
+  const Index next_tile = tile_row + (1 << tile_down), end = next_tile < rows ? next_tile : rows;
   if (i >= columns || before >= Index(n0) * Index(n1)) return;
   const Index i1 = fb::divided(before, Index(n1), n1_reciprocal).remainder;
 
@@ -77,15 +79,14 @@ pointwise_rows_4b6871c2659dac24(
     v14[k] = t14;
   }
 
-  const Index next_tile = first_row + (1 << tile_down), step = 1 << down;
-  const Index end = next_tile < rows ? next_tile : rows;
-  for (Index top = first_row + (line & (step - 1)); top < end; top += kUnroll * step) {
+  for (Index top = first_row; top < end; top += kUnroll * step) {
     fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
     fb::Packed<__nv_bfloat16, kVec> q5[kUnroll];
     fb::Packed<__nv_bfloat16, kVec> q7[kUnroll];
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;  // no load waits for a test
+      const Index row = top + u * step;
+      if (row >= end) break;
       p0[u] = fb::load_packed<kVec>(T0 + ((before * Index(n2) + row) * Index(n3) + i));
       q5[u] = i < Index(X5_end3)
           ? fb::load_packed<kVec>(X5 + (Index(X5_offset) + ((before * Index(n2) + row) * Index(n3) + i)))
@@ -96,7 +97,8 @@ pointwise_rows_4b6871c2659dac24(
     }
     FUSEBUILD_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      const Index own = top + u * step, row = own < end ? own : end - 1;
+      const Index row = top + u * step;
+      if (row >= end) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
       const fb::Vec<__nv_bfloat16, kVec> x5 = fb::unpack(q5[u]);
       const fb::Vec<__nv_bfloat16, kVec> x7 = fb::unpack(q7[u]);
@@ -118,9 +120,9 @@ pointwise_rows_4b6871c2659dac24(
         const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // rope.yaml:17
         v21[k] = t21;
       }
-      if (own < end) fb::store(T21 + ((before * Index(n2) + row) * Index(n3) + i), v21);
+      fb::store(T21 + ((before * Index(n2) + row) * Index(n3) + i), v21);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_4b6871c2659dac24)
+FUSEBUILD_ENTRY(pointwise_rows_735e8fd7c2c487d6)
