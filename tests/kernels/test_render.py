@@ -55,9 +55,9 @@ SHOWN_FUSIONS = {
     "inner_outer_finishes": ("0_registers1024_vec4_int32_finish",),  # groups that share out blocks
     "edged_rows": ("0_edged1_vec8_int32",),
     "crossing_rows": ("0_edged1_vec8_int32", "0_split_vec8_int32", "0_tiled_vec8_int32"),
-    "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged_tiles_vec8_int32"),
+    "edged_tiles": ("0_N127_edged_tiles_vec8_int32", "1_K1001_edged1_vec8_int32"),
     "resident_rows": ("0_resident8_vec8_int32", "0_resident8_vec8_int32_counters", "0_edged32768_vec8_int32"),
-    "odd_lambdas": ("0_shifted_vec4_int32",),
+    "odd_lambdas": ("0_edged1_vec4_int32",),
     "outer_normalization": ("4_rows_vec8_int32",),  # it waits for the kernel of another segment
 }
 """Fusions of tests, and the kernels among theirs that are kept as goldens."""

@@ -24,7 +24,7 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.sweeps import cached_inputs, input_sweeps, kept_values
 from fusebuild.kernels.families import FAMILIES, first_accepting
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
-from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, EDGED_RUNGS
+from fusebuild.kernels.persistent.long_rows import EDGED_RUNGS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
 from fusebuild.kernels.persistent.way import PersistentHeuristics
 from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
@@ -352,6 +352,13 @@ WHOLE = "N: {multiple_of: 8}"
 """Rows that are whole vectors."""
 
 
+def longest(variant: VariantSpec) -> int:
+    """The elements of the longest row that a variant takes, of many rows."""
+    lengths = (1 << power for power in range(20, -1, -1))
+    return next(size for size in lengths if all(evaluate(guard, {"M": 16384, "N": size}, lambda fid, size: True)
+                                                for guard in variant.guard))  # fmt: skip
+
+
 def taken(found: Sequence[VariantSpec], columns: int) -> VariantSpec:
     """The variant that aligned rows of so many ``columns`` take."""
     sizes = {"M": 16384, "N": columns}
@@ -365,17 +372,23 @@ class TestInnerPersistent:
         small: Formula = ("lt", "N", INDEX_HEADROOM)
         (y,) = SOFTMAX.outputs
         dense: tuple[Formula, ...] = (small, ("eq", ("mod", "N", 8), 0), ("aligned", 0, 16), ("aligned", y, 16))
-        assert [variant.guard for variant in found[:3]] == [(*dense, ("le", "N", most)) for most in (1024, 4096, 8192)]
+        few: Formula = ("le", ("mul", ("le", "M", 1024), "N"), 256)
+        assert found[0].guard == (*dense, ("le", "N", 1024), few)
+        assert [variant.guard for variant in found[1:3]] == [(*dense, ("le", "N", most)) for most in (4096, 8192)]
         odd: tuple[Formula, ...] = (small, ("aligned", 0, 16), ("aligned", y, 16))
-        assert [variant.guard for variant in found[3:8]] == [
-            (*odd, ("lt", EDGED_COLUMNS, "N"), ("le", "N", most + 15)) for most in EDGED_RUNGS
+        assert [variant.guard[:-2] for variant in found[3:8]] == [odd] * 5
+        assert [variant.guard[-1] for variant in found[3:8]] == [
+            ("le", ("mul", ("add", ("le", "M", rows), ("mul", 2, ("le", "M", rows // 2)), 1), "N"), most + 15)
+            if rows
+            else ("le", "N", most + 15)
+            for most, rows in zip(EDGED_RUNGS, (264, 264, 132, 66, 0), strict=True)
         ]
         assert [variant.guard for variant in found[8:]] == [(*odd, ("le", 1, "N"), ("le", "N", 32 * 34)), ()]
 
     @pytest.mark.parametrize("size", [1, 64, 1000, 4096, 20000, 65536])
     def test_rows_of_whole_vectors_have_the_same_ladder_whatever_the_first_case_is(self, size: int) -> None:
         task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents=WHOLE)
-        held = [variant.guard[-1][2] for variant in variants("inner_persistent", task, M=16, N=size)[:-2]]
+        held = [longest(variant) for variant in variants("inner_persistent", task, M=16, N=size)[:-1]]
         assert {1024, 4096, 16384, 65536, 131072} <= {*held}
         assert held == sorted(held)
 
@@ -392,7 +405,7 @@ class TestInnerPersistent:
         extents = f"N: {{multiple_of: 8, {facts}}}"
         task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents=extents)
         found = variants("inner_persistent", task, M=16, N=first)
-        assert [each.guard[-1][2] for each in found if "vec8" in each.name] == held
+        assert [longest(each) for each in found if "vec8" in each.name] == held
 
     def test_registers_hold_the_row(self) -> None:
         (launch,) = variants("inner_persistent", SOFTMAX, M=16384, N=8192)[2].launches
@@ -438,8 +451,10 @@ class TestInnerPersistent:
         assert all(persistent(spec).threads.block * spec.vec * 4 <= 65536 for spec in specs.values())
 
     def test_values_by_the_element_take_a_register_each(self) -> None:
-        task = whole({"x": "bfloat16[M, N]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents="N: {multiple_of: 8}")
-        found = {variant.name: variant for variant in variants("inner_persistent", task, M=16, N=65536)}
+        inputs = {"x": "bfloat16[M, K, N]", "w": "bfloat16[1, 1, N]"}
+        body = SOFTMAX_BODY.replace("[1]", "[1, 2]").replace("exp(x", "exp(x * w")
+        task = whole(inputs, body, {"y": "bfloat16"})
+        found = {variant.name: variant for variant in variants("inner_persistent", task, M=16, K=1, N=65536)}
         heuristics = persistent(kernels(found["registers_vec1_int32"])[0])
         assert (heuristics.threads.per_row, heuristics.chunks) == (1024, REGISTER_BYTES // 8)
 

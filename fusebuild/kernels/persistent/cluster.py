@@ -81,7 +81,7 @@ class Cluster(InRegisters):
         if not is_long and not rungs:
             return ()
         own = self if is_long else replace(self, size=rungs[0])
-        return own.climbed(rungs, lambda rows: rows.keeping(rows.rung_name("cluster", own.size)))
+        return self.but_for_few(own.climbed(rungs, lambda rows: rows.keeping(rows.rung_name("cluster", own.size))))
 
     @property
     def _rungs(self) -> tuple[int, ...]:

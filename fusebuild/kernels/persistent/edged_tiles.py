@@ -30,6 +30,7 @@ from fusebuild.kernels.common.spec import (
     known_parameters,
 )
 from fusebuild.kernels.persistent.budgets import EDGED_TILES
+from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, TilesWay
 
 FEWEST_VECTORS = 8
@@ -94,6 +95,8 @@ class EdgedTiles(TilesWay):
         :class:`KnobError` for a choice that no kernel can be made with."""
         size = self.known_columns
         if size is None or size % self.vec == 0 or size < FEWEST_VECTORS * self.vec:
+            return ()
+        if size > EDGED_COLUMNS and Edged.of(replace(self, tuned={})).variants():
             return ()
         proposal = self._propose(size)
         if proposal is None:
@@ -217,7 +220,7 @@ class EdgedTiles(TilesWay):
             self.TEMPLATE,
             heuristics,
             vec=self.vec,
-            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named),
+            parameters=known_parameters((*kernel_parameters(self.task, self.domain), own), self.named_sizes),
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )

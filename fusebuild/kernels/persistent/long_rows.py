@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import ClassVar, Self
 
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate, product, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
@@ -54,6 +54,13 @@ ahead."""
 
 EDGED_COLUMNS = 512
 """Elements beyond which a row may have edges: in a shorter one they are too much of it."""
+
+EDGED_ROWS = 16384
+"""Rows up to which shorter ones have edges, too: vectors are less to do than so many elements, where few threads have
+all of it to do."""
+
+FEWEST_COLUMNS = 128
+"""Elements beyond which those have."""
 
 EDGED_RUNGS = (2048, 8192, 32768, 65536, 131072)
 """Elements of the longest rows with edges of a kernel of its own."""
@@ -442,8 +449,15 @@ class Edged(LongRowsWay):
         has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
         rungs = CROSSING_RUNGS if self.crosses else EDGED_RUNGS
         own = rows if has_own else replace(rows, size=rungs[0])
-        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
-        return own.climbed(rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        guard = (*self.odd_guard, self.longer_than_tiles)
+        found = own.climbed(rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        return self.but_for_few(found)
+
+    @property
+    def longer_than_tiles(self) -> Formula:
+        """Whether rows are so long that they have edges, or less long and few."""
+        are_few: Formula = ("le", self.rows, EDGED_ROWS)
+        return ("lt", EDGED_COLUMNS, total([self.columns, product([EDGED_COLUMNS - FEWEST_COLUMNS, are_few])]))
 
     def longest(self, variant: VariantSpec) -> int:
         """The elements of the longest row that a ``variant`` takes."""

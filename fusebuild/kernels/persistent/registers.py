@@ -257,10 +257,10 @@ class ShiftedVectors(WholeVectors):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elements(WholeVectors):
-    """Rows that are not whole vectors, or not where memory is aligned, element by element."""
+    """Rows that may be no whole vectors, element by element."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
-        return self.vec > 1 and not self.is_odd
+        return self.vec > 1 and not self.is_odd and not self.is_whole
 
     def variants(self) -> tuple[VariantSpec, ...]:
         return (replace(self.in_one_block, vec=1).named("registers", (fits_int32(self.columns),)),)

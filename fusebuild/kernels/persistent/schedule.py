@@ -35,12 +35,12 @@ WAYS: tuple[type[Way], ...] = (
     short_rows.ShortRows,  # short rows, in the registers of a part of a warp
     registers.WholeVectors,  # rows in the registers of one block
     cluster.Cluster,  # longer rows, in the registers of a cluster of blocks
+    edged_tiles.EdgedTiles,  # short odd ones of a known length: many in shared memory, read by aligned vectors
     long_rows.Edged,  # those of any length, by aligned vectors and the elements beside those
     split_rows.Split,  # those of several axes that no cluster keeps, in parts
     beyond_registers.Shared,  # rows in the shared memory of one block
     # Rows whose length is no multiple of a vector's:
     threaded.Threaded,  # of a few elements, whose number is known: a thread has whole rows
-    edged_tiles.EdgedTiles,  # short ones of a known length: many in shared memory, read by aligned vectors
     tiled.Tiled,  # short ones of any length: many in shared memory, read by elements
     registers.ShiftedVectors,  # in registers, by vectors that begin before the row
     # What vectors do not fit, or no memory on chip:

@@ -2,10 +2,11 @@
 
 What counts for short rows is how many bytes of them a multiprocessor has on their way. Threads that have no vector of
 their row have none on theirs, so a row of a few vectors has as many threads, down to one: the next ones have the next
-row. (H100, an RMS norm of 16 columns: 0.46 of a copy's bandwidth where eight threads share a row.) Up to eight, each
+row. (H100, an RMS norm of 16 columns: 0.46 of a copy's bandwidth where eight threads share a row.) Up to four, each
 thread has one vector, for what neighbouring threads load at a time shall lie side by side: with four of them to a
-thread, 32 columns have 0.60 instead of 0.80. One kernel serves all rows, to which the number of a row's threads is an
-argument.
+thread, 32 columns have 0.60 instead of 0.80. Of longer rows, four threads have up to four vectors each, which share
+what a thread does for a row: of 64 columns, layernorm has 0.99 so, adaln_forward 0.88; 0.90 and 0.70 where eight have
+one. One kernel serves all rows, to which the number of a row's threads is an argument.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ HELD = 4
 HELD_ELEMENTS = 16
 """Elements of a row that a thread has at most that takes them one by one."""
 
-SIDE_BY_SIDE = 3
-"""Doublings of a row's threads up to which each has one vector. Beyond that the threads of a quarter of a warp have
-more before a whole one shares a row, unless there are few rows."""
+SIDE_BY_SIDE = 2
+"""Doublings of a row's threads up to which each has one vector. Beyond that so many have more, and then twice so many,
+before a whole warp has a row, unless there are few rows."""
 
 FEW_ROWS = 64
-"""Rows for each multiprocessor up to which there are few: with a quarter of a warp for each, most threads that a
-multiprocessor can have would be none."""
+"""Rows for each multiprocessor up to which there are few: with four threads for each, most that a multiprocessor can
+have would be none."""
 
 FEWEST_ROWS = 1024
 """Rows up to which one that has more vectors than a warp has threads is left to a block of its own: what counts is how
@@ -51,13 +52,15 @@ class ShortRowsHeuristics(PersistentHeuristics):
 
     def steps(self, rows: Formula, columns: Formula) -> list[tuple[int, Formula]]:
         """``(doublings of a row's threads, whether so many rows of so many columns ask for them)``."""
-        doublings = SIDE_BY_SIDE if self.vec > 1 else WARP.bit_length() - 1
-        single: list[tuple[int, Formula]] = [(1, ("lt", self.vec << power, columns)) for power in range(doublings)]
-        more = WARP.bit_length() - 1 - doublings
-        least, most = self.vec << doublings, (self.chunks * self.vec) << doublings
+        doublings = WARP.bit_length() - 1
+        single = SIDE_BY_SIDE if self.vec > 1 else doublings
+        steps: list[tuple[int, Formula]] = [(1, ("lt", self.vec << power, columns)) for power in range(single)]
+        if single == doublings:
+            return steps
         are_many: Formula = ("lt", product([FEW_ROWS, MULTIPROCESSORS]), rows)
-        longest = total([least, product([most - least, are_many])])
-        return [*single, (more, ("lt", longest, columns))] if more else single
+        held = total([1, product([self.chunks - 1, are_many])])
+        after = ((1, self.vec << single), (doublings - single - 1, self.vec << single + 1))
+        return [*steps, *((more, ("lt", product([least, held]), columns)) for more, least in after)]
 
     def row_shift(self, rows: Formula, columns: Formula) -> Formula:
         """The power of two that a row's threads are."""
@@ -153,10 +156,7 @@ class ShortElements(ShortRows):
     """The same element by element, for rows that are often no whole vectors and that nothing else takes by vectors."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
-        inner = self.domain.axes[self.domain.inner].extent
-        promised = {fact.symbol: fact.multiple_of for fact in self.task.fusion.facts}
-        multiple = inner if isinstance(inner, int) else promised.get(str(inner), 1)
-        return super(ShortElements, self).applies(earlier) and not self.is_odd and multiple % self.vec != 0
+        return super(ShortElements, self).applies(earlier) and not self.is_odd and not self.is_whole
 
     def variants(self) -> tuple[VariantSpec, ...]:
         return (replace(self, vec=1).of_any_length(),)

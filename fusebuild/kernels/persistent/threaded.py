@@ -144,12 +144,12 @@ class Threaded(TilesWay):
             self.TEMPLATE,
             heuristics,
             vec=1,
-            parameters=known_parameters(kernel_parameters(self.task, self.domain), self.named),
+            parameters=known_parameters(kernel_parameters(self.task, self.domain), self.named_sizes),
             vectors=VectorLayout.ANYWHERE,
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False, branchless=True),
         )
-        sizes: list[Formula] = [("eq", symbol, size) for symbol, size in self.named.items()]
+        sizes: list[Formula] = [("eq", symbol, size) for symbol, size in self.named_sizes.items()]
         aligned: list[Formula] = [("aligned", fid, size) for fid, size in access_bytes.items()]
         grid, shared_bytes = ceil_div(self.rows, choice.threads * self.vec), self._shared_bytes(choice, columns)
         guard, block = (*sizes, *aligned), (choice.threads, 1, 1)

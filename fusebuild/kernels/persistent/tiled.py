@@ -48,7 +48,8 @@ TILES_WANTED = 2 * BLOCKS_WANTED
 """Tiles that keep a device busy, several for each block that runs at a time: few would end at different times."""
 
 AT_A_TIME = 768
-"""Tiles of narrow rows where all run at a time: a block has so little to do with them that to begin is most of it."""
+"""Tiles of narrow rows that run at a time: a block has so little to do with them that to begin is most of it. Where
+there are more, there are some times as many, or the last ones would leave most multiprocessors idle."""
 
 FEW_TILES = 6
 """Tiles for each multiprocessor up to which they have no more rows than they must: so many run at a time."""
@@ -292,11 +293,12 @@ class Tiled(TilesWay):
         """The rows of a tile: as many as the block's threads walk at least, or times that."""
         least = self._least_rows(choice)
         row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
-        turns: Formula = ("ceil_div", self.rows, AT_A_TIME * choice.threads)
+        fit: Formula = ("floor_div", choice.tile_bytes, row_bytes)
+        times: Formula = ("ceil_div", self.rows, product([AT_A_TIME, fit]))
+        turns: Formula = ("ceil_div", self.rows, product([AT_A_TIME * choice.threads, times]))
         short = product([choice.threads, ("le", self.columns, NARROW), turns])
         spread: Formula = ("max", ("floor_div", self.rows, TILES_WANTED), short)
-        wanted: Formula = ("min", ("floor_div", choice.tile_bytes, row_bytes), spread)
-        return simplified(product([least, ("max", 1, ("floor_div", wanted, least))]))
+        return simplified(product([least, ("max", 1, ("floor_div", ("min", fit, spread), least))]))
 
     @property
     def _outer(self) -> int:

@@ -6,11 +6,9 @@ vectors, whatever row an element is of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fusebuild.ir.formula import known_value, symbols
 from fusebuild.kernels.persistent.way import Way
 
 BLOCKS_WANTED = 1024
@@ -76,15 +74,3 @@ class TilesWay(Way):
     def tiles(self) -> tuple[int, ...]:
         """The tensors that have a tile of their own."""
         return tuple(fid for fid in self.domain.flat if fid not in self.in_place)
-
-    @property
-    def named(self) -> Mapping[str, int]:
-        """The sizes at hand of the symbols in a row's length, those that the recipe names."""
-        values = {fact.symbol: fact.values for fact in self.task.fusion.facts}
-        own = {*symbols(self.columns)}
-        return {symbol: size for symbol, size in self.sizes.items() if symbol in own and size in values.get(symbol, ())}
-
-    @property
-    def known_columns(self) -> int | None:
-        """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
-        return known_value(self.columns, self.named)

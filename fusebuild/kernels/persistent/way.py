@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from itertools import pairwise
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
-from fusebuild.ir.formula import Formula, symbols
+from fusebuild.ir.formula import Formula, known_value, product, symbols, total
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner
@@ -22,6 +23,9 @@ from fusebuild.kernels.common.spec import (
     kernel_parameters,
 )
 
+BLOCKS_AT_A_TIME = 2
+"""Blocks of long rows that a multiprocessor has room for, at least."""
+
 
 class RowsHeuristics(Protocol):
     """How threads lie over rows."""
@@ -31,6 +35,14 @@ class RowsHeuristics(Protocol):
 
     def grid(self, rows: Formula) -> Formula:
         """Blocks for ``rows`` rows."""
+
+
+@runtime_checkable
+class InCluster(Protocol):
+    """How threads of several blocks lie over a row."""
+
+    @property
+    def cluster(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +97,14 @@ class RowTask(Planner):
         return is_run and self.has_odd_rows(self.vec, self.columns)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is known that rows are whole vectors, wherever they lie."""
+        inner = self.domain.axes[self.domain.inner].extent
+        promised = {fact.symbol: fact.multiple_of for fact in self.task.fusion.facts}
+        multiple = inner if isinstance(inner, int) else promised.get(str(inner), 1)
+        return multiple % self.vec == 0
+
+    @property
     def crosses(self) -> bool:
         return vectors_cross(self.task, self.domain)
 
@@ -106,6 +126,18 @@ class RowTask(Planner):
     def vector_bytes(self, fids: Sequence[int]) -> int:
         """Bytes of the registers that a vector of each of ``fids`` takes: whole registers."""
         return sum(max(4, self.vec * self.bytes_of([fid])) for fid in fids)
+
+    @property
+    def named_sizes(self) -> Mapping[str, int]:
+        """The sizes at hand of the symbols in a row's length, those that the recipe names."""
+        values = {fact.symbol: fact.values for fact in self.task.fusion.facts}
+        own = {*symbols(self.columns)}
+        return {symbol: size for symbol, size in self.sizes.items() if symbol in own and size in values.get(symbol, ())}
+
+    @property
+    def known_columns(self) -> int | None:
+        """The elements of a row: a number, or the size at hand where the recipe names it; None for any other."""
+        return known_value(self.columns, self.named_sizes)
 
     def ladder(self, rungs: Iterable[int]) -> Iterator[Self]:
         """This for rows of the first case and of ``rungs``, in ascending order of the elements that they are planned
@@ -166,6 +198,24 @@ class Way(RowTask, ABC):
         """Its variants in order of preference; none where rows do not lie well so. Raises :class:`KnobError` for a
         choice that no kernel can be made with."""
 
+    def but_for_few(self, variants: Sequence[VariantSpec]) -> tuple[VariantSpec, ...]:
+        """Steps of a ladder, each of which ends its guard with the longest row that it holds, and leaves those that are
+        more than half as long to the next one where rows are so few that all blocks of that run at a time, and those
+        that are more than a quarter as long where rows are half as many. The step for rows of a size that the recipe
+        names takes all of those."""
+        known = self.known_columns
+        is_taken = known is not None and not (self.FOR_ODD_ROWS and known % self.vec == 0)
+        holding = [each for each in variants if is_taken and _longest(each) >= (known or 0)]
+        steps = ((variant, blocks_of_row(longer)) for variant, longer in pairwise(variants))
+        left = (step[0] if step[0] in holding[:1] else self._but_for_few(*step) for step in steps)
+        return (*left, *variants[-1:])
+
+    def _but_for_few(self, variant: VariantSpec, blocks: int) -> VariantSpec:
+        few = BLOCKS_AT_A_TIME * self.target.multiprocessors // blocks
+        times = total([1, ("le", self.rows, few), product([2, ("le", self.rows, few // 2)])])
+        fits: Formula = ("le", product([times, self.columns]), _longest(variant))
+        return replace(variant, guard=(*variant.guard[:-1], fits))
+
     def rows_variant(
         self,
         way: str,
@@ -195,6 +245,20 @@ class Way(RowTask, ABC):
         )
         grid, block = heuristics.grid(self.rows), (heuristics.threads.block, 1, 1)
         return self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
+
+
+def _longest(variant: VariantSpec) -> int:
+    """The elements of the longest row of a step of a ladder, with which its guard ends."""
+    fits = variant.guard[-1]
+    assert isinstance(fits, tuple)
+    return int(str(fits[2]))
+
+
+def blocks_of_row(variant: VariantSpec) -> int:
+    """The blocks that have a row together."""
+    heuristics = variant.launches[-1].kernel.heuristics
+    assert isinstance(heuristics, InCluster)
+    return heuristics.cluster
 
 
 def vectors_cross(task: Task, domain: AxisDomain) -> bool:

@@ -39,17 +39,19 @@ def names(found: tuple[VariantSpec, ...]) -> list[str]:
     return [variant.name for variant in found]
 
 
-LAMBDA_BODY = "y = x - logsumexp(x, dims=[1], keepdim=True)"
-"""Rows that have no kernels with edges."""
+def softmax(shape: str, extents: str = "") -> Task:
+    return whole({"x": f"bfloat16[{shape}]"}, SOFTMAX_BODY, {"y": "bfloat16"}, extents=extents)
 
 
-def softmax(shape: str, extents: str = "", body: str = SOFTMAX_BODY) -> Task:
-    return whole({"x": f"bfloat16[{shape}]"}, body, {"y": "bfloat16"}, extents=extents)
+def read_once(shape: str, extents: str = "") -> Task:
+    """Rows of which nothing is worth keeping: they have no kernels with edges."""
+    inputs = {"x": f"bfloat16[{shape}]", "z": f"bfloat16[{shape}]"}
+    return whole(inputs, "y = z - max(x, dims=[1], keepdim=True)", {"y": "bfloat16"}, extents=extents)
 
 
 def test_only_rows_that_may_be_odd_have_shifted_variants() -> None:
     def of(shape: str, extents: str = "") -> list[str]:
-        return names(variants("inner_persistent", softmax(shape, extents, LAMBDA_BODY), M=64, N=500))
+        return names(variants("inner_persistent", read_once(shape, extents), M=64, N=500))
 
     assert "shifted_vec8_int32" in of("M, N")
     assert "shifted_vec8_int32" in of("M, N", "N: {multiple_of: 4}")
@@ -87,9 +89,9 @@ def test_few_elements_of_known_size_have_none() -> None:
     assert (is_odd(FEW - 1), is_odd(FEW + 1), is_odd(FEW + 4)) == (False, True, False)
 
 
-@pytest.mark.parametrize(("columns", "per_row", "chunks"), [(1501, 64, 3), (20001, 1024, 3)])
+@pytest.mark.parametrize(("columns", "per_row", "chunks"), [(1501, 128, 2), (16001, 1024, 2)])
 def test_a_row_of_the_first_case_has_room_however_it_is_shifted(columns: int, per_row: int, chunks: int) -> None:
-    task = softmax("M, N", body=LAMBDA_BODY)
+    task = read_once("M, N")
     own = BY_NAME["inner_persistent"].schedule(task, TARGETS["sm_80"], {"M": 64, "N": columns})
     found = {variant.name: variant for variant in own}
     variant = found["shifted_vec8_int32"]

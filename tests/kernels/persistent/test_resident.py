@@ -4,6 +4,7 @@ which choices are refused."""
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -16,7 +17,9 @@ from fusebuild.kernels.common.spec import VariantSpec, axis_domain
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import (
     EDGED_COLUMNS,
+    EDGED_ROWS,
     EDGED_RUNGS,
+    FEWEST_COLUMNS,
     RESIDENT_ROW_BYTES,
     THREAD_BYTES,
     WEIGHTED_ROW_BYTES,
@@ -55,6 +58,17 @@ def own(task: Task, columns: int, target: Target = SM_90) -> tuple[str, VariantS
     found = walked(task, columns, target)
     (name,) = (name for name in found if name.startswith("edged") and name.partition("_")[0][5:] in "1248")
     return name, found[name]
+
+
+LONGER = ("lt", EDGED_COLUMNS, ("add", "N", ("mul", EDGED_COLUMNS - FEWEST_COLUMNS, ("le", "M", EDGED_ROWS))))
+"""What says that rows are so long that they have edges, or less long and few."""
+
+
+def longest(variant: VariantSpec) -> int:
+    """The elements of the longest row that a variant with edges holds."""
+    fits = variant.guard[-1]
+    assert isinstance(fits, tuple)
+    return int(str(fits[2]))
 
 
 def heuristics_of(variant: VariantSpec) -> ResidentHeuristics:
@@ -116,7 +130,7 @@ class TestEdgedRows:
                 continue
             launch, found = variant.launches[-1], heuristics_of(variant)
             held = found.cluster * found.threads.per_row * found.chunks * 8 + 15
-            assert variant.guard[-1] == ("le", "N", held)
+            assert longest(variant) == held
             planned = name.partition("_")[0][5:]
             assert (columns if len(planned) == 1 and columns % 8 else int(planned)) <= held
             assert 16 * found.chunks <= THREAD_BYTES
@@ -127,20 +141,35 @@ class TestEdgedRows:
 
     @pytest.mark.parametrize("columns", [1, 100, 8192, 131072])
     def test_are_a_ladder_whatever_the_first_case_is(self, columns: int) -> None:
-        held = [variant.guard[-1] for variant in walked(SOFTMAX, columns).values()]
-        assert held == [("le", "N", rung + 15) for rung in EDGED_RUNGS]
+        held = [longest(variant) for variant in walked(SOFTMAX, columns).values()]
+        assert held == [rung + 15 for rung in EDGED_RUNGS]
+
+    def test_leave_few_long_rows_to_more_blocks(self) -> None:
+        """Each takes rows of half the length that it holds, or a quarter, where all blocks of the next one run."""
+        found = [*walked(SOFTMAX, 4096).values()]
+        for shorter, longer in pairwise(found):
+            few, held = 2 * 132 // heuristics_of(longer).cluster, longest(shorter)
+            for rows, most in ((few // 2, held // 4), (few // 2 + 1, held // 2), (few, held // 2), (few + 1, held)):
+                fits = [evaluate(shorter.guard[-1], {"M": rows, "N": columns}) for columns in (most, most + 1)]
+                assert fits == [1, 0]
+        assert found[-1].guard[-1] == ("le", "N", EDGED_RUNGS[-1] + 15)
+
+    @pytest.mark.parametrize(("rows", "least"), [(EDGED_ROWS, FEWEST_COLUMNS), (EDGED_ROWS + 1, EDGED_COLUMNS)])
+    def test_are_longer_than_those_in_tiles(self, rows: int, least: int) -> None:
+        (longer,) = {variant.guard[-2] for variant in walked(SOFTMAX, 4096).values()}
+        assert [evaluate(longer, {"M": rows, "N": columns}) for columns in (least, least + 1)] == [0, 1]
 
     def test_are_planned_for_the_longest_rows_whether_or_not_those_are_odd(self) -> None:
-        assert own(SOFTMAX, 262144)[1].guard[-1] == ("le", "N", 262144 + 15)
+        assert longest(own(SOFTMAX, 262144)[1]) == 262144 + 15
 
     def test_take_aligned_rows_and_weights_that_are_cut(self) -> None:
         x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
-        assert own(NORM, 5003)[1].guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
+        assert own(NORM, 5003)[1].guard[1:-1] == (x, y, LONGER, w, b)
 
     def test_take_aligned_weights_that_stay(self) -> None:
         x, w, b, y = (("aligned", fid, 16) for fid in (0, 1, 2, *NORM.outputs))
         _, variant = own(NORM, 50257)
-        assert variant.guard[1:-1] == (x, y, ("lt", EDGED_COLUMNS, "N"), w, b)
+        assert variant.guard[1:-1] == (x, y, LONGER, w, b)
 
     def test_two_kept_inputs_share_registers(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
@@ -276,14 +305,14 @@ class TestSamples:
             heuristics = heuristics_of(variant)
             assert (heuristics.room, heuristics.walkers, heuristics.resident) == (2, 0, ())
             held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * 8
-            assert variant.guard[-1] == ("le", "N", held + 23)
+            assert longest(variant) == held + 23
             assert ("aligned", 2, 16) in variant.guard
         assert len(found) == len(EDGED_RUNGS) + 1
 
     @pytest.mark.parametrize("columns", [1025, 3269, 22465, 61313, 131072])
     def test_of_any_length_are_not_read_again(self, columns: int) -> None:
         task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
-        assert any(variant.guard[-1][2] >= columns for variant in walked(task, 4096).values())  # type: ignore[index]
+        assert any(longest(variant) >= columns for variant in walked(task, 4096).values())
 
 
 class TestChoices:

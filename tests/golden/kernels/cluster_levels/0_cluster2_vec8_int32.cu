@@ -4,7 +4,7 @@
 //   ahead=5
 // launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, y, weight, per_row, total,
 //   m, v, out, also, N, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), aligned(weight, 16),
-//   aligned(out, 16), aligned(also, 16), 0 < N, N <= 20480
+//   aligned(out, 16), aligned(also, 16), 8207 < N, N <= 20480
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

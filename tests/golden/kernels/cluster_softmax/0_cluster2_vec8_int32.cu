@@ -2,8 +2,8 @@
 // segment fids to original fids: {0: 0, 1: 1, 9: 8, 15: 13, 16: 14, 21: 18, 22: 19}
 // schedule: threads.per_row=256 threads.rows=1 storage=cluster chunks=16 cached=[0] kept=[] early=[] cluster=2 ahead=3
 // launch: segment 0, cluster2_vec8_int32 on sm_90: grid 2*M, 1, 1; block 256, 1, 1; given x, weight, mean, total,
-//   variance, y, top, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), 0 < N, N
-//   <= 65536
+//   variance, y, top, N; if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), 32783 <
+//   N, N <= 65536
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,9 +1,10 @@
 // crossing_rows.yaml, segment 0: inner_persistent, variant edged1_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 20: 16, 21: 22}
 // schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=8 walkers=0 multiprocessors=132 places=8 cached=[0]
-//   resident=[] ahead=False has_edges=True
+//   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid N*G, 1, 1; block 32, 1, 1; given x, weight, bias, spread, normed,
-//   K*H*W, G, K, H, W; if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), 512 < K*H*W, K*H*W <= 2063
+//   K*H*W, G, K, H, W; if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), 512 < (K*H*W + 384*(N*G <= 16384)),
+//   ((N*G <= 264) + 2*(N*G <= 132) + 1)*K*H*W <= 2063
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -12,8 +13,8 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
-FUSEBUILD_KERNEL(kThreadsPerRow, 21)
-inner_resident_685978b8ff757f0b(
+FUSEBUILD_KERNEL(kThreadsPerRow, 20)
+inner_resident_8ae1a5ec72621b4f(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -144,4 +145,4 @@ inner_resident_685978b8ff757f0b(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_685978b8ff757f0b)
+FUSEBUILD_ENTRY(inner_resident_8ae1a5ec72621b4f)

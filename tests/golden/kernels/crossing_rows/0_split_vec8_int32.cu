@@ -1,20 +1,15 @@
 // crossing_rows.yaml, segment 0: inner_persistent, variant split_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 20: 16, 21: 22}
-// schedule: threads.per_row=512 threads.rows=1
-// launch: segment 0, split_vec8_int32 1 of 3 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
+// schedule: threads.per_row=512 threads.rows=1 moments.element=0 moments.center=5
+// launch: segment 0, split_vec8_int32 1 of 2 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
 //   bias, spread, normed, slot 0 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes,
 //   slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes, K*H*W, G, K, H, W,
 //   max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 0; if K*H*W < 2146435072, aligned(x, 16),
 //   aligned(normed, 16), 512 < K*H*W
-// launch: segment 0, split_vec8_int32 2 of 3 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
+// launch: segment 0, split_vec8_int32 2 of 2 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
 //   bias, spread, normed, slot 0 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes,
 //   slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes, K*H*W, G, K, H, W,
 //   max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 1; if K*H*W < 2146435072, aligned(x, 16),
-//   aligned(normed, 16), 512 < K*H*W
-// launch: segment 0, split_vec8_int32 3 of 3 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
-//   bias, spread, normed, slot 0 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes,
-//   slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes, K*H*W, G, K, H, W,
-//   max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 2; if K*H*W < 2146435072, aligned(x, 16),
 //   aligned(normed, 16), 512 < K*H*W
 #include <fusebuild/kernel.cuh>
 
@@ -24,7 +19,7 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kStep = kThreads * kVec;  // columns from one vector of a thread to the next
 
 FUSEBUILD_KERNEL(kThreads, 2)
-inner_split_eb91808aa255e94e(
+inner_split_3fdaada18421f1c5(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -62,28 +57,38 @@ inner_split_eb91808aa255e94e(
   fb::forget_origin(r1);
   fb::forget_origin(r2);
 
-  float a4 = fb::Sum::identity<float>();
   if (sweep == 0) {
+    fb::BatchMoments<float, Index> moments;
     FUSEBUILD_UNROLL_BY(2)
     for (Index col = start; col < end; col += kStep) {
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
+      fb::Vec<float, kVec> own;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const __nv_bfloat16 t0 = v0[k];
-        a4 = fb::Sum::combine(a4, fb::cast<float>(t0));
+        own[k] = fb::cast<float>(t0);
       }
+      moments.add(own);
     }
     if (has_edge) {
       const __nv_bfloat16 e0 = r0[edge];
       const __nv_bfloat16 t0 = e0;
-      a4 = fb::Sum::combine(a4, fb::cast<float>(t0));
+      moments.add(fb::Vec<float, 1>{fb::cast<float>(t0)});
     }
-    fb::reduce_row<kThreads, 1>(phase, fb::accumulator<fb::Sum>(a4));
+    auto state = moments.state(fb::Welford<float>::identity());
+    fb::reduce_row<kThreads, 1>(phase, fb::accumulator<fb::Welford<float>>(state));
     if (thread == 0) {
-      P4[number] = a4;
+      P4[number] = float(state.v0 * state.v2);
+      P9[number] = state.v1;
     }
     return;
   }
+  const auto elements_of = [&](Index own) FUSEBUILD_INLINE {  // that a part has
+    const int64_t last = vectors * int64_t(own + 1) / parts, before = vectors * int64_t(own) / parts;
+    return float((last - before) * kVec + (own == 0 ? edges.count : 0));
+  };
+
+  float a4 = fb::Sum::identity<float>();
   for (int64_t place = row * parts + thread; place < (row + 1) * parts; place += kThreads) {
     a4 = fb::Sum::combine(a4, P4[place]);
   }
@@ -92,33 +97,8 @@ inner_split_eb91808aa255e94e(
   const float t5 = t4 / fb::cast<float>(s3);  // mean_reduced, crossing_rows.yaml:14
 
   float a9 = fb::Sum::identity<float>();
-  if (sweep == 1) {
-    FUSEBUILD_UNROLL_BY(2)
-    for (Index col = start; col < end; col += kStep) {
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-      FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
-        const float t8 = t7 * t7;  // var_squares, crossing_rows.yaml:14
-        a9 = fb::Sum::combine(a9, t8);
-      }
-    }
-    if (has_edge) {
-      const __nv_bfloat16 e0 = r0[edge];
-      const __nv_bfloat16 t0 = e0;
-      const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
-      const float t8 = t7 * t7;  // var_squares, crossing_rows.yaml:14
-      a9 = fb::Sum::combine(a9, t8);
-    }
-    fb::reduce_row<kThreads, 1>(phase, fb::accumulator<fb::Sum>(a9));
-    if (thread == 0) {
-      P9[number] = a9;
-    }
-    return;
-  }
   for (int64_t place = row * parts + thread; place < (row + 1) * parts; place += kThreads) {
-    a9 = fb::Sum::combine(a9, P9[place]);
+    a9 = fb::Sum::combine(a9, fb::squares_around(P9[place], P4[place], elements_of(place - row * parts), t5));
   }
   fb::reduce_row<kThreads, 1>(phase, fb::accumulator<fb::Sum>(a9));
   const float t9 = a9;  // var_sum, crossing_rows.yaml:14
@@ -169,4 +149,4 @@ inner_split_eb91808aa255e94e(
   }
 }
 
-FUSEBUILD_ENTRY(inner_split_eb91808aa255e94e)
+FUSEBUILD_ENTRY(inner_split_3fdaada18421f1c5)

@@ -1,10 +1,10 @@
 // edged_rows.yaml, segment 0: inner_persistent, variant edged1_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 16: 8, 28: 21, 35: 32}
 // schedule: threads.per_row=256 threads.rows=1 cluster=1 chunks=2 walkers=0 multiprocessors=132 places=8 cached=[0, 1]
-//   resident=[] ahead=False has_edges=True
+//   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 256, 1, 1; given x, y, weight, bias, per_row, v,
 //   normed, above, N, N; if N < 2146435072, aligned(x, 16), aligned(y, 16), aligned(normed, 16), aligned(above, 16),
-//   512 < N, aligned(weight, 16), aligned(bias, 16), N <= 4111
+//   512 < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 132) + 2*(M <= 66) + 1)*N <= 4111
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

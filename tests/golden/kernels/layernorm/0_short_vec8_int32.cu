@@ -1,10 +1,11 @@
 // layernorm.yaml, segment 0: inner_persistent, variant short_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
 // schedule: threads.per_row=1 threads.rows=128 storage=registers chunks=4 cached=[0] kept=[] early=[] vec=8
-// launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) - 32*(16 < N) - 16*(32 < N) - 12*(256 < N)
-//   + 128), 1, 1; block 128, 1, 1; given x, weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32 < N) +
-//   2*(256 < N); if N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(bias, 16), aligned(y,
-//   16), N <= 1024
+// launch: segment 0, short_vec8_int32 on sm_90: grid ceil_div(M, -64*(8 < N) - 32*(16 < N) -
+//   16*(32*(3*(64*gpu.multiprocessors < M) + 1) < N) - 12*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1;
+//   block 128, 1, 1; given x, weight, bias, mean, rstd, y, N, M, N, (8 < N) + (16 < N) + (32*(3*(64*gpu.multiprocessors
+//   < M) + 1) < N) + 2*(64*(3*(64*gpu.multiprocessors < M) + 1) < N); if N < 2146435072, (N % 8) == 0, aligned(x, 16),
+//   aligned(weight, 16), aligned(bias, 16), aligned(y, 16), N <= 1024, (M <= 1024)*N <= 256
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

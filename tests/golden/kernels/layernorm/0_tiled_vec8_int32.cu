@@ -1,13 +1,20 @@
 // layernorm.yaml, segment 0: inner_persistent, variant tiled_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 7: 6, 15: 8, 21: 13}
 // schedule: threads=128 most=34 narrow=7 copied=8 per_word=2 cached=[0] kept=[] resident=[1, 2] of_groups=[] outer=0
-//   of_rows=[7, 15] in_place=[[21, 0]]
-// launch: segment 0, tiled_vec8_int32 on sm_90: grid ceil_div(M, argument 11), 1, 1; block 128, 1, 1; shared
-//   16*(((argument 11*N) // 8) + 2) + 8*(N + 32) + 8*argument 11 bytes; given x, weight, bias, mean, rstd, y, N, M, N,
-//   (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 60*(272 < N))*max(1, min(16384 //
-//   ((128*(0 < N) - 64*(34 < N) - 60*(272 < N))*(2*N + 8)), max(M // (2048*(128*(0 < N) - 64*(34 < N) - 60*(272 < N))),
-//   (N <= 7)*ceil_div(M, 768*(128*(0 < N) - 64*(34 < N) - 60*(272 < N)))))); if N < 2146435072, aligned(x, 16),
-//   aligned(y, 16), 1 <= N, N <= 1088
+//   of_rows=[7, 15] in_place=[[21, 0]] untiled=16 loaded=[0, 1, 2]
+// launch: segment 0, tiled_vec8_int32 on sm_90: grid (M <= 512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N,
+//   1024*gpu.multiprocessors)) <= 16)*ceil_div(M, -64*(max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) -
+//   32*(2*max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) - 16*(4*max(1, ceil_div(M*N, 1024*gpu.multiprocessors))
+//   < N) - 8*(8*max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) < N) - 4*(16*max(1, ceil_div(M*N,
+//   1024*gpu.multiprocessors)) < N) + 128) + (-(M <= 512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N,
+//   1024*gpu.multiprocessors)) <= 16) + 1)*ceil_div(M, argument 12), 1, 1; block 128, 1, 1; shared 16*(((argument 12*N)
+//   // 8) + 2) + 8*(N + 32) + 8*argument 12 bytes; given x, weight, bias, mean, rstd, y, N, M, N, (M <=
+//   512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) <= 16)*max(1, ceil_div(M*N,
+//   1024*gpu.multiprocessors)), (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 32*(68 < N)
+//   - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1,
+//   min(16384 // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*ceil_div(M, 768*(16384 // (2*N + 8)))))) //
+//   (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N)
+//   + 16*(136 < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -20,7 +27,7 @@ constexpr int kPerWord = 2;  // elements of a word of shared memory
 constexpr int kCopied = 8;  // neighbouring elements per access to global memory
 
 FUSEBUILD_KERNEL(kThreads, 6)
-inner_tiled_119190aabb8ab2e4(
+inner_tiled_c2524dadac1f378a(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[N]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[N]
@@ -30,16 +37,114 @@ inner_tiled_119190aabb8ab2e4(
     int64_t s4,  // N
     int64_t n0,  // M
     int64_t n1,  // N
+    int64_t without_tile,  // elements of a row that a thread has without a tile, or 0
     int64_t row_shift,  // 2 to it threads share a row
     int64_t tile_rows) {  // rows of a tile
   const int64_t rows = n0;
   const Index columns = n1;
+
+  if (without_tile > 0) {
+    constexpr int kVec = 1, kChunks = 16;
+    const int doublings = fb::doublings_for(columns, int(without_tile));
+    const int threads = 1 << doublings;  // of a row
+    const int lane = fb::thread_x() & (threads - 1);
+    const int64_t wanted = fb::block_x() * (kThreads >> doublings) + (fb::thread_x() >> doublings);
+    const bool active = wanted < rows;  // the last block's spare threads repeat a row and store nothing
+    const int64_t row = active ? wanted : rows - 1;
+    const __nv_bfloat16* r0 = T0 + row * n1;
+    const __nv_bfloat16* r1 = T1;
+    const __nv_bfloat16* r2 = T2;
+    __nv_bfloat16* r21 = T21 + row * n1;
+    fb::Packed<__nv_bfloat16, kVec> c0[kChunks];
+    fb::Packed<__nv_bfloat16, kVec> c1[kChunks];
+    fb::Packed<__nv_bfloat16, kVec> c2[kChunks];
+
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = Index(c) * threads + lane;
+      if (col >= columns) break;
+      c0[c] = fb::load_packed<kVec>(r0 + col);
+      c1[c] = fb::load_packed<kVec>(r1 + col);
+      c2[c] = fb::load_packed<kVec>(r2 + col);
+    }
+
+    float a5 = fb::Sum::identity<float>();
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = Index(c) * threads + lane;
+      if (col >= columns) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        a5 = fb::Sum::combine(a5, t3);
+      }
+    }
+    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a5));
+    const float t5 = a5;  // mean_sum, layernorm.yaml:13
+    const float t6 = t5 / fb::cast<float>(s4);  // mean_reduced, layernorm.yaml:13
+
+    float a10 = fb::Sum::identity<float>();
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = Index(c) * threads + lane;
+      if (col >= columns) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t9 = t8 * t8;  // var_squares, layernorm.yaml:13
+        a10 = fb::Sum::combine(a10, t9);
+      }
+    }
+    fb::reduce_threads(threads, fb::accumulator<fb::Sum>(a10));
+    const float t10 = a10;  // var_sum, layernorm.yaml:13
+    const float t11 = t10 / fb::cast<float>(s4);  // var_reduced, layernorm.yaml:13
+    const float t14 = t11 + 1e-05f;  // layernorm.yaml:14
+    const float t15 = fb::rsqrt(t14);  // rstd, layernorm.yaml:14
+
+    if (!active) return;
+    FUSEBUILD_UNROLL
+    for (int c = 0; c < kChunks; ++c) {
+      const Index col = Index(c) * threads + lane;
+      if (col >= columns) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
+      const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(c1[c]);
+      const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(c2[c]);
+      fb::Vec<__nv_bfloat16, kVec> o21;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        const __nv_bfloat16 t1 = v1[k];
+        const __nv_bfloat16 t2 = v2[k];
+        const float t3 = fb::cast<float>(t0);  // xf, layernorm.yaml:12
+        const float t8 = t3 - t6;  // var_centered, layernorm.yaml:13
+        const float t16 = t8 * t15;  // layernorm.yaml:15
+        const float t18 = t16 * fb::cast<float>(t1);  // layernorm.yaml:15
+        const float t20 = t18 + fb::cast<float>(t2);  // y, layernorm.yaml:15
+        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t20);  // layernorm.yaml:17
+        o21[k] = t21;
+      }
+      fb::store(r21 + col, o21);
+    }
+
+    if (lane == 0) {
+      T7[row] = t6;
+      T15[row] = t15;
+    }
+    return;
+  }
+
   const int threads = 1 << int(row_shift);  // of a row
   const int lane = fb::thread_x() & (threads - 1);
   const int count = fb::elements_of_thread<kPerWord>(columns, int(row_shift));
   const Index first = lane * count;  // column of the thread
   const int beside = fb::kWarpThreads >> int(row_shift);  // rows that a warp takes together
-  const int apart = fb::shift_of_rows<kPerWord>(columns, int(row_shift));
+  const bool has_turns = tile_rows % (fb::kWarpThreads * kPerWord) == 0;  // so many that rows may be apart
+  const int apart = has_turns ? fb::shift_of_rows<kPerWord>(columns, int(row_shift)) : 0;
   const int64_t top = fb::block_x() * tile_rows;
   const int depth = int(top + tile_rows < rows ? tile_rows : rows - top);  // rows of the tile
   const int64_t origin = top * columns, total = rows * columns;
@@ -217,4 +322,4 @@ inner_tiled_119190aabb8ab2e4(
   fb::store_flat<1, kThreads>(T15 + top, rows15, 0, depth);
 }
 
-FUSEBUILD_ENTRY(inner_tiled_119190aabb8ab2e4)
+FUSEBUILD_ENTRY(inner_tiled_c2524dadac1f378a)

@@ -6,13 +6,13 @@
 //   aligned(bias, 16), aligned(normed, 16), aligned(gated, 16), 262144 <= 6*N, N <= 65536
 // launch: segment 0, edged8192_vec8_int32 1 of 2 on sm_90: grid 1, 1, 1; block 32, 1, 1; given slot 0 of 128 bytes; if
 //   N < 2146435072, aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512
-//   < N, aligned(weight, 16), aligned(bias, 16), N <= 8207
+//   < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 33) + 2*(M <= 16) + 1)*N <= 8207
 // launch: segment 0, edged32768_vec8_int32 1 of 2 on sm_90: grid 1, 1, 1; block 32, 1, 1; given slot 0 of 128 bytes; if
 //   N < 2146435072, aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512
-//   < N, aligned(weight, 16), aligned(bias, 16), N <= 32783
+//   < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), ((M <= 33) + 2*(M <= 16) + 1)*N <= 32783
 // launch: segment 0, edged65536_vec8_int32 1 of 2 on sm_90: grid 1, 1, 1; block 32, 1, 1; given slot 0 of 128 bytes; if
 //   N < 2146435072, aligned(x, 16), aligned(residual, 16), aligned(z, 16), aligned(normed, 16), aligned(gated, 16), 512
-//   < N, aligned(weight, 16), aligned(bias, 16), N <= 65551
+//   < (N + 384*(M <= 16384)), aligned(weight, 16), aligned(bias, 16), N <= 65551
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

@@ -1,9 +1,9 @@
 // softmax.yaml, segment 0: inner_persistent, variant edged1_vec8_int32
 // segment fids to original fids: {0: 0, 9: 7}
 // schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=8 walkers=0 multiprocessors=132 places=8 cached=[0]
-//   resident=[] ahead=False has_edges=True
+//   resident=[] ahead=False has_edges=True room=1
 // launch: segment 0, edged1_vec8_int32 on sm_90: grid M, 1, 1; block 32, 1, 1; given x, y, N; if N < 2146435072,
-//   aligned(x, 16), aligned(y, 16), 512 < N, N <= 2063
+//   aligned(x, 16), aligned(y, 16), 512 < (N + 384*(M <= 16384)), ((M <= 264) + 2*(M <= 132) + 1)*N <= 2063
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
