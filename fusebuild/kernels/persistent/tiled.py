@@ -294,7 +294,7 @@ class Tiled(TilesWay):
         least = self._least_rows(choice)
         row_bytes = total([product([self.bytes_of(self.tiles), self.columns]), self.bytes_of(self._of_rows)])
         fit: Formula = ("floor_div", choice.tile_bytes, row_bytes)
-        times: Formula = ("ceil_div", self.rows, product([AT_A_TIME, fit]))
+        times: Formula = ("max", 1, ("ceil_div", self.rows, product([AT_A_TIME, ("max", 1, fit)])))
         turns: Formula = ("ceil_div", self.rows, product([AT_A_TIME * choice.threads, times]))
         short = product([choice.threads, ("le", self.columns, NARROW), turns])
         spread: Formula = ("max", ("floor_div", self.rows, TILES_WANTED), short)

@@ -19,6 +19,7 @@ from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.kernels.persistent import edged_tiles  # noqa: E402
 from fusebuild.kernels.persistent.edged_tiles import EdgedTilesChoice, EdgedTilesHeuristics  # noqa: E402
+from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS  # noqa: E402
 from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
@@ -71,7 +72,7 @@ def test_threads_that_share_a_row(columns: int, per_row: int, groups: int, chunk
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 def test_threads_have_all_of_a_row_wherever_it_begins(dtype: str) -> None:
-    for columns in range(65, 1030, 17):
+    for columns in range(65, EDGED_COLUMNS, 17):
         variant = edged(columns, dtype)
         assert (variant is None) == (columns % 8 == 0)
         if variant is None:

@@ -17,7 +17,7 @@ from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate  # noqa: E40
 from fusebuild.ir.fusion import Task  # noqa: E402
 from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
-from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS  # noqa: E402
+from fusebuild.kernels.persistent.long_rows import FEWEST_COLUMNS  # noqa: E402
 from fusebuild.kernels.persistent.tiled import WIDEST_TILE_BYTES, TiledHeuristics  # noqa: E402
 from fusebuild.kernels.render import Origin, render  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
@@ -223,7 +223,7 @@ def test_rows_of_any_length_and_any_number_of_them(artifacts: Path, name: str, c
     index = [variant.name for variant in segment.variants].index("tiled_vec8_int32")
     for rows in (1, 5, 130, 277, *([1031] if columns < 64 else [])):
         inputs = norm_operands(rows, columns)
-        assert (chosen(plan, *inputs) == "tiled_vec8_int32") == (columns <= EDGED_COLUMNS)
+        assert (chosen(plan, *inputs) == "tiled_vec8_int32") == (columns <= FEWEST_COLUMNS)
         y = plan(*inputs, variant=index)
         error = 1e-6 if name == "widened" else 8e-3
         torch.testing.assert_close(y.double(), expected(*inputs), rtol=error, atol=error)
@@ -241,6 +241,6 @@ def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
         flat = torch.randn(9 * columns + 1, generator=torch.Generator().manual_seed(columns))
         x, elsewhere = flat[: 9 * columns].view(9, columns), flat.new_zeros(9 * columns + 1)[1:].view(9, columns)
         elsewhere.copy_(x)
-        assert chosen(plan, x) == "tiled_vec4_int32"
+        assert chosen(plan, x) == f"{'tiled' if columns <= FEWEST_COLUMNS else 'edged1'}_vec4_int32"
         assert chosen(plan, elsewhere) == "reread_scalar_int64"
         assert torch.equal(plan(x), plan(elsewhere))

@@ -14,10 +14,10 @@
 //   1024*gpu.multiprocessors)), (34 < K*H*W) + (68 < K*H*W) + (136 < K*H*W) + 2*(272 < K*H*W), (128*(0 < K*H*W) -
 //   64*(34 < K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 <
 //   K*H*W) + 16*(136 < K*H*W) - 48*(272 < K*H*W)))*max(1, min(32768 // (2*K*H*W + 4), max((N*G) // 2048, 128*(K*H*W <=
-//   7)*ceil_div(N*G, 98304*ceil_div(N*G, 768*(32768 // (2*K*H*W + 4)))))) // (128*(0 < K*H*W) - 64*(34 < K*H*W) -
-//   32*(68 < K*H*W) - 16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) + 16*(136
-//   < K*H*W) - 48*(272 < K*H*W)))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072, 1 <=
-//   K*H*W, K*H*W <= 1088
+//   7)*ceil_div(N*G, 98304*max(1, ceil_div(N*G, 768*max(1, 32768 // (2*K*H*W + 4))))))) // (128*(0 < K*H*W) - 64*(34 <
+//   K*H*W) - 32*(68 < K*H*W) - 16*(136 < K*H*W) - 12*(272 < K*H*W) + (384*gpu.multiprocessors < N*G)*(32*(68 < K*H*W) +
+//   16*(136 < K*H*W) - 48*(272 < K*H*W)))); if K*H*W < 2146435072, aligned(x, 16), aligned(normed, 16), G < 2146435072,
+//   1 <= K*H*W, K*H*W <= 1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

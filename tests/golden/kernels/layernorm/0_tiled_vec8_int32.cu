@@ -12,9 +12,10 @@
 //   512*gpu.multiprocessors)*(N <= 512)*(max(1, ceil_div(M*N, 1024*gpu.multiprocessors)) <= 16)*max(1, ceil_div(M*N,
 //   1024*gpu.multiprocessors)), (34 < N) + (68 < N) + (136 < N) + 2*(272 < N), (128*(0 < N) - 64*(34 < N) - 32*(68 < N)
 //   - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))*max(1,
-//   min(16384 // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*ceil_div(M, 768*(16384 // (2*N + 8)))))) //
-//   (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors < M)*(32*(68 < N)
-//   + 16*(136 < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <= 1088
+//   min(16384 // (2*N + 8), max(M // 2048, 128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, 16384 // (2*N +
+//   8))))))) // (128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + (384*gpu.multiprocessors <
+//   M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))); if N < 2146435072, aligned(x, 16), aligned(y, 16), 1 <= N, N <=
+//   1088
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
