@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -80,8 +81,9 @@ class Cluster(InRegisters):
         is_long, rungs = self.in_one_block is not self, self._rungs
         if not is_long and not rungs:
             return ()
-        own = self if is_long else replace(self, size=rungs[0])
-        return self.but_for_few(own.climbed(rungs, lambda rows: rows.keeping(rows.rung_name("cluster", own.size))))
+        own, edged = self if is_long else replace(self, size=rungs[0]), edged_lengths(self)
+        found = own.climbed(rungs, lambda rows: rows.keeping(rows.rung_name("cluster", own.size), edged))
+        return self.but_for_few(found)
 
     @property
     def _rungs(self) -> tuple[int, ...]:
@@ -92,8 +94,9 @@ class Cluster(InRegisters):
         longest = (most,) if most is not None and most > RUNGS[-1] else ()
         return (*(() if has_edged(self) else RUNGS), *longest)
 
-    def keeping(self, name: str) -> tuple[VariantSpec, ...]:
-        """The variant for rows of up to ``size`` elements, whose way is called ``name``."""
+    def keeping(self, name: str, edged: Sequence[int]) -> tuple[VariantSpec, ...]:
+        """The variant for rows of up to ``size`` elements, whose way is called ``name``; those of up to so many are
+        ``edged``."""
         vec, size, vector_bytes = self.vec, self.size, self.vector_bytes(self.cached)
         way = f"{name}_vec{vec}_int32"
         proposal = self._propose(size, vector_bytes)
@@ -114,7 +117,7 @@ class Cluster(InRegisters):
         fits: Formula = ("le", self.columns, heuristics.capacity * vec)
         own_name = f"cluster{choice.cluster}_vec{vec}_int32" if name == "cluster" else way
         # Threads beyond the row take its last vector again: it has one.
-        shorter: Formula = ("lt", max((each for each in edged_lengths(self) if each < size), default=0), self.columns)
+        shorter: Formula = ("lt", max((each for each in edged if each < size), default=0), self.columns)
         guard = (*self.vector_guard, shorter, fits)
         return (self.rows_variant(way, guard, heuristics, choice, name=own_name),)
 

@@ -135,14 +135,12 @@ class WholeVectors(InRegisters):
     """Rows of whole vectors: a ladder of kernels."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        own = self.in_one_block
-        own = own if own is self or not self._rungs else replace(own, size=max(self._rungs))
+        own, rungs = self.in_one_block, self._rungs
+        own = own if own is self or not rungs else replace(own, size=max(rungs))
         is_short = self.vec > 1 and self.size <= SHORT and not isinstance(self.columns, int)
         named = self.size if is_short else own.size
         own = replace(self, size=RUNGS[0]) if is_short else own
-        return own.climbed(
-            self._rungs, lambda rows: (rows.named(rows.rung_name("registers", named), self.vector_guard),)
-        )
+        return own.climbed(rungs, lambda rows: (rows.named(rows.rung_name("registers", named), self.vector_guard),))
 
     @property
     def _rungs(self) -> list[int]:
