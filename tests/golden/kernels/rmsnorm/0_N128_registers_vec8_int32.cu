@@ -2,8 +2,8 @@
 // segment fids to original fids: {0: 0, 1: 1, 10: 7, 14: 10}
 // schedule: threads.per_row=8 threads.rows=16 storage=registers chunks=2 cached=[0, 1] kept=[] early=[]
 // launch: segment 0, N128_registers_vec8_int32 on sm_90: grid ceil_div(M, 16), 1, 1; block 128, 1, 1; given x, weight,
-//   rstd, y, M; if N == 128, N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), N <=
-//   128
+//   rstd, y, M; if N == 128, N < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(weight, 16), aligned(y, 16), 64 < N,
+//   N <= 128
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
