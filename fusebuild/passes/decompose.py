@@ -269,13 +269,21 @@ def _widen(op: str, operand: Value, compute: DType, name: str) -> list[Link]:
 
 
 def _runs(op: str, tensor: TensorType, dims: Sequence[int], name: str) -> list[Link]:
-    """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run."""
+    """One reduction for each run of adjacent dims, the innermost first; dims of size 1 do not part a run. It is one for
+    two of them where the innermost dim is reduced: rows in pieces, which kernels walk."""
     runs = dim_runs(tensor.shape, dims)
+    if len(runs) == 2 and _ends_reduced(tensor, dims):
+        runs = [[dim for run in runs for dim in run]]
     names = [f"{name}_{op}", *[f"{name}_partial"] * (len(runs) - 1)]
     return [
         Link(op=op, name=link_name, named={"dims": tuple(run)})
         for link_name, run in zip(reversed(names), reversed(runs), strict=bool(runs))
     ]
+
+
+def _ends_reduced(tensor: TensorType, dims: Sequence[int]) -> bool:
+    """Whether the innermost dim of ``tensor`` that has more than one element is among ``dims``."""
+    return next((dim in dims for dim in reversed(range(tensor.rank)) if tensor.shape[dim] != 1), False)
 
 
 def _keep_dims(expr: Expr, rank: int) -> list[Link]:

@@ -176,8 +176,22 @@ def test_keepdim_leaves_the_fid_to_the_broadcast() -> None:
 def test_dims_apart_are_reduced_one_run_at_a_time_the_innermost_first() -> None:
     r = Recorder("runs")
     x = r.tensor(F32, ("A", "B", 1, "C", "D", "E"))
-    fusion = decompose(r.outputs_of(r.op("sum", x, dims=(0, 1, 3, 5))))
-    assert [expr.dims for expr in fusion.exprs] == [(5,), (0, 1, 3)]
+    fusion = decompose(r.outputs_of(r.op("sum", x, dims=(0, 3, 5))))
+    assert [expr.dims for expr in fusion.exprs] == [(5,), (3,), (0,)]
+
+
+def test_two_runs_outside_of_the_innermost_dim_are_reduced_one_at_a_time() -> None:
+    r = Recorder("outside")
+    x = r.tensor(F32, ("A", "B", "C", "D"))
+    fusion = decompose(r.outputs_of(r.op("sum", x, dims=(0, 2))))
+    assert [expr.dims for expr in fusion.exprs] == [(2,), (0,)]
+
+
+def test_two_runs_of_dims_are_reduced_at_once_where_the_innermost_dim_is_one_of_them() -> None:
+    r = Recorder("pieces")
+    x = r.tensor(F32, ("A", "B", 1, "C", "D", "E", 1))
+    fusion = decompose(r.outputs_of(r.op("sum", x, dims=(0, 1, 3, 5, 6))))
+    assert [expr.dims for expr in fusion.exprs] == [(0, 1, 3, 5, 6)]
 
 
 def test_size_one_dims_broadcast_without_an_expr_and_lower_ranks_with_one() -> None:

@@ -236,7 +236,7 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         odd = (f"shifted_vec{vec}_int32", (*planner.shifted_guard(vec, reduced), *long), vec, "int32_t")
         found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
     has_odd_pieces = _is_interleaved(planner) and planner.has_odd_rows(vec, domain.points([inner]))
-    if has_odd_pieces and _reads_flat_alone(planner, found[-1]):
+    if has_odd_pieces and _reads_flat_and_rows(planner, found[-1]):
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
@@ -254,7 +254,7 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
         return [*small, *found]
     read = _read_along_columns(planner, found[-1])
     can_fold = _reads_flat_alone(planner, found[-1])
-    if all(map(domain.is_contiguous, read)):
+    if _lie_flat(planner, found[-1], domain.every[domain.reduced[-1] + 1 :]):
         guard = (fits_int32(domain.points(domain.every)), *planner.aligned([access.fid for access in read], vec))
         found[1] = _outer(planner, (f"realigned_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.ANYWHERE)
     if running_sums(task):
@@ -350,7 +350,8 @@ def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
     width: Width = (f"columns_vec{vec}_int32", (), vec, "int32_t")
     found = _outer(planner, width, VectorLayout.ANYWHERE, walked)
     read = _read_along_columns(planner, found)
-    if not (read and planner.has_odd_rows(vec, columns) and all(map(domain.is_contiguous, read))):
+    is_flat = _lie_flat(planner, found, domain.every[first + 1 :])
+    if not (read and is_flat and planner.has_odd_rows(vec, columns)):
         return []
     guard: tuple[Formula, ...] = (
         fits_int32(domain.points(domain.every)),
@@ -364,17 +365,44 @@ def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
 
 def _read_along_columns(planner: Planner, variant: VariantSpec) -> list[Access]:
     """What ``variant`` reads to combine it that changes from column to column."""
-    body, domain = Body(variant.launches[0].kernel), planner.domain
-    reads = body.reads(combined(body, reductions(planner.task)))
-    return [domain.accesses[fid] for fid in reads if domain.inner in domain.accesses[fid].axes]
+    inner = planner.domain.inner
+    return [access for access in _combined_reads(planner, variant) if inner in access.axes]
+
+
+def _lie_flat(planner: Planner, variant: VariantSpec, columns: Sequence[int]) -> bool:
+    """Whether neighbouring columns, those at the ends of the inner axes of ``columns`` too, are neighbours in all that
+    ``variant`` reads to combine it, or find the same there: then a vector may begin at any column."""
+    inside = {*columns}
+    moving = [access for access in _combined_reads(planner, variant) if not inside.isdisjoint(access.axes)]
+    return all(inside <= {*access.axes} and planner.domain.is_contiguous(access) for access in moving)
+
+
+def _combined_reads(planner: Planner, variant: VariantSpec) -> list[Access]:
+    """What ``variant`` reads to combine it."""
+    body = Body(variant.launches[0].kernel)
+    return [planner.domain.accesses[fid] for fid in body.reads(combined(body, reductions(planner.task)))]
 
 
 def _reads_flat_alone(planner: Planner, variant: VariantSpec) -> bool:
     """Whether the elements that ``variant`` combines come from flat tensors, wherever they are in them."""
+    return _read_beside_flat(planner, variant) == frozenset()
+
+
+def _reads_flat_and_rows(planner: Planner, variant: VariantSpec) -> bool:
+    """The same, but for values that a whole row has in common."""
+    domain, beside = planner.domain, _read_beside_flat(planner, variant)
+    reduced = {*domain.reduced}
+    return beside is not None and all(reduced.isdisjoint(domain.accesses[fid].axes) for fid in beside)
+
+
+def _read_beside_flat(planner: Planner, variant: VariantSpec) -> frozenset[int] | None:
+    """The tensors beside flat ones that the elements come from which ``variant`` combines; None where they depend on
+    their coordinates, too."""
     body = Body(variant.launches[0].kernel)
     operands = combined(body, reductions(planner.task))
-    flat = {*planner.domain.flat}
-    return {*body.reads(operands)} <= flat and not body.coordinate_axes(body.closure(operands))
+    if body.coordinate_axes(body.closure(operands)):
+        return None
+    return frozenset(body.reads(operands)) - {*planner.domain.flat}
 
 
 def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:

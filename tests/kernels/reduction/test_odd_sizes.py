@@ -19,6 +19,11 @@ MOMENTS = "m, s, _ = welford(x, dims=[{}])"
 FLOATS = {"m": "float", "s": "float"}
 OF_COLUMNS = f"{MOMENTS.format(0)}\ntotal = sum(x, dims=[0])\ntop = max(x, dims=[0])"
 OF_EACH = {**FLOATS, "total": "float", "top": "bfloat16"}
+BESIDE = """
+y = sum(x * broadcast(w, is_broadcast_dim=[True, False, True]), dims=[0])
+z = sum(x * broadcast(u, is_broadcast_dim=[True, True, False]), dims=[0])
+"""
+CENTERED = "y = sum(x - broadcast(c, is_broadcast_dim=[True, False, True]), dims=[0, 2])\nz = sum(x, dims=[0, 2])"
 OF_ROWS = "m, s, _ = welford(x, dims=[0, 2])\ntotal = sum(x, dims=[0, 2])\ntop = max(x, dims=[0, 2])"
 
 
@@ -33,6 +38,13 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "several": text_of({"x": "bfloat16[M, N]"}, OF_COLUMNS, OF_EACH, name="several"),
         "between": text_of({"x": "bfloat16[A, M, N]"}, "y = sum(x, dims=[1])", {"y": "float"}, name="between"),
         "inner": text_of({"x": "bfloat16[A, M, N]"}, MOMENTS.format(1), FLOATS, name="inner"),
+        "beside": text_of(
+            {"x": "half[N, C, H]", "w": "float[C]", "u": "float[H]"},
+            BESIDE,
+            {"y": "float", "z": "float"},
+            name="beside",
+        ),
+        "centered": text_of({**three, "c": "float[C]"}, CENTERED, {"y": "float", "z": "float"}, name="centered"),
         "images": text_of(three, OF_ROWS, OF_EACH, name="images"),
         "channels": text_of(three, MOMENTS.format("0, 2"), FLOATS, name="channels"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in ("welford", "argmax")},
@@ -105,6 +117,18 @@ class TestColumns:
             torch.testing.assert_close(run(opened(artifacts, "between"), name, x).double(), x.double().sum(1))
             check_moments(x, *run(opened(artifacts, "inner"), name, x), 1)
 
+    @pytest.mark.parametrize("sizes", [(1, 1, 1), (130, 66, 1), (200, 9, 31), (7, 3, 1001), (513, 3, 5), (3, 77, 99)])
+    def test_vectors_lie_across_no_rows_of_columns_that_differ(
+        self, artifacts: Path, sizes: tuple[int, int, int]
+    ) -> None:
+        """A value of one of the columns' two axes is not next to that of the next column where the other axis ends."""
+        plan, (_, channels, height) = opened(artifacts, "beside"), sizes
+        x, w, u = numbers(*sizes, dtype=torch.half), torch.randn(channels), torch.randn(height)
+        for variant in plan.variants_for(x, w, u)[0]:
+            y, z = plan(x, w, u, variant=variant)
+            torch.testing.assert_close(y.double(), (x.double() * w[:, None]).sum(0), rtol=1e-5, atol=1e-4)
+            torch.testing.assert_close(z.double(), (x.double() * u).sum(0), rtol=1e-5, atol=1e-4)
+
     @pytest.mark.parametrize("columns", [16, 64, 72])
     def test_narrow_blocks_where_rows_are_few(self, artifacts: Path, columns: int) -> None:
         plan = opened(artifacts, "columns")
@@ -145,6 +169,16 @@ class TestPieces:
         plan, x = opened(artifacts, "channels"), numbers(*sizes)
         assert chosen(plan, x) == "columns_vec8_int32"
         check_moments(x, *plan(x), 0, 2)
+
+    @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 7), (130, 66, 1), (200, 9, 31), (7, 3, 1001), (2, 129, 33)])
+    def test_a_row_has_values_of_its_own(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
+        plan, x, center = opened(artifacts, "centered"), numbers(*sizes), torch.randn(sizes[1])
+        assert chosen(plan, x, center) == "pieces_vec8_int32"
+        for variant in plan.variants_for(x, center)[0]:
+            y, z = plan(x, center, variant=variant)
+            torch.testing.assert_close(z.double(), x.double().sum((0, 2)))
+            wanted = (x.double() - center[:, None]).sum((0, 2))
+            torch.testing.assert_close(y.double(), wanted, rtol=1e-5, atol=1e-3)
 
 
 class TestShortRows:

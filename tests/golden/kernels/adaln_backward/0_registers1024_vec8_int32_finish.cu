@@ -39,15 +39,6 @@
 //   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
 //   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
 //   aligned(x, 16), aligned(grad_x, 16), D <= 2048
-// launch: segment 0, registers3072_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
-//   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1,
-//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of
-//   max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, B, S, D, min(2*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors)));
-//   if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16),
-//   aligned(x, 16), aligned(grad_x, 16), D <= 3072
 // launch: segment 0, registers4096_vec8_int32 2 of 2 on sm_90: grid ceil_div(D, 8), 1, 1; block 512, 1, 1; overlaps the
 //   one before; given weight, bias, scale, grad_shift, grad_scale, grad_bias, grad_weight, slot 0 of max(4*(min(max(1,
 //   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B),

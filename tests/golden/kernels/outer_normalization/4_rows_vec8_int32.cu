@@ -1,6 +1,6 @@
 // outer_normalization.yaml, segment 4: pointwise, variant rows_vec8_int32
-// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 5, 4: 11, 5: 14, 6: 16, 13: 10, 17: 17, 18: 24}
-// schedule: threads=128 rows=8 unroll=1 min_blocks=4 walked=1
+// segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 5, 4: 11, 5: 14, 12: 10, 16: 24}
+// schedule: threads=128 rows=8 unroll=1 min_blocks=5 walked=1, backwards
 // launch: segment 4, rows_vec8_int32 on sm_90: grid ceil_div(ceil_div(C, 8), max(1, 2*(ceil_div(C, 8) > 1),
 //   4*(ceil_div(C, 8) > 2), 8*(ceil_div(C, 8) > 4), 16*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
 //   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
@@ -17,17 +17,17 @@
 //   32*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 64*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C,
 //   8)), 128*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(1, 2*(B >= 8), 4*(B >= 16), 8*(B >= 32),
 //   16*(B >= 64), 32*(B >= 128), 64*(B >= 256), 128*(B >= 512)))), 1, 1; block 128, 1, 1; overlaps the one before;
-//   given x, weight, mean_outer, var_outer, middle_max, t14, t16, batch_norm, ends, middle_softmax, A, B, C, max(0,
-//   ceil_div(C, 8) > 1, 2*(ceil_div(C, 8) > 2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <=
-//   9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <=
-//   9*ceil_div(C, 8)), 7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), min(7 - max(0, ceil_div(C, 8) > 1,
-//   2*(ceil_div(C, 8) > 2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
+//   given x, weight, mean_outer, var_outer, middle_max, t14, batch_norm, middle_softmax, A, B, C, max(0, ceil_div(C, 8)
+//   > 1, 2*(ceil_div(C, 8) > 2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)),
 //   5*(256*ceil_div(ceil_div(C, 8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)),
+//   7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), min(7 - max(0, ceil_div(C, 8) > 1, 2*(ceil_div(C, 8) >
+//   2), 3*(ceil_div(C, 8) > 4), 4*(128*ceil_div(ceil_div(C, 8), 16) <= 9*ceil_div(C, 8)), 5*(256*ceil_div(ceil_div(C,
+//   8), 32) <= 9*ceil_div(C, 8)), 6*(512*ceil_div(ceil_div(C, 8), 64) <= 9*ceil_div(C, 8)),
 //   7*(1024*ceil_div(ceil_div(C, 8), 128) <= 9*ceil_div(C, 8))), max(0, B >= 8, 2*(B >= 16), 3*(B >= 32), 4*(B >= 64),
 //   5*(B >= 128), 6*(B >= 256), 7*(B >= 512))), max(0, A*B*C >= 8192*gpu.multiprocessors, 2*(A*B*C >=
 //   16384*gpu.multiprocessors), 3*(A*B*C >= 32768*gpu.multiprocessors)); if A*B*C < 2146435072, (C % 8) == 0,
 //   aligned(x, 16), aligned(weight, 16), aligned(mean_outer, 16), aligned(var_outer, 16), aligned(middle_max, 16),
-//   aligned(t14, 16), aligned(batch_norm, 16), aligned(ends, 16), aligned(middle_softmax, 16)
+//   aligned(t14, 16), aligned(batch_norm, 16), aligned(middle_softmax, 16)
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -35,18 +35,16 @@ constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
 constexpr int kUnroll = 1;  // rows in flight per thread and tensor
 
-FUSEBUILD_KERNEL(kThreads, 4)
-pointwise_rows_03575bfb75fcb104(
+FUSEBUILD_KERNEL(kThreads, 5)
+pointwise_rows_9f28d422daa7ac0d(
     const float* __restrict__ T0,  // x: float[A, B, C]
     const float* __restrict__ T1,  // weight: float[C]
     const float* T2,  // mean_outer: float[1, 1, C]
     const float* T3,  // var_outer: float[1, 1, C]
     const float* T4,  // middle_max: float[A, 1, C]
     const float* T5,  // t14: float[A, 1, C]
-    const float* T6,  // t16: float[1, B, 1]
-    float* __restrict__ T13,  // batch_norm: float[A, B, C]
-    float* __restrict__ T17,  // ends: float[A, B, C]
-    __half* __restrict__ T18,  // middle_softmax: half[A, B, C]
+    float* __restrict__ T12,  // batch_norm: float[A, B, C]
+    __half* __restrict__ T16,  // middle_softmax: half[A, B, C]
     int64_t n0,  // A
     int64_t n1,  // B
     int64_t n2,  // C
@@ -58,7 +56,7 @@ pointwise_rows_03575bfb75fcb104(
   const int across = int(column_shift), down = int(row_shift), tile_down = int(row_shift + each_shift);
   const int lane = fb::thread_x() & ((1 << across) - 1), line = fb::thread_x() >> across;
   const Index column_tiles = ((columns + kVec - 1) / kVec + (1 << across) - 1) >> across;
-  const Index tile = fb::block_x(), row_tile = tile / column_tiles;
+  const Index tile = fb::grid_x() - 1 - fb::block_x(), row_tile = tile / column_tiles;
   const Index i = (((tile - row_tile * column_tiles) << across) + lane) * kVec;
   const Index row_tiles = (rows + (1 << tile_down) - 1) >> tile_down, before_tile = row_tile / row_tiles;
   const Index tile_row = (row_tile - before_tile * row_tiles) << tile_down;
@@ -69,7 +67,7 @@ pointwise_rows_03575bfb75fcb104(
   if (i >= columns || before >= Index(n0)) return;
 
   // What is the same for every row.
-  fb::Vec<float, kVec> v10;
+  fb::Vec<float, kVec> v9;
   const fb::Vec<float, kVec> v1 = fb::load<kVec>(T1 + i);
   const fb::Vec<float, kVec> v2 = fb::load<kVec>(T2 + i);
   const fb::Vec<float, kVec> v3 = fb::load<kVec>(T3 + i);
@@ -78,9 +76,9 @@ pointwise_rows_03575bfb75fcb104(
   FUSEBUILD_UNROLL
   for (int k = 0; k < kVec; ++k) {
     const float t3 = v3[k];
-    const float t9 = t3 + 0.001f;  // outer_normalization.yaml:10
-    const float t10 = fb::rsqrt(t9);  // outer_normalization.yaml:10
-    v10[k] = t10;
+    const float t8 = t3 + 0.001f;  // outer_normalization.yaml:10
+    const float t9 = fb::rsqrt(t8);  // outer_normalization.yaml:10
+    v9[k] = t9;
   }
 
   for (Index top = first_row; top < end; top += kUnroll * step) {
@@ -96,35 +94,30 @@ pointwise_rows_03575bfb75fcb104(
       const Index row = top + u * step;
       if (row >= end) break;
       const fb::Vec<float, kVec> v0 = fb::unpack(p0[u]);
-      const float t6 = T6[row];  // t16
-      fb::Vec<float, kVec> v13;
-      fb::Vec<float, kVec> v17;
-      fb::Vec<__half, kVec> v18;
+      fb::Vec<float, kVec> v12;
+      fb::Vec<__half, kVec> v16;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
         const float t1 = v1[k];
         const float t2 = v2[k];
         const float t4 = v4[k];
         const float t5 = v5[k];
-        const float t10 = v10[k];
+        const float t9 = v9[k];
         const float t0 = v0[k];
-        const float t7 = t0 - t2;  // centered, outer_normalization.yaml:8
-        const float t11 = t7 * t10;  // outer_normalization.yaml:10
-        const float t13 = t11 * t1;  // batch_norm, outer_normalization.yaml:10
-        const float t14 = t0 - t4;  // outer_normalization.yaml:12
-        const float t15 = fb::exp(t14);  // e, outer_normalization.yaml:12
-        const float t16 = t15 / t5;  // middle_softmax, outer_normalization.yaml:13
-        const float t17 = t0 - t6;  // ends, outer_normalization.yaml:14
-        const __half t18 = fb::cast<__half>(t16);  // outer_normalization.yaml:19
-        v13[k] = t13;
-        v17[k] = t17;
-        v18[k] = t18;
+        const float t6 = t0 - t2;  // centered, outer_normalization.yaml:8
+        const float t10 = t6 * t9;  // outer_normalization.yaml:10
+        const float t12 = t10 * t1;  // batch_norm, outer_normalization.yaml:10
+        const float t13 = t0 - t4;  // outer_normalization.yaml:12
+        const float t14 = fb::exp(t13);  // e, outer_normalization.yaml:12
+        const float t15 = t14 / t5;  // middle_softmax, outer_normalization.yaml:13
+        const __half t16 = fb::cast<__half>(t15);  // outer_normalization.yaml:19
+        v12[k] = t12;
+        v16[k] = t16;
       }
-      fb::store(T13 + ((before * Index(n1) + row) * Index(n2) + i), v13);
-      fb::store(T17 + ((before * Index(n1) + row) * Index(n2) + i), v17);
-      fb::store(T18 + ((before * Index(n1) + row) * Index(n2) + i), v18);
+      fb::store(T12 + ((before * Index(n1) + row) * Index(n2) + i), v12);
+      fb::store(T16 + ((before * Index(n1) + row) * Index(n2) + i), v16);
     }
   }
 }
 
-FUSEBUILD_ENTRY(pointwise_rows_03575bfb75fcb104)
+FUSEBUILD_ENTRY(pointwise_rows_9f28d422daa7ac0d)
