@@ -112,8 +112,9 @@ MOST_UNROLL = 16
 """Vectors that a thread may load before it uses the first."""
 MOST_BESIDE = 32
 """Columns of one result that a kernel leaves to the one which finishes, at most."""
-LEAST_DEPTH = 128
-"""Rows below which that costs more than it saves."""
+LEAST_DEPTH = 8
+"""Rows below which that costs more than it saves: each column leaves partial results. What it saves are the elements of
+vectors beside a piece, which are many where pieces are short, so that it takes as many rows as a piece has elements."""
 LEAST_COLUMNS = 64
 """Columns below which rows are too short for vectors."""
 NARROW_TURNS = 2
@@ -358,6 +359,7 @@ def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
         *planner.aligned([access.fid for access in read], vec),
         ("le", beside, MOST_BESIDE),
         ("ge", rows, LEAST_DEPTH),
+        ("ge", rows, beside),
         ("ge", columns, LEAST_COLUMNS),
     )
     return [replace(found, guard=(*guard, *found.guard))]

@@ -155,7 +155,9 @@ class TestColumns:
 
 
 class TestPieces:
-    @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 7), (3, 5, 9), (1, 17, 255), (130, 3, 11), (2, 2, 20001)])
+    @pytest.mark.parametrize(
+        "sizes", [(1, 1, 1), (2, 3, 7), (3, 5, 9), (7, 64, 1), (8, 9, 9), (1, 17, 255), (130, 3, 11), (2, 2, 20001)]
+    )
     def test_each_piece_has_aligned_vectors_around_it(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
         plan, x = opened(artifacts, "images"), numbers(*sizes)
         assert chosen(plan, x) == "pieces_vec8_int32"
@@ -164,7 +166,7 @@ class TestPieces:
         torch.testing.assert_close(total.double(), x.double().sum((0, 2)))
         assert torch.equal(top, x.amax((0, 2)))
 
-    @pytest.mark.parametrize("sizes", [(128, 64, 1), (200, 61, 2), (131, 75, 17), (300, 8, 8)])
+    @pytest.mark.parametrize("sizes", [(8, 64, 1), (9, 64, 7), (200, 61, 2), (131, 75, 17), (300, 8, 8), (32, 5, 32)])
     def test_columns_of_many_short_pieces_are_reduced_first(self, artifacts: Path, sizes: tuple[int, int, int]) -> None:
         plan, x = opened(artifacts, "channels"), numbers(*sizes)
         assert chosen(plan, x) == "columns_vec8_int32"
