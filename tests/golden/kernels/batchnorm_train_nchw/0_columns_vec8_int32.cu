@@ -30,7 +30,7 @@
 //   ceil_div(ceil_div(C*HW, 8), 3*gpu.multiprocessors)))))), max(1, min(max(N > 1024, ceil_div(C*HW, 8) >
 //   3*gpu.multiprocessors*max(1, min(32, 1024 // max(1, N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8),
 //   32))), max((3*gpu.multiprocessors) // max(1, ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256)
-//   > 3*gpu.multiprocessors)))); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 128, C*HW >= 64, N*HW <
+//   > 3*gpu.multiprocessors)))); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW, C*HW >= 64, N*HW <
 //   1073741824
 #include <fusebuild/kernel.cuh>
 

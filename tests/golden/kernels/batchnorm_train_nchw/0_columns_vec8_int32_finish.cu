@@ -31,8 +31,8 @@
 //   - 6*max(HW*max(1, min(max(N > 1024, ceil_div(C*HW, 8) > 3*gpu.multiprocessors*max(1, min(32, 1024 // max(1,
 //   N))))*ceil_div(N*C*HW, 8192*max(1, ceil_div(ceil_div(C*HW, 8), 32))), max((3*gpu.multiprocessors) // max(1,
 //   ceil_div(ceil_div(C*HW, 8), 32)), 4*(ceil_div(ceil_div(C*HW, 8), 256) > 3*gpu.multiprocessors)))) > 256, C <
-//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 128, C*HW
-//   >= 64, N*HW < 1073741824
+//   8))*max(1, C // (8*gpu.multiprocessors)), 256)); if N*C*HW < 2146435072, aligned(x, 16), HW <= 32, N >= 8, N >= HW,
+//   C*HW >= 64, N*HW < 1073741824
 // launch: segment 0, vec8_int32 2 of 2 on sm_90: grid (argument 12 > 1)*ceil_div(C, max(1, min(C, (8 - 6*max(argument
 //   12 > 256, C < 8))*max(1, C // (8*gpu.multiprocessors)), 256))), 1, 1; block 256, 1, 1; overlaps the one before;
 //   given running_mean, running_var, mean, rstd, new_mean, new_var, slot 0 of max(8*HW*max(1, min(max(N > 1024,
