@@ -31,10 +31,9 @@ from functools import partial
 from typing import Self
 
 from fusebuild.artifact.plan import FormulaArg
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.choice import Choice, decide, fewer_blocks
-from fusebuild.kernels.common.domain import Access
 from fusebuild.kernels.common.finish import (
     FINISH_THREADS,
     NARROWEST,
@@ -43,7 +42,7 @@ from fusebuild.kernels.common.finish import (
     partial_dtype,
     partial_parameters,
 )
-from fusebuild.kernels.common.lambdas import combined, folded
+from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers, resident_blocks
 from fusebuild.kernels.common.rows import (
@@ -69,8 +68,16 @@ from fusebuild.kernels.common.spec import (
     reductions,
     try_domain,
 )
-from fusebuild.kernels.common.statements import Body
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.reduction.reads import lie_flat, read_along_columns, reads_flat_alone, reads_flat_and_rows
+from fusebuild.kernels.reduction.row_threads import (
+    MANY_ROWS,
+    TILE_PLACES,
+    per_row,
+    row_shift,
+    rungs_of_tiles,
+    rungs_of_vectors,
+)
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -83,26 +90,15 @@ THREADS = 256
 read."""
 COLUMN_THREADS = 256
 """Threads of a block that combines columns of states, at most: reduce_shaped.cuh keeps one of each in shared memory."""
-LADDER = (3, 8, 16, 64, 128, 256, 512)
-"""Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
-short rows have few vectors, so that those of a warp read what lies side by side; those of long rows have about eight,
-since to combine their results takes time."""
 TILE_BYTES = 16 * 1024
 """What a block has of short rows in shared memory."""
 TILE_TURNS = 4
 """Rows that each of its threads takes one after another, at most: enough to read while others combine."""
 TILE_BATCH = 4
 """Elements of such a row that a thread takes at a time."""
-TILE_PLACES, TILE_LADDER = 64, (16, 32, 64, 128)
-"""Elements of such a row above which two threads share it, four and so on, where each has so many places; where rows
-are many, as many as there are places for."""
 LONGEST_TILED = 256
-"""The longest of such rows, likewise: in longer ones vectors have little beside the row."""
-LONGER_OF_MANY = (16, 64, 128)
-MANY_ROWS = 16384
-"""Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
-are. (On an H100, argmax of 92375 rows of 723 columns: 0.74 of a copy's bandwidth with 16 threads, 0.85 with 8; welford
-of 105651 rows of 745: 0.85 and 0.91.)"""
+"""Elements of the longest of such rows, where each has one of :data:`TILE_PLACES`: in longer ones vectors have little
+beside the row."""
 SHORTEST = 2
 """Elements of vectors that are no longer than the rows which they are for. Of longer ones most would be left out: a row
 of fewer than half as many is read one by one."""
@@ -237,7 +233,7 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         odd = (f"shifted_vec{vec}_int32", (*planner.shifted_guard(vec, reduced), *long), vec, "int32_t")
         found[1] = _inner(planner, odd, VectorLayout.SHIFTED)
     has_odd_pieces = _is_interleaved(planner) and planner.has_odd_rows(vec, domain.points([inner]))
-    if has_odd_pieces and _reads_flat_and_rows(planner, found[-1]):
+    if has_odd_pieces and reads_flat_and_rows(planner, found[-1]):
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
@@ -253,9 +249,9 @@ def _of_columns(planner: Planner) -> list[VariantSpec]:
     small = _small(planner, found[-1]) if vec > 1 else []
     if not planner.has_odd_rows(vec, columns):
         return [*small, *found]
-    read = _read_along_columns(planner, found[-1])
-    can_fold = _reads_flat_alone(planner, found[-1])
-    if _lie_flat(planner, found[-1], domain.every[domain.reduced[-1] + 1 :]):
+    read = read_along_columns(planner, found[-1])
+    can_fold = reads_flat_alone(planner, found[-1])
+    if lie_flat(planner, found[-1], domain.every[domain.reduced[-1] + 1 :]):
         guard = (fits_int32(domain.points(domain.every)), *planner.aligned([access.fid for access in read], vec))
         found[1] = _outer(planner, (f"realigned_vec{vec}_int32", guard, vec, "int32_t"), VectorLayout.ANYWHERE)
     if running_sums(task):
@@ -298,16 +294,16 @@ def _tiled(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
         return []
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, heuristics.tile.elements // heuristics.threads
-    rungs = _tile_rungs(places, ("ge", rows, MANY_ROWS))
+    rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
     filling: Formula = ("floor_div", rows, ("mul", threads * ROW_BLOCKS, MULTIPROCESSORS))
     turns: Formula = ("max", 1, ("min", TILE_TURNS, ("floor_div", places, ("max", 1, columns)), filling))
-    own = {"row_shift": _row_shift(columns, rungs), "tile_turns": turns}
+    own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
         replace(each, arg=FormulaArg(formula=own[each.name])) if each.name in own else each
         for each in launch.kernel.parameters
     )
     kernel = replace(launch.kernel, parameters=tuple(parameters))
-    grid = (("ceil_div", product([rows, _per_row(columns, rungs)]), product([threads, turns])), 1, 1)
+    grid = (("ceil_div", product([rows, per_row(columns, rungs)]), product([threads, turns])), 1, 1)
     short = (("le", columns, LONGEST_TILED * places // TILE_PLACES),)
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
     return [replace(last, name="tiled_int64", guard=short, launches=launches)]
@@ -350,8 +346,8 @@ def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
     rows, columns, beside = domain.points(walked), _inside(planner, walked), domain.points([last])
     width: Width = (f"columns_vec{vec}_int32", (), vec, "int32_t")
     found = _outer(planner, width, VectorLayout.ANYWHERE, walked)
-    read = _read_along_columns(planner, found)
-    is_flat = _lie_flat(planner, found, domain.every[first + 1 :])
+    read = read_along_columns(planner, found)
+    is_flat = lie_flat(planner, found, domain.every[first + 1 :])
     if not (read and is_flat and planner.has_odd_rows(vec, columns)):
         return []
     guard: tuple[Formula, ...] = (
@@ -365,48 +361,6 @@ def _of_inner_columns(planner: Planner) -> list[VariantSpec]:
     return [replace(found, guard=(*guard, *found.guard))]
 
 
-def _read_along_columns(planner: Planner, variant: VariantSpec) -> list[Access]:
-    """What ``variant`` reads to combine it that changes from column to column."""
-    inner = planner.domain.inner
-    return [access for access in _combined_reads(planner, variant) if inner in access.axes]
-
-
-def _lie_flat(planner: Planner, variant: VariantSpec, columns: Sequence[int]) -> bool:
-    """Whether neighbouring columns, those at the ends of the inner axes of ``columns`` too, are neighbours in all that
-    ``variant`` reads to combine it, or find the same there: then a vector may begin at any column."""
-    inside = {*columns}
-    moving = [access for access in _combined_reads(planner, variant) if not inside.isdisjoint(access.axes)]
-    return all(inside <= {*access.axes} and planner.domain.is_contiguous(access) for access in moving)
-
-
-def _combined_reads(planner: Planner, variant: VariantSpec) -> list[Access]:
-    """What ``variant`` reads to combine it."""
-    body = Body(variant.launches[0].kernel)
-    return [planner.domain.accesses[fid] for fid in body.reads(combined(body, reductions(planner.task)))]
-
-
-def _reads_flat_alone(planner: Planner, variant: VariantSpec) -> bool:
-    """Whether the elements that ``variant`` combines come from flat tensors, wherever they are in them."""
-    return _read_beside_flat(planner, variant) == frozenset()
-
-
-def _reads_flat_and_rows(planner: Planner, variant: VariantSpec) -> bool:
-    """The same, but for values that a whole row has in common."""
-    domain, beside = planner.domain, _read_beside_flat(planner, variant)
-    reduced = {*domain.reduced}
-    return beside is not None and all(reduced.isdisjoint(domain.accesses[fid].axes) for fid in beside)
-
-
-def _read_beside_flat(planner: Planner, variant: VariantSpec) -> frozenset[int] | None:
-    """The tensors beside flat ones that the elements come from which ``variant`` combines; None where they depend on
-    their coordinates, too."""
-    body = Body(variant.launches[0].kernel)
-    operands = combined(body, reductions(planner.task))
-    if body.coordinate_axes(body.closure(operands)):
-        return None
-    return frozenset(body.reads(operands)) - {*planner.domain.flat}
-
-
 def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.ALIGNED) -> VariantSpec:
     way, _, vec, index = width
     domain = planner.domain
@@ -415,9 +369,8 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
     proposal = InnerChoice(threads=ROW_THREADS, unroll=8, blocks=ROW_BLOCKS, min_blocks=4)
     choice = decide(way, proposal, planner.tuned, partial(_check, task=planner.task, target=planner.target))
     is_large: Formula = ("ge", rows, MANY_ROWS)
-    rungs = _rungs(vec, choice.threads, is_large)
-    per_row = _per_row(columns, rungs)
-    grid = simplified(("ceil_div", product([rows, per_row]), choice.threads))
+    rungs = rungs_of_vectors(vec, choice.threads, is_large)
+    grid = simplified(("ceil_div", product([rows, per_row(columns, rungs)]), choice.threads))
     turn = choice.threads * choice.unroll * vec
     splits = _splits(rows, rows, _turns(columns, turn), choice.blocks)
     heuristics = InnerHeuristics(
@@ -425,38 +378,11 @@ def _inner(planner: Planner, width: Width, vectors: VectorLayout = VectorLayout.
         tile=_tile(planner, choice.threads) if index == "int64_t" else None,
     )  # fmt: skip
     own = (
-        call_parameter("row_shift", _row_shift(columns, rungs), "of the threads that share a row"),
+        call_parameter("row_shift", row_shift(columns, rungs), "of the threads that share a row"),
         formula_parameter("tile_turns", 0, "rows of a tile that a thread takes one after another"),
     )
     kernel = _kernel(planner, width, choice, "reduction_inner", heuristics, vectors, splits, own)
     return _variant(planner, width, choice, kernel, (grid, splits, 1))
-
-
-def _per_row(columns: Formula, rungs: Sequence[Formula]) -> Formula:
-    """The threads that share a row, by its length: twice as many above each of the ``rungs``."""
-    return simplified(("max", 1, *(("mul", 2 << rung, ("gt", columns, each)) for rung, each in enumerate(rungs))))
-
-
-def _row_shift(columns: Formula, rungs: Sequence[Formula]) -> Formula:
-    """The power of two that :func:`_per_row` is."""
-    return simplified(total([("gt", columns, each) for each in rungs]))
-
-
-def _rungs(vec: int, most: int, is_large: Formula) -> list[Formula]:
-    """The rungs of LADDER that a block of ``most`` threads has: elements of a row, on some rungs twice as many where
-    rows are so many that half of the threads fill the GPU."""
-    longer: Formula = ("add", 1, is_large)
-    return [
-        product([vectors * vec, longer]) if vectors in LONGER_OF_MANY else vectors * vec
-        for rung, vectors in enumerate(LADDER)
-        if 2 << rung <= most
-    ]
-
-
-def _tile_rungs(places: int, is_large: Formula) -> list[Formula]:
-    """The rungs of TILE_LADDER, where each thread has so many ``places``."""
-    longer: Formula = ("add", 1, ("mul", TILE_PLACES // TILE_LADDER[0] - 1, is_large))
-    return [product([longest * places // TILE_PLACES, longer]) for longest in TILE_LADDER]
 
 
 def _outer(

@@ -1,0 +1,47 @@
+"""How many threads share a row of an inner reduction: ladders over its length, evaluated at the call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusebuild.ir.formula import Formula, product, simplified, total
+
+LADDER = (3, 8, 16, 64, 128, 256, 512)
+"""Vectors of a row above which two threads share it, four, eight and so on. Up to 32 need no barrier to meet. Those of
+short rows have few vectors, so that those of a warp read what lies side by side; those of long rows have about eight,
+since to combine their results takes time."""
+TILE_PLACES, TILE_LADDER = 64, (16, 32, 64, 128)
+"""Elements of a row in shared memory above which two threads share it, four and so on, where each has so many places;
+where rows are many, as many as there are places for."""
+LONGER_OF_MANY = (16, 64, 128)
+MANY_ROWS = 16384
+"""Rungs that are twice as long for so many rows: to combine what threads have of a row costs the more the more there
+are. (On an H100, argmax of 92375 rows of 723 columns: 0.74 of a copy's bandwidth with 16 threads, 0.85 with 8; welford
+of 105651 rows of 745: 0.85 and 0.91.)"""
+
+
+def per_row(columns: Formula, rungs: Sequence[Formula]) -> Formula:
+    """The threads that share a row, by its length: twice as many above each of the ``rungs``."""
+    return simplified(("max", 1, *(("mul", 2 << rung, ("gt", columns, each)) for rung, each in enumerate(rungs))))
+
+
+def row_shift(columns: Formula, rungs: Sequence[Formula]) -> Formula:
+    """The power of two that :func:`per_row` is."""
+    return simplified(total([("gt", columns, each) for each in rungs]))
+
+
+def rungs_of_vectors(vec: int, most: int, is_large: Formula) -> list[Formula]:
+    """The rungs of LADDER that a block of ``most`` threads has: elements of a row, on some rungs twice as many where
+    rows are so many that half of the threads fill the GPU."""
+    longer: Formula = ("add", 1, is_large)
+    return [
+        product([vectors * vec, longer]) if vectors in LONGER_OF_MANY else vectors * vec
+        for rung, vectors in enumerate(LADDER)
+        if 2 << rung <= most
+    ]
+
+
+def rungs_of_tiles(places: int, is_large: Formula) -> list[Formula]:
+    """The rungs of TILE_LADDER, where each thread has so many ``places``."""
+    longer: Formula = ("add", 1, ("mul", TILE_PLACES // TILE_LADDER[0] - 1, is_large))
+    return [product([longest * places // TILE_PLACES, longer]) for longest in TILE_LADDER]
