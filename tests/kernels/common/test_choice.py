@@ -76,7 +76,7 @@ def check_own_choices(fusion: Fusion, family: Family, target: Target, sizes: Map
     again = family.schedule(fusion.whole(), target, sizes, {decided.way: decided.choice.knobs})
     assert [each.launches for each in again] == [each.launches for each in own]
     tuned = [each.decision.way for each in again if each.decision is not None and each.decision.tuned]
-    assert tuned == [decided.way]
+    assert {*tuned} == {decided.way}  # variants for few elements share the kernel of another, and its choice
 
 
 def check_neighbours(fusion: Fusion, family: Family, target: Target, sizes: Mapping[str, int]) -> None:
@@ -234,8 +234,10 @@ class TestWhatNoKernelIsMadeOf:
         own = BY_NAME["pointwise"].schedule(SCALED, SM_90, sizes)
         given = {"vec4_int32": {"threads": 128, "unroll": 4, "min_blocks": 8}, "no_such_way": {"threads": 3}}
         changed = BY_NAME["pointwise"].schedule(SCALED, SM_90, sizes, given)
-        assert changed[1:] == own[1:]
-        assert changed[0].launches[0].kernel.heuristics == PointwiseHeuristics(threads=128, unroll=4, min_blocks=8)
+        assert [each.name for each in changed] == [each.name for each in own]
+        (tuned,) = (each for each, before in zip(changed, own, strict=True) if each != before)
+        assert tuned.name == "vec4_int32"
+        assert tuned.launches[0].kernel.heuristics == PointwiseHeuristics(threads=128, unroll=4, min_blocks=8)
 
 
 def test_choices_follow_the_sizes_of_their_bucket() -> None:

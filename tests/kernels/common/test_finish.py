@@ -55,7 +55,7 @@ def test_not_where_a_sample_has_many_partial_results_or_threads_too_many_samples
 
 def test_groups_share_out_the_blocks_of_one_launch() -> None:
     sizes = {"B": 8, "S": 4096, "D": 3072}
-    launch = finish_of(ADALN, "registers3072_vec8_int32", **sizes)
+    launch = finish_of(ADALN, "registers4096_vec8_int32", **sizes)
     assert [part.group.kept for part in parts(launch)] == [(2,), (0, 2)]
     widths = [part.block_x for part in parts(launch)]
     assert evaluate(launch.grid[0], sizes) == 3072 // widths[0] + 8 * 3072 // widths[1]
@@ -64,7 +64,7 @@ def test_groups_share_out_the_blocks_of_one_launch() -> None:
 @pytest.mark.parametrize(
     ("variant", "rows", "columns", "width", "blocks"),
     [("vec8_int32", 32768, 4096, 24, 171), ("vec8_int32", 4194304, 64, 8, 8), ("vec8_int32", 10**6, 8, 8, 1),
-     ("folded_vec8_int32", 3 * 10**6, 17, 1, 17), ("folded_vec8_int32", 10**8, 1, 1, 1)],
+     ("folded_vec8_int32", 3 * 10**6, 17, 8, 3), ("folded_vec8_int32", 10**8, 1, 1, 1)],
 )  # fmt: skip
 def test_all_partial_results_of_a_thread_are_on_their_way_at_once(
     variant: str, rows: int, columns: int, width: int, blocks: int
@@ -88,7 +88,8 @@ def test_one_block_finishes_a_full_reduction() -> None:
 
 
 def test_many_columns_of_few_rows_need_none() -> None:
-    first, finish = REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 7, "N": 7})[0].launches
+    found = {each.name: each for each in REDUCTION.schedule(COLUMN_SUM, SM_90, {"M": 7, "N": 7})}
+    first, finish = found["vec8_int32"].launches
     sizes = {"M": 40, "N": 10**6, MULTIPROCESSORS: 132}
     assert [evaluate(each, sizes) for each in first.grid] == [528, 1, 1]  # of 237 threads side by side
     assert evaluate(finish.grid[0], sizes) == 0

@@ -94,7 +94,7 @@ class TestVariants:
         assert variants(tmp_path, "{values: [100000]}", "sm_80")[0][0].name == "N100000_reread_vec8_int32"
         assert variants(tmp_path, "{values: [100000]}", "sm_90")[0][0].name == "N100000_cluster4_vec8_int32"
 
-    @pytest.mark.parametrize("size", [1024, 768])
+    @pytest.mark.parametrize("size", [256, 64])
     def test_a_size_that_is_served_as_well_already_has_no_variant(self, size: int, tmp_path: Path) -> None:
         own, _ = variants(tmp_path, f"{{values: [{size}]}}")
         plain, _ = variants(tmp_path, "{min: 1}")
