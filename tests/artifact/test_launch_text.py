@@ -137,14 +137,26 @@ def variants_backwards(plan: Plan) -> Plan:
 
 
 TILED = "segment 0, tiled_vec8_int32 on host"
-GIVEN = "given grad_y, y, grad_x, M, N, {}, {}"
+TURN = "max(1, ceil_div(M*N, 1024*gpu.multiprocessors))"
+ARE_FEW = f"(M <= 512*gpu.multiprocessors)*(N <= 512)*({TURN} <= 16)"
+GIVEN = f"given grad_y, y, grad_x, M, N, {ARE_FEW}*{TURN}, {{}}, {{}}"
 SHIFT = "(34 < N) + (68 < N) + (136 < N) + 2*(272 < N)"
-_ROWS = "(128*(0 < N) - 64*(34 < N) - 60*(272 < N))"
-TILE = f"{_ROWS}*max(1, min(32768 // (4*{_ROWS}*N), max(M // (2048*{_ROWS}), (N <= 7)*ceil_div(M, 768*{_ROWS}))))"
+_ROWS = (
+    "(128*(0 < N) - 64*(34 < N) - 32*(68 < N) - 16*(136 < N) - 12*(272 < N) + "
+    "(384*gpu.multiprocessors < M)*(32*(68 < N) + 16*(136 < N) - 48*(272 < N)))"
+)
+_HELD = "32768 // (4*N)"
+_NARROW = f"128*(N <= 7)*ceil_div(M, 98304*max(1, ceil_div(M, 768*max(1, {_HELD}))))"
+TILE = f"{_ROWS}*max(1, min({_HELD}, max(M // 2048, {_NARROW})) // {_ROWS})"
+_WITHOUT = "ceil_div(M, " + " - ".join(
+    f"{threads}*({TURN if power == 0 else f'{1 << power}*{TURN}'} < N)"
+    for power, threads in enumerate((64, 32, 16, 8, 4))
+).join(("-", " + 128)"))
+TILES = f"grid {ARE_FEW}*{_WITHOUT} + (-{ARE_FEW} + 1)*ceil_div(M, {{}}), 1, 1"
 ALIGNED = "aligned(grad_y, 16), aligned(y, 16), aligned(grad_x, 16)"
 WANTED = "max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))"
-SPLITS = f"max(1, min((N > 12288)*ceil_div(N, 4096), {WANTED}))"
-SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min((N > 1536)*ceil_div(N, 512), {WANTED}))*M) bytes"
+SPLITS = f"max(1, min((N > 24576)*ceil_div(N, 8192), {WANTED}))"
+SCRATCH = f"max({{0}}*{SPLITS}*M, {{0}}*max(1, min((N > 3072)*ceil_div(N, 1024), {WANTED}))*M) bytes"
 SHARED = (
     "given x, place, log_sum, largest, there, "
     f"{', '.join(f'slot {slot} of {SCRATCH.format(4)}' for slot in range(3))}, slot 3 of {{}}, "
@@ -159,7 +171,9 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a grid": (
         "softmax_backward", launching("short_vec8_int32", grid=("M", 1, 1)),
         "segment 0, short_vec8_int32 on host: the plan says grid M, 1, 1, "
-        "where its text says grid ceil_div(M, -64*(8 < N) - 32*(16 < N) - 16*(32 < N) - 12*(256 < N) + 128), 1, 1",
+        "where its text says grid ceil_div(M, -64*(8 < N) - 32*(16 < N) "
+        "- 16*(32*(3*(64*gpu.multiprocessors < M) + 1) < N) "
+        "- 12*(64*(3*(64*gpu.multiprocessors < M) + 1) < N) + 128), 1, 1",
     ),
     "a block of as many threads": (
         "rope", launching("rows_vec8_int32", block=(8, 16, 1)),
@@ -178,12 +192,12 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
     "a guard": (
         "softmax_backward", guarded_by("edged8192_vec8_int32", ["lt", "N", 7]),
         "segment 0, edged8192_vec8_int32 on host: the plan says if N < 7, where its text says if N < 2146435072, "
-        f"{ALIGNED}, 512 < N, N <= 8207",
+        f"{ALIGNED}, 512 < (N + 384*(M <= 16384)), ((M <= 1) + 2*(M <= 0) + 1)*N <= 8207",
     ),
     "a guard for less": (
         "softmax_backward", guarded_by("short_vec8_int32", ["eq", ["mod", "N", 8], 0]),
         "segment 0, short_vec8_int32 on host: the plan says if (N % 8) == 0, where its text says if N < 2146435072, "
-        f"(N % 8) == 0, {ALIGNED}, N <= 1024",
+        f"(N % 8) == 0, {ALIGNED}, N <= 1024, (M <= 1024)*N <= 256",
     ),
     "less scratch": (
         "batches_split", scratch_of(3, ["mul", 8, "M"]),
@@ -191,7 +205,7 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         f"where its text says {SHARED.format(SCRATCH.format(8))}",
     ),
     "threads that share a row": (
-        "softmax_backward", given("tiled_vec8_int32", 6, FormulaArg(7)),
+        "softmax_backward", given("tiled_vec8_int32", 7, FormulaArg(7)),
         f"{TILED}: the plan says {GIVEN.format('7', TILE)}, where its text says {GIVEN.format(SHIFT, TILE)}",
     ),
     "a stride": (
@@ -200,9 +214,8 @@ OTHERWISE: dict[str, tuple[str, Callable[[Plan], Plan], str]] = {
         f"where its text says {STRIDES.format('S*H*D')}",
     ),
     "rows of a tile": (
-        "softmax_backward", given("tiled_vec8_int32", 7, FormulaArg("N")),
-        f"{TILED}: the plan says grid ceil_div(M, {TILE}), 1, 1, "
-        "where its text says grid ceil_div(M, argument 7), 1, 1",
+        "softmax_backward", given("tiled_vec8_int32", 8, FormulaArg("N")),
+        f"{TILED}: the plan says {TILES.format(TILE)}, where its text says {TILES.format('argument 8')}",
     ),
     "no overlap": (
         "batches_split", each_variant(without_overlap),
