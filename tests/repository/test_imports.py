@@ -180,7 +180,8 @@ def test_planning_keeps_no_bytecode_for_the_next_run(tmp_path: Path) -> None:
 def test_inspecting_the_largest_recipe_is_quick() -> None:
     command = "cli.main(['inspect', 'recipes/adaln_backward.yaml'], standalone_mode=False)"
     code = f"from fusebuild.cli.main import cli; {command}"
-    assert cheapest(code) < 1.0  # a core that two processes share counts more for each
+    own = cheapest("from fusebuild.cli.main import cli")  # 0.15 s where a second is enough; a slower machine needs more
+    assert cheapest(code) < max(1.0, 7 * own)  # a core that two processes share counts more for each
 
 
 def test_tests_lie_in_the_folders_of_their_packages() -> None:
