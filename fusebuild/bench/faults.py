@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from fusebuild.bench.contenders import reason
+from fusebuild.bench.device import Device
 from fusebuild.errors import OutOfMemoryError, VerificationError
 
 
@@ -37,3 +38,10 @@ class Faults:
             self.too_large.append(reason(error))
         except Exception as error:  # whatever the executor or torch raises
             self.wrong.append(f"{name}: {reason(error)}")
+
+
+def release(device: Device) -> None:
+    """Give memory back that a case of ``device`` held. What a device raises that is of no use any more, the next case
+    says."""
+    with suppress(Exception):
+        device.release()

@@ -25,7 +25,6 @@ import gc
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -50,7 +49,7 @@ from fusebuild.bench.contenders import (
 )
 from fusebuild.bench.device import CudaDevice, Device, Run, Timed
 from fusebuild.bench.exactness import OutputErrors, our_deviations
-from fusebuild.bench.faults import Faults
+from fusebuild.bench.faults import Faults, release
 from fusebuild.bench.report import Measurement, Report, Sweep
 from fusebuild.bench.timing import call_microseconds, side_by_side, timing
 from fusebuild.bench.traffic import TrafficError, measured_traffic
@@ -241,8 +240,7 @@ class _Found:
         with kept, memory_named(work.path, work.recipe.fusion, work.case, device.torch_name, hint):
             self.measurements.append(work.measured(roof))
             return
-        with suppress(Exception):  # what a device raises that is of no use any more, the next case says
-            device.release()  # what was allocated is free only now that nobody holds the error
+        release(device)  # what was allocated is free only now that nobody holds the error
 
 
 def _sweep(options: BenchOptions, skipped: Sequence[str], found: _Found) -> Sweep:

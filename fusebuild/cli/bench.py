@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fusebuild.cli.options import PATHS, SEED, sizes_given
+from fusebuild.cli.options import PATHS, SEED, require_one_source, sizes_given
 from fusebuild.cli.output import print_text
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import UsageError, VerificationError
@@ -51,8 +51,7 @@ def bench(
     from fusebuild.bench.report import markdown_table, write_report
     from fusebuild.bench.swept import sweep_table
 
-    if sweep and cases:
-        raise UsageError("--sweep draws the sizes, so --case has no place beside it")
+    require_one_source(sweep, cases)
     if jobs and not sweep:
         raise UsageError("--jobs compiles for --sweep, which is not asked for")
     if plot_file is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -45,3 +45,9 @@ def sizes_given(
             raise click.BadParameter(f"'{value}' is not written like M=1024,N=4096")
         cases.append(sizes)
     return tuple(cases)
+
+
+def require_one_source(sweep: int | None, cases: Sequence[Mapping[str, int]]) -> None:
+    """Raise :class:`UsageError` where sizes are given and to be drawn, too."""
+    if sweep and cases:
+        raise UsageError("--sweep draws the sizes, so --case has no place beside it")

@@ -9,7 +9,7 @@ from typing import TypedDict
 import click
 
 from fusebuild.build.objects import Progress
-from fusebuild.cli.options import JOBS, NVCC, OUT, PATHS, SEED, sizes_given, targets_named
+from fusebuild.cli.options import JOBS, NVCC, OUT, PATHS, SEED, require_one_source, sizes_given, targets_named
 from fusebuild.cli.output import Answer, print_text, progress, say
 from fusebuild.cli.verb import Verb
 from fusebuild.errors import UsageError, VerificationError, one_line
@@ -51,8 +51,7 @@ def tune(
     """
     if targets is not None and len(targets) != 1:
         raise UsageError("tune is for one target at a time")
-    if sweep and cases:
-        raise UsageError("--sweep draws the sizes, so --case has no place beside it")
+    require_one_source(sweep, cases)
     with progress("tuning") as on_progress:
         common = _Common(target=targets[0] if targets else None, out=out, jobs=jobs, nvcc=nvcc, seed=seed,
                          on_progress=on_progress)  # fmt: skip

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusebuild.cli.options import PATHS, SEED, sizes_given
+from fusebuild.cli.options import PATHS, SEED, require_one_source, sizes_given
 from fusebuild.cli.output import Answer, is_quiet, print_text, say, wants_json
 from fusebuild.cli.streams import printable
 from fusebuild.cli.verb import Verb
-from fusebuild.errors import NothingVerifiedError, UsageError, VerificationError, one_line
+from fusebuild.errors import NothingVerifiedError, VerificationError, one_line
 from fusebuild.recipe.files import artifact_files
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def verify(
     """
     from fusebuild.oracle.verification import VerifyOptions, verify_or_skip
 
-    if sweep and cases:
-        raise UsageError("--sweep draws the sizes, so --case has no place beside it")
+    require_one_source(sweep, cases)
     options = VerifyOptions(cases=cases, sweep=sweep or 0, max_elements=max_elements, seed=seed, runs=runs)
     rows: list[VerifiedCase] = []
     unverified: list[NothingVerifiedError] = []

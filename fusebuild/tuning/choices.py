@@ -11,13 +11,12 @@ from __future__ import annotations
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fusebuild.bench.contenders import input_sets, our_contender, roof_copy, set_count, variants_taken
 from fusebuild.bench.device import Device, Run
-from fusebuild.bench.faults import Faults
+from fusebuild.bench.faults import Faults, release
 from fusebuild.bench.timing import side_by_side
 from fusebuild.build.objects import Progress
 from fusebuild.errors import VerificationError
@@ -127,8 +126,7 @@ def sweep_choices(
         named = memory_named(each.path, each.recipe.fusion, each.case, device.torch_name, "draw others with --seed")
         with faults.all_kept(each.name), named:
             choices.append(each.measured(lead))
-        with suppress(Exception):  # what a device raises that is of no use any more, the next case says
-            device.release()
+        release(device)
         if on_progress:
             on_progress(done, len(work))
     name, driver = device.description

@@ -8,24 +8,21 @@ from it alone is computed once. All else is dense, and moves by aligned vectors;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, call_parameter, kernel_parameters
+from fusebuild.kernels.pointwise.thread_vectors import VectorsChoice, check_vectors
 from fusebuild.ops.table import op_of
-from fusebuild.target.table import Target
 
 THREADS = 128
 VECTORS = 8
 """Vectors of a thread at most: what repeats is an eighth of the loads then."""
-MOST_VECTORS = 64
 WAVES = 4
 """Blocks for each multiprocessor before threads get more than one vector."""
 FEWEST_ROWS = 16
@@ -34,17 +31,6 @@ image of 13711 channels of 4225 pixels: 162 us by shifted vectors, 204 so)."""
 MULTIPROCESSOR_THREADS = 1536
 KEPT = Registers(base=30)
 """Registers of a thread beside the vectors that it holds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoldedChoice(Choice):
-    """Blocks of ``threads``, each of which has so many ``vectors`` at most."""
-
-    FEWER = ("vectors", "threads")
-
-    threads: int
-    vectors: int
-    min_blocks: int
 
 
 def is_foldable(task: Task, domain: AxisDomain) -> bool:
@@ -89,7 +75,7 @@ def folded_variant(planner: Planner, vec: int) -> VariantSpec:
     Raises :class:`KnobError` for a tuned choice that no kernel can be made with.
     """
     task, domain, way = planner.task, planner.domain, f"folded_vec{vec}_int32"
-    choice = decide(way, _propose(planner, vec), planner.tuned, partial(_check, target=planner.target))
+    choice = decide(way, _propose(planner, vec), planner.tuned, partial(check_vectors, target=planner.target))
     points = domain.points(domain.every)
     step = _step(domain, vec, choice)
     parameters = (*kernel_parameters(task, domain), call_parameter("step", step, "vectors from one to the next"))
@@ -99,7 +85,7 @@ def folded_variant(planner: Planner, vec: int) -> VariantSpec:
     return planner.variant(way, choice, guard, kernel, grid, (choice.threads, 1, 1))
 
 
-def _step(domain: AxisDomain, vec: int, choice: FoldedChoice) -> Formula:
+def _step(domain: AxisDomain, vec: int, choice: VectorsChoice) -> Formula:
     """From a vector of a thread to its next one: as many folded rows, each of as many vectors as a row has elements, as
     leave it no more than its share; or all vectors there are."""
     vectors, row = ceil_div(domain.points(domain.every), vec), domain.points(domain.every[1:])
@@ -109,7 +95,7 @@ def _step(domain: AxisDomain, vec: int, choice: FoldedChoice) -> Formula:
     return simplified(("min", vectors, product([row, rows])))
 
 
-def _propose(planner: Planner, vec: int) -> FoldedChoice:
+def _propose(planner: Planner, vec: int) -> VectorsChoice:
     """As many blocks as the registers of their threads allow: for what repeats, as floats at least, for vectors of all
     else, and for those that are loaded for the next turn."""
     domain, target, size = planner.domain, planner.target, planner.bytes_of
@@ -118,11 +104,4 @@ def _propose(planner: Planner, vec: int) -> FoldedChoice:
     registers = KEPT.base + vec * (kept + size(domain.flat) + size(read)) // 4
     most = min(MULTIPROCESSOR_THREADS, target.threads_per_multiprocessor)
     blocks = resident_blocks(target, THREADS, registers, most // THREADS)
-    return FoldedChoice(threads=THREADS, vectors=VECTORS, min_blocks=blocks)
-
-
-def _check(choice: FoldedChoice, target: Target) -> None:
-    """Raise :class:`KnobError` for blocks that cannot be."""
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_power_of_two("vectors", 1, MOST_VECTORS)
-    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
+    return VectorsChoice(threads=THREADS, vectors=VECTORS, min_blocks=blocks)

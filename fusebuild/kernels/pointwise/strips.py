@@ -8,16 +8,14 @@ computed, once for all vectors that a thread has of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import Access, AxisDomain
 from fusebuild.kernels.common.planner import FEW, Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import (
     KernelParameter,
     VariantSpec,
@@ -27,12 +25,11 @@ from fusebuild.kernels.common.spec import (
     kernel_parameters,
 )
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
-from fusebuild.target.table import Target
+from fusebuild.kernels.pointwise.thread_vectors import VectorsChoice, check_vectors
 
 THREADS = 128
 VECTORS = 8
 """Vectors that a thread has at most."""
-MOST_VECTORS = 64
 FEWEST_LANES = 16
 """Threads along a row before they get more vectors: what they read together is lines of memory."""
 WAVES = 8
@@ -47,17 +44,6 @@ MULTIPROCESSOR_THREADS, FEWEST_THREADS = 1536, 1024
 rope of 118039 x 5 heads of 43 elements: 521 us, and 350)."""
 VECTORS_HELD = Registers(base=24, per_axis=2, per_source=3, per_cut=4)
 """Registers of a thread beside the vectors that it holds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripsChoice(Choice):
-    """Blocks of ``threads``, each of which has ``vectors`` of a row at most."""
-
-    FEWER = ("vectors", "threads")
-
-    threads: int
-    vectors: int
-    min_blocks: int
 
 
 def has_strips(planner: Planner, vec: int) -> bool:
@@ -101,7 +87,7 @@ def strips_variant(planner: Planner, vec: int) -> VariantSpec:
     domain, way = planner.domain, f"strips_vec{vec}_int32"
     columns, rows = domain.axes[domain.inner].extent, domain.points(range(domain.inner))
     cut = (*cut_tensors(domain), *cut_sources(planner.task, domain, vec))
-    choice = decide(way, _propose(planner, vec), planner.tuned, partial(_check, target=planner.target))
+    choice = decide(way, _propose(planner, vec), planner.tuned, partial(check_vectors, target=planner.target))
     lanes = _lanes(domain, vec, choice)
     parameters = (
         *kernel_parameters(planner.task, domain),
@@ -123,7 +109,7 @@ def _elements(planner: Planner, access: Access) -> KernelParameter:
     return formula_parameter(f"{access.pointer}_elements", product(tensor.stored_shape))
 
 
-def _lanes(domain: AxisDomain, vec: int, choice: StripsChoice) -> Formula:
+def _lanes(domain: AxisDomain, vec: int, choice: VectorsChoice) -> Formula:
     """The threads along a row."""
     vectors, points = _vectors(domain.axes[domain.inner].extent, vec), domain.points(domain.every)
     share = product([choice.threads * vec * WAVES, MULTIPROCESSORS])
@@ -138,7 +124,7 @@ def _vectors(columns: Formula, vec: int) -> Formula:
     return simplified(("ceil_div", total([columns, *steps, vec - 1]), vec))
 
 
-def _propose(planner: Planner, vec: int) -> StripsChoice:
+def _propose(planner: Planner, vec: int) -> VectorsChoice:
     domain, target = planner.domain, planner.target
     cut = [*(access.tensor for access in (*cut_tensors(domain), *cut_sources(planner.task, domain, vec)))]
     vectors = [*domain.flat, *cut]
@@ -146,11 +132,4 @@ def _propose(planner: Planner, vec: int) -> StripsChoice:
     registers = VECTORS_HELD.base + held + VECTORS_HELD.per_axis * domain.inner
     registers += VECTORS_HELD.per_source * len(domain.sources) + VECTORS_HELD.per_cut * len(cut)
     blocks = resident_blocks(target, THREADS, registers, MULTIPROCESSOR_THREADS // THREADS)
-    return StripsChoice(threads=THREADS, vectors=VECTORS, min_blocks=blocks)
-
-
-def _check(choice: StripsChoice, target: Target) -> None:
-    """Raise :class:`KnobError` for blocks that cannot be."""
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_power_of_two("vectors", 1, MOST_VECTORS)
-    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)
+    return VectorsChoice(threads=THREADS, vectors=VECTORS, min_blocks=blocks)
