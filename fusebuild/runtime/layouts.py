@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from fusebuild.artifact.plan import Plan, PlanValue, as_formula
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import evaluate, show
+from fusebuild.ir.formula import evaluate, prepared, show
 
 
 class Layout(NamedTuple):
@@ -26,6 +26,9 @@ class Layout(NamedTuple):
             return 0
         steps: Sequence[int] = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
         return 1 + sum(steps)
+
+
+LayoutRule: TypeAlias = Callable[[Mapping[str, Any]], Layout]
 
 
 def described(value: PlanValue) -> str:
@@ -62,22 +65,35 @@ def check_sizes(plan: Plan, inputs: Sequence[Any], sizes: Mapping[str, Any]) -> 
             torch._check(size == evaluate(formula, sizes), partial(str, message))  # type: ignore[no-untyped-call]
 
 
-def sizes_of(plan: Plan, inputs: Sequence[Any]) -> Mapping[str, Any]:
-    """The size of each symbol, as the shapes of ``inputs`` have it."""
-    places = {fid: place for place, fid in enumerate(plan.inputs)}
-    return {
-        each.extent: inputs[places[each.input]].shape[each.dim]
-        for each in reversed(plan.extents)  # the first input that has a symbol says its size
+def sizes_rule(plan: Plan) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
+    """What reads the size of each symbol of ``plan`` off the shapes of inputs. The first input that has a symbol says
+    its size."""
+    positions = {fid: position for position, fid in enumerate(plan.inputs)}
+    places = {
+        each.extent: (positions[each.input], each.dim)
+        for each in reversed(plan.extents)
         if isinstance(each.extent, str)
     }
+    telling = {position for position, _ in places.values()}
+
+    def sizes_of(inputs: Sequence[Any]) -> Mapping[str, Any]:
+        shapes = {position: inputs[position].shape for position in telling}
+        return {symbol: shapes[position][dim] for symbol, (position, dim) in places.items()}
+
+    return sizes_of
 
 
-def layout_of(value: PlanValue, sizes: Mapping[str, Any]) -> Layout:
-    """The layout of ``value``, none of whose strides is the caller's."""
+def layout_rule(value: PlanValue) -> LayoutRule:
+    """What gives the layout of ``value``, none of whose strides is the caller's, at the sizes of all symbols."""
     shape, strides = (
-        tuple(evaluate(as_formula(each), sizes) for each in formulas) for formulas in (value.shape, value.strides)
+        tuple(prepared(as_formula(each)) for each in formulas) for formulas in (value.shape, value.strides)
     )
-    return Layout(shape, strides, _torch_dtype(value.dtype))
+    dtype = _torch_dtype(value.dtype)
+
+    def layout_of(sizes: Mapping[str, Any]) -> Layout:
+        return Layout(tuple([each(sizes) for each in shape]), tuple([each(sizes) for each in strides]), dtype)
+
+    return layout_of
 
 
 def _torch_dtype(dtype: str) -> Any:

@@ -18,11 +18,12 @@ from typing import Any, TypeAlias
 from fusebuild.artifact.plan import Plan, PlanValue, TargetPlan, as_formula
 from fusebuild.ir.fid import OriginalFid
 from fusebuild.ir.formula import symbols
-from fusebuild.runtime.layouts import Layout, layout_of, sizes_of
+from fusebuild.runtime.layouts import Layout, layout_rule, sizes_rule
 
 Tensor: TypeAlias = Any
 Shapes: TypeAlias = tuple[Any, ...]
 Check: TypeAlias = Callable[..., object]
+OwnLayoutRule: TypeAlias = Callable[[Mapping[str, Any]], Layout | None]
 Maker: TypeAlias = Callable[[Tensor], Tensor]
 """``maker(like)``: a new tensor of one layout, on the device of ``like``."""
 
@@ -42,7 +43,13 @@ def torch_memory(plan: Plan, target: TargetPlan, check: Check, num_devices: int)
         return None
     nowhere = _CurrentDevice(device="cuda" if num_devices else "cpu")
     return TorchMemory(
-        plan=plan, outputs=outputs, places=places, check=check, maker_of=_maker_of(num_devices), nowhere=nowhere
+        plan=plan,
+        layout_rules=[None if output is None else output.layout_rule() for output in outputs],
+        places=places,
+        check=check,
+        sizes_of=sizes_rule(plan),
+        maker_of=_maker_of(num_devices),
+        nowhere=nowhere,
     )
 
 
@@ -54,8 +61,9 @@ def _tensor_kinds() -> frozenset[type]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchMemory:
-    """New tensors for those ``outputs`` of ``plan`` that can be made, which are None for the others. How each is made
-    is found out once for all calls of the same shapes.
+    """New tensors for those outputs of ``plan`` that can be made. How each is made is found out once for all calls of
+    the same shapes: from its rule among ``layout_rules``, which has None for the others, and from the sizes that
+    ``sizes_of(inputs)`` reads.
 
     ``places`` are the positions of the inputs whose shapes tell all sizes: none where the plan takes only numbers, and
     then results lie on the device of ``nowhere``. ``kinds`` are the types that these inputs must have: a subclass of
@@ -65,9 +73,10 @@ class TorchMemory:
     """
 
     plan: Plan
-    outputs: Sequence[OwnOutput | None]
+    layout_rules: Sequence[OwnLayoutRule | None]
     places: Sequence[int]
     check: Check
+    sizes_of: Callable[[Sequence[Any]], Mapping[str, Any]]
     maker_of: Callable[[Layout], Maker]
     nowhere: Tensor
     kinds: frozenset[type] = field(default_factory=_tensor_kinds)
@@ -100,8 +109,8 @@ class TorchMemory:
 
     def _learn(self, shapes: Shapes, inputs: Sequence[Any]) -> Sequence[Maker | None]:
         self.check(*inputs)
-        sizes = sizes_of(self.plan, inputs)
-        layouts = [None if output is None else output.layout(sizes) for output in self.outputs]
+        sizes = self.sizes_of(inputs)
+        layouts = [None if layout_of is None else layout_of(sizes) for layout_of in self.layout_rules]
         if len(self.known) >= KEPT_SHAPES:
             self.known.clear()
             self.makers_of_all.clear()
@@ -133,10 +142,17 @@ class OwnOutput:
     value: PlanValue
     root: PlanValue
 
-    def layout(self, sizes: Mapping[str, Any]) -> Layout | None:
-        """The output's layout; None where it is only a part of the root."""
-        layout = layout_of(self.value, sizes)
-        return layout if self.value is self.root or layout.span == layout_of(self.root, sizes).span else None
+    def layout_rule(self) -> OwnLayoutRule:
+        """What gives the output's layout; None where it is only a part of the root."""
+        layout_of, layout_of_root = layout_rule(self.value), layout_rule(self.root)
+        if self.value is self.root:
+            return layout_of
+
+        def layout_of_all(sizes: Mapping[str, Any]) -> Layout | None:
+            layout = layout_of(sizes)
+            return layout if layout.span == layout_of_root(sizes).span else None
+
+        return layout_of_all
 
 
 def _own_outputs(plan: Plan, target: TargetPlan) -> list[OwnOutput | None]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fusebuild.artifact.plan import Plan, PlanValue
 from fusebuild.errors import UsageError, counted
 from fusebuild.ir.dtype import DType
-from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_of, sizes_of
+from fusebuild.runtime.layouts import check_kinds, check_sizes, layout_rule, sizes_rule
 
 if TYPE_CHECKING:
     from fusebuild.runtime.loader import LoadedPlan
@@ -91,7 +91,8 @@ class _Signature:
         self._plan = plan
         self._inputs = [plan.value(fid) for fid in plan.inputs]
         self._overwritten = plan.overwritten
-        self._fresh = [plan.value(each.fid) for each in plan.outputs if each.alias is None]
+        self._sizes_of = sizes_rule(plan)
+        self._fresh = [layout_rule(plan.value(each.fid)) for each in plan.outputs if each.alias is None]
         self.mutated = tuple(self._inputs[place].name for place in self._overwritten if place is not None)
         tensors = [place for place, value in enumerate(self._inputs) if value.kind == "tensor" and not value.cpu]
         if not tensors:
@@ -128,10 +129,10 @@ class _Signature:
         import torch
 
         check_kinds(self._plan, inputs)
-        sizes = sizes_of(self._plan, inputs)
+        sizes = self._sizes_of(inputs)
         check_sizes(self._plan, inputs, sizes)
         device = inputs[self._device_from].device
-        layouts = [layout_of(value, sizes) for value in self._fresh]
+        layouts = [layout_of(sizes) for layout_of in self._fresh]
         return _as_returned([torch.empty_strided(*sized, dtype=dtype, device=device) for *sized, dtype in layouts])
 
     def with_mutated(self, operator: Operator) -> Operator:

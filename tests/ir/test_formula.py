@@ -18,6 +18,7 @@ from fusebuild.ir.formula import (
     evaluate,
     is_nonnegative,
     magnitude,
+    prepared,
     product,
     show,
     substitute,
@@ -71,6 +72,7 @@ class TestEvaluate:
     )
     def test_value(self, formula: Formula, value: int) -> None:
         assert evaluate(formula, SIZES) == value
+        assert prepared(formula)(SIZES) == value
 
     def test_alignment_asks_the_caller(self) -> None:
         assert evaluate(("aligned", 3, 16), {}, aligned=lambda fid, size: (fid, size) == (3, 16)) == 1
@@ -83,6 +85,8 @@ class TestEvaluate:
     def test_unknown_symbol_is_a_key_error(self) -> None:
         with pytest.raises(KeyError, match="Q"):
             evaluate(("mul", 2, "Q"), SIZES)
+        with pytest.raises(KeyError, match="Q"):
+            prepared(("mul", 2, "Q"))(SIZES)
 
     @pytest.mark.parametrize(
         ("formula", "message"),
@@ -99,6 +103,11 @@ class TestEvaluate:
         with pytest.raises(ValueError, match=r"^") as caught:
             evaluate(formula, SIZES, aligned=lambda fid, size: True)
         assert str(caught.value) == message
+
+    @pytest.mark.parametrize("formula", [("power", 1, 2), ("add", 1), ("sub", 1, 2, 3), ("aligned", 3, 16)])
+    def test_malformed_is_found_when_it_is_prepared(self, formula: Any) -> None:
+        with pytest.raises(ValueError, match=r"^malformed formula|^'sub' takes two operands"):
+            prepared(formula)
 
 
 class TestCanonicalForms:

@@ -12,9 +12,10 @@ namespace fusebuild {
 struct Bound {
   explicit Bound(const Plan& plan);
 
-  /// The environment that formulas are evaluated in: the sizes and alignment answers inside `key`.
-  Environment environment() const {
-    return {key.data(), reinterpret_cast<const uint64_t*>(key.data() + aligned_begin)};
+  /// The environment that formulas are evaluated in: the sizes and alignment answers inside `key`, and what
+  /// is `known` of them.
+  Environment environment(Known* known = nullptr) const {
+    return {key.data(), reinterpret_cast<const uint64_t*>(key.data() + aligned_begin), known};
   }
   bool IsAligned(size_t question) const {
     return environment().aligned[question / 64] >> (question % 64) & 1;

@@ -19,34 +19,31 @@ int Names::Alignment(int64_t fid, int64_t bytes) {
   return static_cast<int>(found - alignments.begin());
 }
 
-Formula Formula::Symbol(int index) {
-  Formula formula;
-  formula.Emit(Op::kSymbol, index);
-  formula.Simplify();
-  return formula;
-}
-
-Formula Formula::Compile(const Json& json, Names* names) {
-  if (json.IsInt()) return Formula(json.Int());
-  Formula formula;
-  formula.Append(json, names, 0);
-  formula.Simplify();
-  return formula;
-}
-
-Formula Formula::Product(const std::vector<Formula>& factors, size_t first) {
-  Formula product;
-  for (size_t i = first; i < factors.size(); ++i) {
-    const Formula& factor = factors[i];
-    if (factor.IsConstant() && factor.constant_ == 1) continue;
-    const bool is_first = product.code_.empty();
-    if (factor.IsConstant()) product.Emit(Op::kConstant, factor.constant_);
-    product.code_.insert(product.code_.end(), factor.code_.begin(), factor.code_.end());
-    if (!is_first) product.Emit(Op::kMul);
+Formula Names::Node(Formula::Op op, std::vector<Formula> operands) {
+  const auto [found, is_new] = known_.try_emplace({op, std::move(operands)}, nullptr);
+  if (is_new) {
+    nodes_.push_back({op, nodes_.size(), found->first.second});
+    found->second = &nodes_.back();
   }
-  if (product.code_.empty()) return Formula(1);
-  product.Simplify();
-  return product;
+  return Formula(Formula::Kind::kNode, 0, found->second);
+}
+
+Known::Known(const Names& names) : values_(names.NumNodes()), is_known_(names.NumNodes()) {}
+
+Formula Formula::Compile(const Json& json, Names* names) { return Compile(json, names, 0); }
+
+Formula Formula::Product(const std::vector<Formula>& factors, size_t first, Names* names) {
+  return Multiplied({factors.begin() + first, factors.end()}, names);
+}
+
+// Factors of 1 are left out, so that equal products are one node more often.
+Formula Formula::Multiplied(const std::vector<Formula>& factors, Names* names) {
+  std::vector<Formula> operands;
+  for (const Formula& factor : factors) {
+    if (!factor.IsConstant() || factor.operand_ != 1) operands.push_back(factor);
+  }
+  if (operands.empty()) return Formula(1);
+  return operands.size() == 1 ? operands[0] : names->Node(Op::kMul, std::move(operands));
 }
 
 Formula::Op Formula::Operator(const Json& json) {
@@ -73,28 +70,22 @@ Formula::Op Formula::Operator(const Json& json) {
   json.Fail("unknown operator '" + name + "'");
 }
 
-// Appends code that leaves the value of `json` on the stack, which holds `depth` values before.
-void Formula::Append(const Json& json, Names* names, int depth) {
+Formula Formula::Compile(const Json& json, Names* names, int depth) {
   if (depth >= kMaxDepth) json.Fail("the formula is nested too deeply");
-  if (json.IsInt()) return Emit(Op::kConstant, json.Int());
-  if (json.IsString()) return Emit(Op::kSymbol, names->Symbol(json.String()));
+  if (json.IsInt()) return Formula(json.Int());
+  if (json.IsString()) return Symbol(names->Symbol(json.String()));
   const std::vector<Json> items = json.Items();
   if (items.size() < 3) json.Fail("an operator takes two operands or more");
   if (items[0].String() == "aligned") {
     if (items[2].Int() < 1) json.Fail("an alignment is at least 1");
-    return Emit(Op::kAligned, names->Alignment(items[1].Int(), items[2].Int()));
+    return Formula(Kind::kAligned, names->Alignment(items[1].Int(), items[2].Int()));
   }
   const Op op = Operator(items[0]);
   const bool variadic = op == Op::kAdd || op == Op::kMul || op == Op::kMin || op == Op::kMax;
   if (items.size() > 3 && !variadic) json.Fail("this operator takes two operands");
-  bool is_first = true;
-  for (size_t i = 1; i < items.size(); ++i) {
-    if (op == Op::kMul && items[i].IsInt() && items[i].Int() == 1) continue;
-    Append(items[i], names, depth + !is_first);
-    if (!is_first) Emit(op);
-    is_first = false;
-  }
-  if (is_first) Emit(Op::kConstant, 1);
+  std::vector<Formula> operands;
+  for (size_t i = 1; i < items.size(); ++i) operands.push_back(Compile(items[i], names, depth + 1));
+  return op == Op::kMul ? Multiplied(operands, names) : names->Node(op, std::move(operands));
 }
 
 int64_t Formula::Apply(Op op, int64_t a, int64_t b) {
@@ -131,49 +122,34 @@ int64_t Formula::Apply(Op op, int64_t a, int64_t b) {
       return a > b;
     case Op::kGe:
       return a >= b;
-    default:
-      ThrowRuntimeError("a formula holds an operand where an operator belongs");
   }
+  ThrowRuntimeError("a formula has an operator that there is not");
 }
 
-int64_t Formula::EvaluateCode(const Environment& environment) const {
-  int64_t stack[kMaxDepth + 1];
-  int top = 0;
-  for (const Instruction& instruction : code_) {
-    const int64_t operand = instruction.operand;
-    switch (instruction.op) {
-      case Op::kConstant:
-        stack[top++] = operand;
-        break;
-      case Op::kSymbol:
-        stack[top++] = environment.symbols[operand];
-        break;
-      case Op::kAligned:
-        stack[top++] = environment.aligned[operand / 64] >> (operand % 64) & 1;
-        break;
-      default:
-        --top;
-        stack[top - 1] = Apply(instruction.op, stack[top - 1], stack[top]);
-    }
+int64_t Formula::EvaluateNode(const Environment& environment) const {
+  if (kind_ == Kind::kAligned) return environment.aligned[operand_ / 64] >> (operand_ % 64) & 1;
+  Known* known = environment.known;
+  if (known != nullptr && known->is_known_[node_->index]) return known->values_[node_->index];
+  int64_t value = node_->operands[0].Evaluate(environment);
+  for (size_t i = 1; i < node_->operands.size(); ++i)
+    value = Apply(node_->op, value, node_->operands[i].Evaluate(environment));
+  if (known != nullptr) {
+    known->values_[node_->index] = value;
+    known->is_known_[node_->index] = 1;
   }
-  return stack[0];
-}
-
-void Formula::Simplify() {
-  if (code_.size() != 1) return;
-  const Instruction only = code_[0];
-  if (only.op == Op::kSymbol) symbol_ = static_cast<int>(only.operand);
-  if (only.op != Op::kConstant) return;
-  constant_ = only.operand;
-  code_.clear();
+  return value;
 }
 
 std::vector<int> Formula::Symbols() const {
   std::vector<int> symbols;
-  for (const Instruction& instruction : code_) {
-    if (instruction.op == Op::kSymbol) symbols.push_back(static_cast<int>(instruction.operand));
-  }
+  AddSymbols(&symbols);
   return symbols;
+}
+
+void Formula::AddSymbols(std::vector<int>* symbols) const {
+  if (kind_ == Kind::kSymbol) symbols->push_back(static_cast<int>(operand_));
+  if (kind_ != Kind::kNode) return;
+  for (const Formula& operand : node_->operands) operand.AddSymbols(symbols);
 }
 
 }  // namespace fusebuild

@@ -72,10 +72,10 @@ class Reader {
     }
   }
 
-  static void MakeContiguous(Value* value) {
+  void MakeContiguous(Value* value) {
     value->strides.resize(value->shape.size());
     for (size_t dim = 0; dim < value->shape.size(); ++dim) {
-      value->strides[dim] = Formula::Product(value->shape, dim + 1);
+      value->strides[dim] = Formula::Product(value->shape, dim + 1, &plan_.names);
     }
   }
 

@@ -33,7 +33,8 @@ class Resolver {
   Resolver(const Plan& plan, const Bound& bound)
       : plan_(plan),
         bound_(bound),
-        environment_(bound.environment()),
+        known_(plan.names),
+        environment_(bound.environment(&known_)),
         resolved_(std::make_shared<Resolved>()) {}
 
   std::shared_ptr<Resolved> Run(std::optional<int64_t> variant) {
@@ -303,6 +304,7 @@ class Resolver {
 
   const Plan& plan_;
   const Bound& bound_;
+  Known known_;
   const Environment environment_;
   std::shared_ptr<Resolved> resolved_;
 };
@@ -314,13 +316,14 @@ std::shared_ptr<Resolved> Resolve(const Plan& plan, const Bound& bound, std::opt
 }
 
 std::vector<std::vector<int64_t>> ValidVariants(const Plan& plan, const Bound& bound) {
-  CheckChoices(plan, bound.environment());
+  Known known(plan.names);
+  const Environment environment = bound.environment(&known);
+  CheckChoices(plan, environment);
   std::vector<std::vector<int64_t>> valid;
   for (const Segment& segment : plan.segments) {
     valid.emplace_back();
     for (size_t i = 0; i < segment.variants.size(); ++i) {
-      if (GuardHolds(segment.variants[i], bound.environment()))
-        valid.back().push_back(static_cast<int64_t>(i));
+      if (GuardHolds(segment.variants[i], environment)) valid.back().push_back(static_cast<int64_t>(i));
     }
   }
   return valid;
