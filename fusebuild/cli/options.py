@@ -47,6 +47,11 @@ def sizes_given(
     return tuple(cases)
 
 
+def case_given(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, int] | None:
+    """The one case written ``M=1024,N=4096``."""
+    return None if value is None else sizes_given(context, parameter, [value])[0]
+
+
 def require_one_source(sweep: int | None, cases: Sequence[Mapping[str, int]]) -> None:
     """Raise :class:`UsageError` where sizes are given and to be drawn, too."""
     if sweep and cases:

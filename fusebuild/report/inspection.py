@@ -1,7 +1,7 @@
 """What ``fusebuild inspect`` shows of a recipe, planned now, or of an artifact as it is: its segments, why each cut
 exists, what crosses it, and how many bytes that is.
 
-Needs no GPU, no tensors and no torch: sizes are those of the recipe's first case, and formulas.
+Needs no GPU, no tensors and no torch: sizes are those of the recipe's first case or of a given one, and formulas.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from fusebuild.ir.fusion import Fusion
 from fusebuild.pipeline import plan_recipe, tuned_beside
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import load_recipe
+from fusebuild.recipe.sizes import require_fitting
 from fusebuild.report.composites import InspectedComposite, composites_in, composites_of
+from fusebuild.report.taken import TakenVariant, taken_variant
 from fusebuild.segmentation import Search
 from fusebuild.target.table import Target, find_target
 
@@ -116,6 +118,9 @@ class InspectedSegment(Struct, frozen=True, kw_only=True):
         dict[str, KernelResources] | UnsetType, Meta(description="by kernel, in a compiled artifact")
     ] = UNSET
     variants: tuple[InspectedVariant, ...]
+    takes: Annotated[
+        TakenVariant | UnsetType, Meta(description="at the sizes of the case, where tensors are aligned")
+    ] = UNSET
     hbm_bytes: Bytes
     hbm_bytes_formula: FormulaText
     why: tuple[str, ...]
@@ -237,12 +242,18 @@ class Inspection:
             kernels=kernels,
             resources=known or UNSET,
             variants=tuple(map(_variant, segment.variants)),
+            takes=self._takes(segment) or UNSET,
             hbm_bytes=self.bytes_of(formula),
             hbm_bytes_formula=show(formula),
             why=segment.why,
             call=_call(segment.call) if isinstance(segment.call, LibraryCall) else UNSET,
             eased=self._eased(segment.id) or UNSET,
         )
+
+    def _takes(self, segment: PlanSegment) -> TakenVariant | None:
+        if self.sizes is None:
+            return None
+        return taken_variant(segment, self.sizes, find_target(self.target).multiprocessors)
 
     def _eased(self, segment: int) -> tuple[EasedWay, ...]:
         """The choices for ``segment`` that were taken because registers ran out."""
@@ -265,29 +276,33 @@ class Inspection:
 
 
 def inspections_of(
-    path: Path, targets: Sequence[Target] | None, search: Search | None
+    path: Path, targets: Sequence[Target] | None, search: Search | None, case: Mapping[str, int] | None = None
 ) -> tuple[list[Inspection], Fusion]:
     """What there is to see at ``path``, a target each (default: ``sm_90``, or those of the artifact), and the Fusion as
-    the recipe says it.
+    the recipe says it. The sizes are those of ``case``, or of the recipe's first.
 
     Raises what reading and planning a recipe or opening an artifact raises, :class:`ArtifactError` for a target that
-    the artifact does not hold, and :class:`UsageError` for a ``search`` in an artifact, which is cut already.
+    the artifact does not hold, and :class:`UsageError` for a ``case`` that the recipe does not allow and for a
+    ``search`` in an artifact, which is cut already.
     """
     if not is_artifact(path):
-        return _of_recipe(path, targets or (find_target("sm_90"),), search or "heuristic")
+        return _of_recipe(path, targets or (find_target("sm_90"),), search or "heuristic", case)
     if search is not None:
         raise UsageError(f"{one_line(path)} is cut already; --segmentation is for recipes")
-    return _of_artifact(open_artifact(path), targets)
+    return _of_artifact(open_artifact(path), targets, case)
 
 
-def _of_artifact(artifact: Artifact, targets: Sequence[Target] | None) -> tuple[list[Inspection], Fusion]:
+def _of_artifact(
+    artifact: Artifact, targets: Sequence[Target] | None, case: Mapping[str, int] | None
+) -> tuple[list[Inspection], Fusion]:
     names = [target.name for target in targets] if targets else artifact.targets
     fusion = recipe_in(artifact).fusion
+    sizes = _sizes(fusion, case)
     return [
         Inspection(
             plan=artifact.plan,
             target=name,
-            sizes=_sizes(fusion),
+            sizes=sizes,
             composites=composites_in(artifact, fusion, name),
             resources=resources_in(artifact, name),
         )
@@ -295,8 +310,11 @@ def _of_artifact(artifact: Artifact, targets: Sequence[Target] | None) -> tuple[
     ], fusion
 
 
-def _of_recipe(path: Path, targets: Sequence[Target], search: Search) -> tuple[list[Inspection], Fusion]:
+def _of_recipe(
+    path: Path, targets: Sequence[Target], search: Search, case: Mapping[str, int] | None
+) -> tuple[list[Inspection], Fusion]:
     recipe = load_recipe(path)
+    sizes = _sizes(recipe.fusion, case)
     tuned = tuned_beside(recipe)
     toolchain = None if tuned is None else _toolchain(targets)  # tuned choices hold for one alone
     planned = plan_recipe(recipe, targets, search=search, tuned=tuned, toolchain=toolchain)
@@ -304,7 +322,7 @@ def _of_recipe(path: Path, targets: Sequence[Target], search: Search) -> tuple[l
         Inspection(
             plan=planned.plan,
             target=target.name,
-            sizes=_sizes(recipe.fusion),
+            sizes=sizes,
             composites=composites_of(planned.segmented[target.name]),
         )
         for target in targets
@@ -320,7 +338,11 @@ def _toolchain(targets: Sequence[Target]) -> Toolchain | None:
         return None
 
 
-def _sizes(fusion: Fusion) -> dict[str, int] | None:
+def _sizes(fusion: Fusion, case: Mapping[str, int] | None) -> dict[str, int] | None:
+    """The sizes of ``case``, which has to fit, or of the first case of ``fusion``; None where there is none."""
+    if case is not None:
+        require_fitting(fusion, case)
+        return dict(case)
     return dict(fusion.cases[0]) if fusion.cases else None
 
 
@@ -396,6 +418,9 @@ def _segment_lines(segment: InspectedSegment, plan: Plan) -> list[str]:
         if variant.tuned is not UNSET:
             lines.append(f"    tuned: {knobs_text(variant.tuned)}")
         lines += [f"    {kernel}: {resources_text(used[kernel])}" for kernel in variant.kernels if kernel in used]
+    if segment.takes:
+        lines.append(f"  takes   variant {segment.takes.number}, {segment.takes.name}")
+        lines += [f"    {launch.as_text()}" for launch in segment.takes.launches]
     return lines
 
 

@@ -21,8 +21,8 @@ from support.small_recipes import SUM_THEN_ADD, TINY, recipe_of, text_of
 
 SM_90, HOST = TARGETS["sm_90"], TARGETS["host"]
 REPORT_KEYS = ["fusion", "target", "case", "segments", "boundaries", "kernels", "hbm_bytes", "hbm_bytes_formula"]
-SEGMENT_KEYS = ["id", "scheduler", "fid_map", "inputs", "outputs", "rematerialized", "kernels", "variants", "hbm_bytes",
-                "hbm_bytes_formula", "why"]  # fmt: skip
+SEGMENT_KEYS = ["id", "scheduler", "fid_map", "inputs", "outputs", "rematerialized", "kernels", "variants", "takes",
+                "hbm_bytes", "hbm_bytes_formula", "why"]  # fmt: skip
 BOUNDARY_KEYS = ["fid", "name", "dtype", "shape", "bytes", "bytes_formula"]
 
 
@@ -48,6 +48,8 @@ class TestSeed000:
         launched = [[variant.pop("kernels") for variant in segment["variants"]] for segment in found["segments"]]
         assert launched == [[[name] for name in names] for names in kernels]
         assert [len(names) for names in kernels] == [2, 2]
+        taken = [segment["takes"]["launches"][0].pop("kernel") for segment in found["segments"]]
+        assert taken == [names[0] for names in kernels]
         assert all(name.startswith(family) for names, family in zip(kernels, ("reduction_inner", "pointwise"),
                                                                     strict=True) for name in names)  # fmt: skip
         place = "(reduction_pointwise_epilogue.yaml:9)"
@@ -68,6 +70,11 @@ class TestSeed000:
                         {"name": "vec4_int32", "guard": ["aligned(0, 16)"]},
                         {"name": "scalar_int32", "guard": []},
                     ],
+                    "takes": {
+                        "number": 0,
+                        "name": "vec4_int32",
+                        "launches": [{"grid": [1, 1, 1], "block": [128, 1, 1], "shared_bytes": 0}],
+                    },
                     "hbm_bytes": 264,
                     "hbm_bytes_formula": "264",
                     "why": [],
@@ -83,6 +90,11 @@ class TestSeed000:
                         {"name": "vec4_int32", "guard": ["aligned(1, 16)", "aligned(3, 16)"]},
                         {"name": "scalar_int32", "guard": []},
                     ],
+                    "takes": {
+                        "number": 0,
+                        "name": "vec4_int32",
+                        "launches": [{"grid": [1, 1, 1], "block": [64, 1, 1], "shared_bytes": 0}],
+                    },
                     "hbm_bytes": 2056,
                     "hbm_bytes_formula": "2056",
                     "why": [
