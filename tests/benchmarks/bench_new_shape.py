@@ -95,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="what sizes and inputs are drawn with (default: 0)")
     parser.add_argument("--json", type=Path, help="write the report here")
     given = parser.parse_args(arguments)
-    found = [cost_of(path, given.target, given.shapes, given.seed) for path in sorted(given.folder.glob("*.fuse"))]
+    paths = sorted(given.folder.glob("*.fuse"))
+    if not paths:
+        parser.error(f"there are no artifacts in {given.folder}")
+    found = [cost_of(path, given.target, given.shapes, given.seed) for path in paths]
     costs = [cost for cost in found if cost is not None]
     print(table(costs))
     if given.json:
