@@ -39,14 +39,14 @@ class TakenVariant(Struct, frozen=True, kw_only=True):
 
 
 def taken_variant(segment: PlanSegment, sizes: Mapping[str, int], multiprocessors: int) -> TakenVariant | None:
-    """What of ``segment`` runs at the ``sizes`` of all symbols; None where it has no variants, or where a damaged plan
-    has formulas that come to no number."""
+    """What of ``segment`` runs at the ``sizes`` of all symbols; None where it has no variants, or where formulas of a
+    damaged plan come to no number."""
     known = {**sizes, MULTIPROCESSORS: multiprocessors}
     try:
         return next(
             (_at(number, each, known) for number, each in enumerate(segment.variants) if _fits(each, known)), None
         )
-    except ArithmeticError:
+    except (ArithmeticError, KeyError):
         return None
 
 

@@ -68,7 +68,7 @@ def test_nothing_is_launched_where_there_is_nothing_to_do(artifacts: Path) -> No
 
 def test_formulas_of_a_damaged_plan_that_come_to_no_number(artifacts: Path) -> None:
     segment = segment_of(load(artifacts / "rows.fuse", target="host"))
-    for guard in (("floor_div", "M", 0), ("mul", 2**62, 2**62)):
+    for guard in (("floor_div", "M", 0), ("mul", 2**62, 2**62), ("eq", "Q", 1)):
         variant = _replaced(segment.variants[0], guard=(guard,))
         assert taken_variant(_replaced(segment, variants=(variant,)), {"M": 3, "N": 5}, 1) is None
 
