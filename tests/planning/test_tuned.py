@@ -336,8 +336,8 @@ class TestWhatDoesNotHoldAnyMore:
             ({"multiprocessors": 4}, "it was measured on 4 multiprocessors, and host is planned for 1"),
             ({"variant": "registers_vec4_int32"},
              "segment 0 has no such variant, only short_vec8_int32, registers_vec8_int32, registers4096_vec8_int32, "
-             "edged_vec8_int32, edged8192_vec8_int32, edged32768_vec8_int32, edged65536_vec8_int32, "
-             "edged131072_vec8_int32, tiled_vec8_int32, reread_scalar_int64"),
+             "edged_vec8_int32, edged8192_vec8_int32, edged32768_vec8_int32, "
+             "edged131072_vec8_int32, edged262144_vec8_int32, tiled_vec8_int32, anywhere_vec8_int64"),
         ],
     )  # fmt: skip
     def test_is_told_in_a_warning_and_the_heuristics_decide(

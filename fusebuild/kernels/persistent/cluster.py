@@ -30,6 +30,9 @@ from fusebuild.ops.table import op_of
 RUNGS = (65536, 131072)
 """Elements of the longest rows of a kernel of its own, beside those of the longest that facts allow."""
 
+LONGEST = 262144
+"""Elements that the last of them has where a cluster keeps as many."""
+
 CLUSTER_SHARE_BYTES = 64 * 1024
 """Bytes of a row that one block of a cluster keeps, where so many blocks may be: few enough that blocks of several rows
 share a multiprocessor, and one row's reductions do not idle it."""
@@ -92,7 +95,13 @@ class Cluster(InRegisters):
         if isinstance(self.columns, int) or (most is not None and most <= max(BLOCK_RUNGS)):
             return ()
         longest = (most,) if most is not None and most > RUNGS[-1] else ()
-        return (*(() if has_edged(self) else RUNGS), *longest)
+        return (*(() if has_edged(self) else self._held_rungs), *longest)
+
+    @property
+    def _held_rungs(self) -> tuple[int, ...]:
+        """The ladder, whose last step is twice as long where a cluster keeps as much."""
+        is_held = self._holds(self._propose(LONGEST, self.vector_bytes(self.cached)), LONGEST)
+        return (*RUNGS[:-1], LONGEST) if is_held else RUNGS
 
     def keeping(self, name: str, edged: Sequence[int]) -> tuple[VariantSpec, ...]:
         """The variant for rows of up to ``size`` elements, whose way is called ``name``; those of up to so many are

@@ -62,17 +62,21 @@ all of it to do."""
 FEWEST_COLUMNS = 128
 """Elements beyond which those have."""
 
-EDGED_RUNGS = (2048, 8192, 32768, 65536, 131072)
-"""Elements of the longest rows with edges of a kernel of its own."""
-
-CROSSING_RUNGS = (2048, 8192, 32768, 131072, 262144)
-"""The same for rows of several axes, whose lengths are products: longer ones are less rare."""
+EDGED_RUNGS = (2048, 8192, 32768, 131072, 262144)
+"""Elements of the longest rows with edges of a kernel of its own. A row of a quarter of them still has enough bytes on
+their way."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
 
 THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
+
+LEAST_WALKERS = 0.75
+"""The least part of the clusters that run at a time which walk rows."""
+
+MOST_THREAD_BYTES = 256
+"""Bytes of a row that a thread keeps where no cluster would hold the row with less: it is read once all the same."""
 
 LEAST_THREAD_BYTES = 48
 """Bytes that a thread has of a row without edges, at least: with less of them exchanges are too much of its work."""
@@ -232,6 +236,12 @@ class LongRowsWay(Way):
     costly: bool = False
     """Whether ops are."""
 
+    thread_bytes: int = THREAD_BYTES
+    """Bytes of a row that a thread may keep."""
+
+    walks: bool = True
+    """Whether blocks may stay."""
+
     @property
     def has_edges(self) -> bool:
         return self.FOR_ODD_ROWS
@@ -264,7 +274,7 @@ class LongRowsWay(Way):
 
     def stays(self, cluster: int) -> bool:
         """Whether blocks walk rows, and what all rows share stays with them: it is all that they read beside rows."""
-        return bool(self.resident) and not self.of_samples and cluster > 1
+        return self.walks and bool(self.resident) and not self.of_samples and cluster > 1
 
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
@@ -299,9 +309,11 @@ class LongRowsWay(Way):
 
     def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        if self.chunks(per_row, cluster) * self.vector_bytes(self.cached) > THREAD_BYTES:
+        if self.chunks(per_row, cluster) * self.vector_bytes(self.cached) > self.thread_bytes:
             return 0
         registers = -(-self.registers(per_row, cluster, ahead=ahead) // 8) * 8
+        if registers > LONG_ROWS.most and self.thread_bytes > THREAD_BYTES:
+            return 0
         shared = self.reserved_bytes(per_row, cluster)
         shared += self.shared_bytes(per_row, cluster) if self.stays(cluster) else 0
         by_threads = min(MOST_BLOCKS, self.target.threads_per_multiprocessor // per_row)
@@ -338,8 +350,12 @@ class LongRowsWay(Way):
                     yield share
 
     def _is_worth(self, share: Share) -> bool:
-        """Whether other kernels are slower: most often, but for rows that are not so long without edges."""
-        if self.has_edges or self.size * self.vector_bytes(self.cached) >= RESIDENT_ROW_BYTES * self.vec:
+        """Whether other kernels are slower: most often, but for rows that are not so long without edges, and where as
+        many walkers for each place as for another would leave much of the device idle."""
+        if self.has_edges:
+            running = self._fitting(share.cluster, share.blocks)
+            return not share.walkers or share.walkers >= LEAST_WALKERS * running
+        if self.size * self.vector_bytes(self.cached) >= RESIDENT_ROW_BYTES * self.vec:
             return True
         return share.ahead and share.blocks >= FEW_BLOCKS and share.bytes >= LEAST_THREAD_BYTES * share.per_row
 
@@ -348,15 +364,29 @@ class LongRowsWay(Way):
         equal number for each place that rows may begin at; 0 where nothing stays."""
         if not self.stays(cluster):
             return 0
-        fitting = evaluate(running_clusters(cluster, blocks), {MULTIPROCESSORS: self.target.multiprocessors})
-        return max(1, fitting // self.places) * self.places
+        return max(1, self._fitting(cluster, blocks) // self.places) * self.places
+
+    def _fitting(self, cluster: int, blocks: int) -> int:
+        """The clusters that run at a time."""
+        return evaluate(running_clusters(cluster, blocks), {MULTIPROCESSORS: self.target.multiprocessors})
 
     def by(self, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """The variant for rows of ``size`` elements whose name begins with ``name``; none where blocks have no room for
         them. Raises :class:`KnobError` for a tuned choice that no kernel can be made with."""
-        share = best_share([*self.shares()])
-        if share is None:
+        for rows in (self, *self._otherwise):
+            if share := best_share([*rows.shares()]):
+                return rows._shared(share, name, guard)
+        return ()
+
+    @property
+    def _otherwise(self) -> tuple[Self, ...]:
+        """How the longest rows with edges have blocks all the same: blocks that do not stay, which may keep more."""
+        if not self.has_edges:
             return ()
+        return replace(self, walks=False), replace(self, walks=False, thread_bytes=MOST_THREAD_BYTES)
+
+    def _shared(self, share: Share, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
+        """The variant for rows that blocks ``share`` so."""
         proposal = EdgedChoice(
             threads_per_row=share.per_row, rows_per_block=1, min_blocks=share.blocks, cluster=share.cluster
         )
@@ -447,10 +477,9 @@ class Edged(LongRowsWay):
         if rows is None or (isinstance(self.columns, int) and self.columns <= EDGED_COLUMNS):
             return ()
         has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
-        rungs = CROSSING_RUNGS if self.crosses else EDGED_RUNGS
-        own = rows if has_own else replace(rows, size=rungs[0])
+        own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
         guard = (*self.odd_guard, self.longer_than_tiles)
-        found = own.climbed(rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        found = own.climbed(EDGED_RUNGS, lambda each: each.by(each.rung_name("edged", own.size), guard))
         return self.but_for_few(found)
 
     @property

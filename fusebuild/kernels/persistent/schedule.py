@@ -44,6 +44,7 @@ WAYS: tuple[type[Way], ...] = (
     tiled.Tiled,  # short ones of any length: many in shared memory, read by elements
     registers.ShiftedVectors,  # in registers, by vectors that begin before the row
     # What vectors do not fit, or no memory on chip:
+    split_rows.Anywhere,  # rows of any length, wherever their tensors begin
     short_rows.ShortElements,
     registers.Elements,
     beyond_registers.Vectors,

@@ -1,9 +1,11 @@
-"""Rows that no cluster keeps, in parts: as many blocks as fill the device have a part of a row each.
+"""Rows that no cluster keeps, in parts: as many blocks as fill the device have a part of a row each. So are rows read
+whose tensors begin anywhere (:class:`Anywhere`), however long they are.
 
 What a row is reduced to is known when all of its blocks are done, which is when their kernel is. So there is a launch
 for each sweep over the rows, which reads them again: its blocks combine the partial results that the sweeps before it
 left in scratch, each block those of its row, and leave their own. All launches are of one kernel, to which the number
 of the sweep is an argument. What the caches have of a row is what was read last: every other sweep goes backwards.
+Where there are rows enough, each has one part, and the first launch does all sweeps.
 
 A sum and the squares around what follows from it, as a variance has them, take one sweep: each block leaves the sum of
 its part and the squares around that part's own mean. What those are around the center that all parts have together
@@ -17,17 +19,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fusebuild.ir.dtype import DType
-from fusebuild.ir.formula import MULTIPROCESSORS, Formula, product, simplified
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, difference, product, simplified, total
 from fusebuild.ir.fusion import Task
 from fusebuild.ir.values import Expr
 from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.finish import partial_dtype, partial_parameters
 from fusebuild.kernels.common.lambdas import folded
+from fusebuild.kernels.common.planner import FEW
 from fusebuild.kernels.common.rows import MAX_THREADS, WARP, RowChoice, RowThreads, by_level, check_rows
 from fusebuild.kernels.common.spec import (
+    KernelSpec,
     KnownSizes,
-    LaunchSpec,
     VariantSpec,
     formula_parameter,
     kernel_parameters,
@@ -37,17 +40,14 @@ from fusebuild.kernels.persistent.long_rows import EDGED_COLUMNS, Edged
 from fusebuild.kernels.persistent.way import Way
 from fusebuild.ops.table import op_of
 
-THREADS = 512
-"""Threads of a block."""
-
-BLOCKS = 2
-"""Blocks whose registers a multiprocessor shall have."""
-
 PARTS = 8
 """Parts of rows for each multiprocessor: several for each block that runs at a time, which end at different times."""
 
 LEAST_VECTORS = 4
 """Vectors of a part for each thread, at least."""
+
+SHORT, WARP_ROW = 256, 2048
+"""Elements of the longest row that a warp has where tensors begin anywhere, and of that where rows are many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,12 @@ class Moments:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitHeuristics:
     """Blocks of ``threads``, each of which has a part of a row. One sweep reads it for all reductions that are
-    ``moments`` of the same elements, where there are some."""
+    ``moments`` of the same elements, where there are some. Where tensors begin ``anywhere``, vectors are aligned in
+    that one."""
 
     threads: RowThreads
     moments: Moments | None = None
+    anywhere: int | None = None
 
 
 def moments_of(task: Task, domain: AxisDomain) -> Moments | None:
@@ -106,50 +108,77 @@ class Split(Way):
     TEMPLATE: ClassVar[str] = "inner_split"
     FOR_ODD_ROWS: ClassVar[bool] = True
 
+    THREADS: ClassVar[int] = 512
+    """Threads of a block."""
+
+    BLOCKS: ClassVar[int] = 2
+    """Blocks whose registers a multiprocessor shall have."""
+
     def applies(self, earlier: Collection[type[Way]]) -> bool:
         return self.crosses and Edged in earlier
 
     def variants(self) -> tuple[VariantSpec, ...]:
         """One. Raises :class:`KnobError` for a choice that no kernel can be made with."""
         way = f"split_vec{self.vec}_int32"
-        choice = decide(
-            way, RowChoice(threads_per_row=THREADS, rows_per_block=1, min_blocks=BLOCKS), self.tuned, self._check
-        )
-        moments = moments_of(self.task, self.domain)
-        parts, reduced = self._parts(choice.threads.block), folded(self.task, reductions(self.task))
-        kernel = self.kernel(
+        choice = decide(way, self._proposal, self.tuned, self._check)
+        kernel = self.split_kernel(SplitHeuristics(threads=choice.threads, moments=self._moments), choice, "int32_t")
+        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
+        parts = self.parts(choice.threads.block)
+        return (self.in_sweeps(self.variant(way, choice, guard, kernel, 0, (choice.threads.block, 1, 1)), parts),)
+
+    @property
+    def _proposal(self) -> RowChoice:
+        return RowChoice(threads_per_row=self.THREADS, rows_per_block=1, min_blocks=self.BLOCKS)
+
+    @property
+    def _moments(self) -> Moments | None:
+        return moments_of(self.task, self.domain)
+
+    def split_kernel(self, heuristics: SplitHeuristics, choice: RowChoice, index: str) -> KernelSpec:
+        """The kernel of all launches, whose parameters are those that its sweeps share."""
+        arrays = partial_parameters(self.task, self._reduced, const=False)
+        parts = formula_parameter("parts", self.parts(choice.threads.block), "of a row, one for each block")
+        return self.kernel(
             self.TEMPLATE,
-            SplitHeuristics(threads=choice.threads, moments=moments),
+            heuristics,
             vec=self.vec,
+            index=index,
+            parameters=(*kernel_parameters(self.task, self.domain, arrays), parts),
             min_blocks=choice.min_blocks,
             sizes=KnownSizes(help=False),
         )
-        arrays = partial_parameters(self.task, reduced, const=False)
-        own = kernel_parameters(self.task, self.domain, arrays)
-        reading = 1 if moments else len(by_level(self.task, reductions(self.task)))
-        kernels = (
-            replace(
-                kernel,
-                parameters=(
-                    *own,
-                    formula_parameter("parts", parts, "of a row, one for each block"),
-                    formula_parameter("sweep", sweep, "over all rows"),
-                ),
-            )
-            for sweep in range(reading + 1)
-        )
-        grid, block = product([parts, self.rows]), (choice.threads.block, 1, 1)
-        guard = (*self.odd_guard, ("lt", EDGED_COLUMNS, self.columns))
-        variant = self.variant(way, choice, guard, kernel, grid, block)
-        return (
-            replace(
-                variant,
-                launches=tuple(LaunchSpec(kernel=each, grid=(grid, 1, 1), block=block) for each in kernels),
-                scratch=tuple(product([parts, partial_dtype(self.task, fid).bytes, self.rows]) for fid in reduced),
-            ),
-        )
 
-    def _parts(self, threads: int) -> Formula:
+    @property
+    def _reduced(self) -> list[int]:
+        """What reductions give."""
+        return folded(self.task, reductions(self.task))
+
+    def in_sweeps(self, variant: VariantSpec, parts: Formula, blocks: Formula | None = None) -> VariantSpec:
+        """``variant`` with a launch for each sweep over the ``parts`` of rows. Where rows have one part each, the first
+        one does all that is to be done, and the others have no blocks. It has as many ``blocks`` as there are parts if
+        no other number is given."""
+        (launch,) = variant.launches
+        reading = 1 if self._moments else len(by_level(self.task, reductions(self.task)))
+        every = product([parts, self.rows])
+        grids = [every if blocks is None else blocks, *[product([("lt", 1, parts), every])] * reading]
+        launches = (
+            replace(
+                launch,
+                kernel=replace(
+                    launch.kernel,
+                    parameters=(
+                        *launch.kernel.parameters,
+                        formula_parameter("sweep", sweep, "over all rows, or the first of all of them"),
+                    ),
+                ),
+                grid=(grid, 1, 1),
+            )
+            for sweep, grid in enumerate(grids)
+        )
+        scratch = (product([parts, partial_dtype(self.task, fid).bytes, self.rows]) for fid in self._reduced)
+        return replace(variant, launches=tuple(launches), scratch=tuple(scratch))
+
+    def parts(self, threads: int) -> Formula:
         """The parts of a row: as many as fill the device, of which none is too short for its threads."""
         filling: Formula = ("floor_div", ("mul", PARTS, MULTIPROCESSORS), ("max", 1, self.rows))
         most: Formula = ("floor_div", self.columns, threads * self.vec * LEAST_VECTORS)
@@ -158,3 +187,55 @@ class Split(Way):
     def _check(self, choice: RowChoice) -> None:
         choice.require_power_of_two("threads_per_row", WARP, MAX_THREADS)
         check_rows(choice, self.target, most_rows=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anywhere(Split):
+    """Rows of any length whose tensors begin anywhere: all that nothing else takes. Vectors are aligned in one of the
+    tensors, and cut out of the aligned words around them in others. Short rows have a warp each."""
+
+    FOR_ODD_ROWS: ClassVar[bool] = False
+
+    THREADS: ClassVar[int] = 256
+    BLOCKS: ClassVar[int] = 3
+    """Fewer threads than rows have that begin aligned: a vector takes twice the registers."""
+
+    def applies(self, earlier: Collection[type[Way]]) -> bool:
+        domain, elements = self.domain, self.domain.points(self.domain.every)
+        is_one_run = domain.reduced == (domain.inner,) and bool(domain.kept) and not domain.sources
+        is_small = isinstance(elements, int) and elements <= FEW
+        ops = [op_of(expr) for expr in self.task.steps]
+        return (
+            is_one_run
+            and self.vec > 1
+            and self._aligned is not None
+            and not is_small
+            and not any(op.is_random or op.running for op in ops)
+        )
+
+    @property
+    def _aligned(self) -> int | None:
+        """The tensor in which vectors are aligned: one that is stored, or else one that is read; None where no tensor
+        has rows side by side."""
+        flat = self.domain.flat
+        return next((fid for fid in self.task.outputs if fid in flat), next(iter(flat), None))
+
+    def variants(self) -> tuple[VariantSpec, ...]:
+        way = f"anywhere_vec{self.vec}_int64"
+        choice = decide(way, self._proposal, self.tuned, self._check)
+        threads = choice.threads.block
+        heuristics = SplitHeuristics(threads=choice.threads, moments=self._moments, anywhere=self._aligned)
+        kernel = self.split_kernel(heuristics, choice, "int64_t")
+        team = total([threads, product([WARP - threads, self._are_short])])
+        own = formula_parameter("team", team, "threads of a row, or of a part of it")
+        kernel = replace(kernel, parameters=(*kernel.parameters, own))
+        parts = self.parts(threads)
+        beside = difference(threads // WARP, product([threads // WARP - 1, difference(1, self._are_short)]))
+        blocks: Formula = ("ceil_div", product([parts, self.rows]), beside)
+        return (self.in_sweeps(self.variant(way, choice, (), kernel, 0, (threads, 1, 1)), parts, blocks),)
+
+    @property
+    def _are_short(self) -> Formula:
+        """1 where a row has a warp, else 0: where it is short, or less short and there are more rows than blocks."""
+        are_many: Formula = ("lt", product([self.BLOCKS, MULTIPROCESSORS]), self.rows)
+        return ("le", self.columns, total([SHORT, product([WARP_ROW - SHORT, are_many])]))

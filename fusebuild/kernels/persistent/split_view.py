@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
@@ -17,6 +17,12 @@ from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, 
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.split_rows import Moments, SplitHeuristics
 
+MOST_AT_A_TIME = 4
+"""Vectors of each input that a thread loads before it takes the first, at most."""
+
+BATCH_REGISTERS = 48
+"""Registers that they may fill."""
+
 
 def inner_split(spec: KernelSpec) -> KernelView:
     rows, task = crossing_rows(spec), spec.task
@@ -25,13 +31,14 @@ def inner_split(spec: KernelSpec) -> KernelView:
     setup, bases = rows.setup(task.outputs)
     heuristics = spec.heuristics
     assert isinstance(heuristics, SplitHeuristics)
-    reducing = [_reducing(rows, own, at) for at, own in levels.items()]
+    walk = _Walk(rows=rows, aligned=heuristics.anywhere)
+    reducing = [_reducing(walk, own, at) for at, own in levels.items()]
     edges = [edge.reducing(own, combined(body, own)) for own in levels.values()]
     if heuristics.moments is not None:
-        reducing = _in_one_sweep(rows, heuristics.moments, reducing)
+        reducing = _in_one_sweep(walk, heuristics.moments, reducing)
         element = body.operand(heuristics.moments.element, DType.FLOAT)
         edges[0] = (*edge.computing([heuristics.moments.element]), f"moments.add(fb::Vec<float, 1>{{{element}}});")
-    storing = join(rows.sweep(rows.wide, rows.of_rows, rows.global_load), rows.stores(rows.wide))
+    storing = join(walk.sweep(rows.wide), walk.stores())
     return make_view(
         body, rows.exprs,
         scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
@@ -41,31 +48,77 @@ def inner_split(spec: KernelSpec) -> KernelView:
     )  # fmt: skip
 
 
-def _reducing(rows: Rows, indices: Sequence[int], at: int) -> Sweep:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Sweeps over ``rows``. Where tensors begin anywhere, vectors are ``aligned`` in that one alone."""
+
+    rows: Rows
+    aligned: int | None
+
+    def sweep(self, targets: Sequence[int]) -> Sweep:
+        """The sweep that computes ``targets``, which loads a batch of vectors at a time."""
+        rows, fids = self.rows, list[int]()
+
+        def unpacked(fid: int) -> Lines:
+            fids.append(fid)
+            return (rows.vector(fid, f"fb::unpack(p{fid}[u])"),)
+
+        sweep = rows.sweep(targets, rows.of_rows, unpacked)
+        registers = sum(max(1, rows.body.spec.vec * rows.dtype_of(fid).bytes // 4) for fid in fids)
+        registers *= 1 if self.aligned is None else 2  # the aligned words around them
+        batch = max(1, min(MOST_AT_A_TIME, BATCH_REGISTERS // max(1, registers)))
+        arrays = (f"fb::Packed<{rows.c_type(fid)}, kVec> p{fid}[kBatch];" for fid in fids)
+        return replace(
+            sweep,
+            arrays=(f"constexpr int kBatch = {batch};  // vectors that a thread loads at a time", *arrays),
+            ahead=tuple(f"p{fid}[u] = {self._from_memory(fid)};" for fid in fids),
+        )
+
+    def _from_memory(self, fid: int) -> str:
+        """The expression that loads the current vector of input ``fid``."""
+        if self.aligned is None:
+            return self.rows.from_memory(fid, packed=True)
+        return f"fb::pack(fb::load_cut_anywhere<kVec>({self._address(fid)}))"
+
+    def _address(self, fid: int) -> str:
+        return f"r{fid} + {self.rows.body.offset(fid, [self.rows.column])}"
+
+    def stores(self) -> Sweep:
+        """Stores of what changes along the row."""
+        rows, aligned = self.rows, self.aligned
+        if aligned is None:
+            return rows.stores(rows.wide)
+        vectors = {
+            fid: "store" if fid == aligned else "store_anywhere" for fid in rows.wide if rows.body.is_vector(fid)
+        }
+        calls = {fid: f"fb::{call}({self._address(fid)}, o{fid});" for fid, call in vectors.items()}
+        return rows.stores_of(rows.wide, calls)
+
+
+def _reducing(walk: _Walk, indices: Sequence[int], at: int) -> Sweep:
     """The sweep of the reductions at ``indices``, which leaves its partial results by ``stores``; its lines ``row``
-    combine those that were left at ``place``."""
-    body = rows.body
+    combine those that were left at ``place``, and ``reduce`` has what the threads of the row combine."""
+    rows, body = walk.rows, walk.rows.body
     own, plain = foldings(body, indices), accumulate(body, indices)
     return join(
-        rows.sweep(combined(body, indices), rows.of_rows, rows.global_load),
+        walk.sweep(combined(body, indices)),
         replace(plain, results=(*plain.results, *rows.epilogue(folded(body.task, indices), at))),
         Sweep(
-            reduce=f"fb::reduce_row<kThreads, 1>(phase, {accumulators(body, indices)});",
+            reduce=accumulators(body, indices),
             stores=tuple(line for folding in own for line in folding.partial_stores("number")),
             row=tuple(line for folding in own for line in _combining(folding)),
         ),
     )
 
 
-def _in_one_sweep(rows: Rows, moments: Moments, sweeps: Sequence[Sweep]) -> list[Sweep]:
+def _in_one_sweep(walk: _Walk, moments: Moments, sweeps: Sequence[Sweep]) -> list[Sweep]:
     """The ``sweeps`` of a sum and of squares, of which the first finds the ``moments`` of the block's part for both."""
-    body, (first, then) = rows.body, sweeps
+    body, (first, then) = walk.rows.body, sweeps
     total, squares = (folding for own in by_level(body.task, reductions(body.task)).values()
                       for folding in foldings(body, own))  # fmt: skip
     element, center = (body.operand(fid, DType.FLOAT) for fid in (moments.element, moments.center))
     reading = replace(
-        rows.sweep([moments.element], rows.of_rows, rows.global_load),
-        arrays=("fb::BatchMoments<float, Index> moments;",),
+        walk.sweep([moments.element]),
         accumulate=(f"own[k] = {element};",),
         batched=("moments.add(own);",),
         joint_stores=(

@@ -230,4 +230,24 @@ FUSEBUILD_DEVICE void reduce_threads(int threads, const Accumulators&... accumul
     if (mask < threads) (combine_with_lane<kWarpThreads>(accumulators, mask), ...);
 }
 
+// Reduces across each row's `threads`: a warp, or all kThreads of a block. Every thread of a row gets the
+// same bits. All of them must call this.
+template <int kThreads, typename... Accumulators>
+FUSEBUILD_DEVICE void reduce_team(int threads, ReducePhase& phase, const Accumulators&... accumulators) {
+  if (threads <= kWarpThreads) {
+    reduce_threads(kWarpThreads, accumulators...);
+  } else {
+    reduce_row<kThreads, 1>(phase, accumulators...);
+  }
+}
+
+// A barrier of those threads.
+FUSEBUILD_DEVICE void sync_team(int threads) {
+  if (threads <= kWarpThreads) {
+    sync_warp();
+  } else {
+    sync_block();
+  }
+}
+
 }  // namespace fusebuild

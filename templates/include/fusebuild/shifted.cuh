@@ -156,6 +156,35 @@ struct RoomyEdges {
   }
 };
 
+// The place of an element among those of an aligned vector, as its address has it.
+template <typename T>
+FUSEBUILD_DEVICE int64_t place_of(const T* address) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) / sizeof(T));
+}
+
+// The same for tensors each of which begins anywhere. Vectors begin where one of them is aligned, its row's
+// first element at `place` of a vector; a row has room for a vector before its first one and for one after
+// its last one: all aligned words around a vector are the row's own, wherever they begin in another tensor. A
+// row of 4 * N or more has from 3 * N to 4 * N - 1 edge elements.
+template <int N, typename Index>
+struct FreeEdges {
+  Index columns;
+  int count, before;
+
+  FUSEBUILD_DEVICE FreeEdges(int64_t place, Index columns)
+      : columns(columns),
+        count(static_cast<int>(columns < 4 * N ? columns : columns % N + 3 * N)),
+        before(static_cast<int>(-place & (N - 1)) + N) {}
+
+  // The column after the last vector's.
+  FUSEBUILD_DEVICE Index end() const { return before + columns - count; }
+
+  // The column of edge element `number`, which is less than `count`.
+  FUSEBUILD_DEVICE Index column(int number) const {
+    return number < before ? number : columns - count + number;
+  }
+};
+
 // Each register gets what the one `kStep` above it has, or keeps its own.
 template <int kStep, int kCount>
 FUSEBUILD_DEVICE void move_down(uint32_t (&registers)[kCount], bool moves) {
@@ -206,6 +235,18 @@ template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_cut_anywhere(const T* address) {
   constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
   return load_cut<N>(address, static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(T) % kPerWord));
+}
+
+// Stores N elements at an address that may lie anywhere.
+template <typename T, int N>
+FUSEBUILD_DEVICE void store_anywhere(T* address, const Vec<T, N>& values) {
+  using Word = typename Packed<T, N>::Word;
+  if (reinterpret_cast<uintptr_t>(address) % sizeof(Word) == 0) {
+    store(address, values);
+  } else {
+    FUSEBUILD_UNROLL
+    for (int k = 0; k < N; ++k) address[k] = values[k];
+  }
 }
 
 // The aligned words around N elements that begin anywhere in a tensor: of 8 bytes, since to take a vector out

@@ -2,7 +2,7 @@
 // segment fids to original fids: {0: 0, 1: 1, 16: 4, 30: 23}
 // schedule: threads.per_row=512 threads.rows=1 storage=cluster chunks=8 cached=[0] kept=[] early=[] cluster=4 ahead=0
 // launch: segment 0, cluster4_vec8_int32 on sm_90: grid 4*M, 1, 1; block 512, 1, 1; given x, place, largest, y, N; if N
-//   < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), 65551 < N, N <= 131072
+//   < 2146435072, (N % 8) == 0, aligned(x, 16), aligned(y, 16), 32783 < N, N <= 131072
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;

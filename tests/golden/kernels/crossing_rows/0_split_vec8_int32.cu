@@ -6,20 +6,19 @@
 //   slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes, K*H*W, G, K, H, W,
 //   max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 0; if K*H*W < 2146435072, aligned(x, 16),
 //   aligned(normed, 16), 512 < K*H*W
-// launch: segment 0, split_vec8_int32 2 of 2 on sm_90: grid argument 13*N*G, 1, 1; block 512, 1, 1; given x, weight,
-//   bias, spread, normed, slot 0 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes,
-//   slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes, K*H*W, G, K, H, W,
-//   max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 1; if K*H*W < 2146435072, aligned(x, 16),
-//   aligned(normed, 16), 512 < K*H*W
+// launch: segment 0, split_vec8_int32 2 of 2 on sm_90: grid (1 < argument 13)*argument 13*N*G, 1, 1; block 512, 1, 1;
+//   given x, weight, bias, spread, normed, slot 0 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) //
+//   16384))*N*G bytes, slot 1 of 4*max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384))*N*G bytes,
+//   K*H*W, G, K, H, W, max(1, min((8*gpu.multiprocessors) // max(1, N*G), (K*H*W) // 16384)), 1; if K*H*W < 2146435072,
+//   aligned(x, 16), aligned(normed, 16), 512 < K*H*W
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
 constexpr int kThreads = 512;
 constexpr int kVec = 8;  // neighbouring elements per access
-constexpr int kStep = kThreads * kVec;  // columns from one vector of a thread to the next
 
 FUSEBUILD_KERNEL(kThreads, 2)
-inner_split_3fdaada18421f1c5(
+inner_split_f93099ab1e31a321(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -33,20 +32,14 @@ inner_split_3fdaada18421f1c5(
     int64_t n3,  // H
     int64_t n4,  // W
     int64_t parts,  // of a row, one for each block
-    int64_t sweep) {  // over all rows
+    int64_t sweep) {  // over all rows, or the first of all of them
   fb::ReducePhase phase;
   const Index columns = n2 * n3 * n4;
+  const int64_t block = sweep % 2 == 0 ? fb::block_x() : fb::grid_x() - 1 - fb::block_x();
   const int thread = fb::thread_x();
-  const int64_t number = sweep % 2 == 0 ? fb::block_x() : fb::grid_x() - 1 - fb::block_x();
+  const int64_t number = block;  // of the part
   const int64_t row = number / parts;
   const Index part = number - row * parts;
-  const fb::RoomyEdges<kVec, Index> edges(row * columns, columns);
-  const Index vectors = (edges.end() - edges.before) / kVec;
-  const Index first = vectors * int64_t(part) / parts, after = vectors * int64_t(part + 1) / parts;
-  const Index start = edges.before + (first + thread) * kVec;  // of the thread's first vector
-  const Index end = edges.before + after * kVec;
-  const bool has_edge = part == 0 && thread < edges.count;  // an element beside the row's vectors is the thread's
-  const Index edge = edges.column(thread);
   const fb::Divisor size3(n3);
   const fb::Divisor size4(n4);
   const int64_t i1 = row % n1;
@@ -56,19 +49,39 @@ inner_split_3fdaada18421f1c5(
   __nv_bfloat16* r21 = T21 + row * n2 * n3 * n4;
   fb::forget_origin(r1);
   fb::forget_origin(r2);
+  const fb::RoomyEdges<kVec, Index> edges(row * columns, columns);
+  const Index vectors = (edges.end() - edges.before) / kVec;
+  const Index first = vectors * int64_t(part) / parts, after = vectors * int64_t(part + 1) / parts;
+  const Index start = edges.before + (first + thread) * kVec;  // of the thread's first vector
+  const Index end = edges.before + after * kVec;
+  constexpr Index step = kThreads * kVec;  // columns from one vector of a thread to the next
+  const bool has_edge = part == 0 && thread < edges.count;  // an element beside the row's vectors is the thread's
+  const Index edge = edges.column(thread);
 
   if (sweep == 0) {
     fb::BatchMoments<float, Index> moments;
-    FUSEBUILD_UNROLL_BY(2)
-    for (Index col = start; col < end; col += kStep) {
-      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-      fb::Vec<float, kVec> own;
+    constexpr int kBatch = 4;  // vectors that a thread loads at a time
+    fb::Packed<__nv_bfloat16, kVec> p0[kBatch];
+    FUSEBUILD_UNROLL_BY(1)
+    for (Index top = start; top < end; top += kBatch * step) {
       FUSEBUILD_UNROLL
-      for (int k = 0; k < kVec; ++k) {
-        const __nv_bfloat16 t0 = v0[k];
-        own[k] = fb::cast<float>(t0);
+      for (int u = 0; u < kBatch; ++u) {
+        const Index col = top + u * step < end ? top + u * step : top;
+        p0[u] = fb::load_packed<kVec>(r0 + col);
       }
-      moments.add(own);
+      FUSEBUILD_UNROLL
+      for (int u = 0; u < kBatch; ++u) {
+        const Index col = top + u * step;
+        if (col >= end) break;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+        fb::Vec<float, kVec> own;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const __nv_bfloat16 t0 = v0[k];
+          own[k] = fb::cast<float>(t0);
+        }
+        moments.add(own);
+      }
     }
     if (has_edge) {
       const __nv_bfloat16 e0 = r0[edge];
@@ -81,7 +94,8 @@ inner_split_3fdaada18421f1c5(
       P4[number] = float(state.v0 * state.v2);
       P9[number] = state.v1;
     }
-    return;
+    if (parts > 1) return;
+    fb::sync_block();
   }
   const auto elements_of = [&](Index own) FUSEBUILD_INLINE {  // that a part has
     const int64_t last = vectors * int64_t(own + 1) / parts, before = vectors * int64_t(own) / parts;
@@ -106,27 +120,39 @@ inner_split_3fdaada18421f1c5(
   const float t13 = t10 + 0.01f;  // crossing_rows.yaml:15
   const float t14 = fb::rsqrt(t13);  // crossing_rows.yaml:15
 
-  FUSEBUILD_UNROLL_BY(2)
-  for (Index col = start; col < end; col += kStep) {
-    const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(r0 + col);
-    fb::Vec<__nv_bfloat16, kVec> o21;
+  constexpr int kBatch = 4;  // vectors that a thread loads at a time
+  fb::Packed<__nv_bfloat16, kVec> p0[kBatch];
+  FUSEBUILD_UNROLL_BY(1)
+  for (Index top = start; top < end; top += kBatch * step) {
     FUSEBUILD_UNROLL
-    for (int k = 0; k < kVec; ++k) {
-      const Index at = col + k;
-      const Index at_over_4 = at / size4;
-      const Index i3 = at_over_4 % size3;
-      const Index i2 = at_over_4 / size3;
-      const __nv_bfloat16 t0 = v0[k];
-      const __nv_bfloat16 t1 = r1[i2];  // weight
-      const float t2 = r2[i2 * n3 + i3];  // bias
-      const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
-      const float t15 = t7 * t14;  // crossing_rows.yaml:15
-      const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
-      const float t19 = t17 + t2;  // normed, crossing_rows.yaml:15
-      const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t19);  // crossing_rows.yaml:20
-      o21[k] = t21;
+    for (int u = 0; u < kBatch; ++u) {
+      const Index col = top + u * step < end ? top + u * step : top;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
     }
-    fb::store(r21 + col, o21);
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kBatch; ++u) {
+      const Index col = top + u * step;
+      if (col >= end) break;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<__nv_bfloat16, kVec> o21;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const Index at = col + k;
+        const Index at_over_4 = at / size4;
+        const Index i3 = at_over_4 % size3;
+        const Index i2 = at_over_4 / size3;
+        const __nv_bfloat16 t0 = v0[k];
+        const __nv_bfloat16 t1 = r1[i2];  // weight
+        const float t2 = r2[i2 * n3 + i3];  // bias
+        const float t7 = fb::cast<float>(t0) - t5;  // var_centered, crossing_rows.yaml:14
+        const float t15 = t7 * t14;  // crossing_rows.yaml:15
+        const float t17 = t15 * fb::cast<float>(t1);  // crossing_rows.yaml:15
+        const float t19 = t17 + t2;  // normed, crossing_rows.yaml:15
+        const __nv_bfloat16 t21 = fb::cast<__nv_bfloat16>(t19);  // crossing_rows.yaml:20
+        o21[k] = t21;
+      }
+      fb::store(r21 + col, o21);
+    }
   }
   if (has_edge) {
     const Index edge_over_4 = edge / size4;
@@ -149,4 +175,4 @@ inner_split_3fdaada18421f1c5(
   }
 }
 
-FUSEBUILD_ENTRY(inner_split_3fdaada18421f1c5)
+FUSEBUILD_ENTRY(inner_split_f93099ab1e31a321)
