@@ -126,7 +126,7 @@ def check_ways(run: set[Kind]) -> None:
     ways = ("few_rows_vecN_int32", "short_vecN_int32", "short_vec1_int32",
             "registers_vecN_int32", "registersN_vecN_int32", "registers_vec1_int32", "shifted_vecN_int32",
             "shiftedN_vecN_int32", "clusterN_vecN_int32",
-            "shared_vecN_int32", "shared_vec1_int32", "reread_vecN_int32", "reread_scalar_int64")  # fmt: skip
+            "shared_vecN_int32", "shared_vec1_int32", "reread_scalar_int64")  # fmt: skip
     tiled = ("inner_tiled tiled_vecN_int32", "inner_edged_tiles edged_tiles_vecN_int32",
              "inner_threaded threaded_vecN_int32", "inner_split split_vecN_int32",
              "inner_split anywhere_vecN_int64")  # fmt: skip

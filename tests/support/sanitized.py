@@ -15,7 +15,7 @@ SANITIZED = [
                  "edged_rows", "edged_tiles", "folded_rows", "index_edges", "indexing", "indexing_rows",
                  "inner_outer_mixed", "inner_outer_odd", "inner_outer_shared", "inner_outer_staged",
                  "inner_outer_tiled", "lambdas_inner", "layouts",
-                 "mixed_chain", "moments_split", "odd_rows", "odd_transposes", "ordered_ranks",
+                 "mixed_chain", "moments", "moments_split", "odd_rows", "odd_transposes", "ordered_ranks",
                  "outer_normalization", "permutations", "persistent_flags", "persistent_strided",
                  "reductions_whole", "resident_rows", "rows_walked", "specialized", "specialized_rows",
                  "strided_moments", "threaded_rows", "walked_elements")

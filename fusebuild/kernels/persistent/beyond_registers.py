@@ -1,6 +1,6 @@
-"""Rows beyond the registers: in shared memory, up to what one block may use; else each sweep reads its inputs again, by
-vectors where rows are too long for anything else, and one element at a time with 64-bit indices, which takes all rows
-that nothing else does."""
+"""Rows beyond the registers: in shared memory, up to what one block may use; else each sweep reads its inputs again,
+one element at a time with 64-bit indices, which takes all rows that nothing else does: those of several axes that no
+vectors cross, and those whose elements are read elsewhere."""
 
 from __future__ import annotations
 
@@ -50,22 +50,8 @@ class Elements(Way):
     """Any row, element by element."""
 
     def variants(self) -> tuple[VariantSpec, ...]:
-        return (replace(self, vec=1).by("reread_scalar_int64", (), "int64_t"),)
-
-    def by(self, way: str, guard: tuple[Formula, ...], index: str) -> VariantSpec:
-        choice = decide(
-            way, row_choice(row_threads(self.size, self.vec, 8)), self.tuned, partial(check_rows, target=self.target)
-        )
+        rows, way = replace(self, vec=1), "reread_scalar_int64"
+        proposal = row_choice(row_threads(self.size, 1, 8))
+        choice = decide(way, proposal, self.tuned, partial(check_rows, target=self.target))
         heuristics = PersistentHeuristics(threads=choice.threads, storage="reread", chunks=0, cached=())
-        return self.rows_variant(way, guard, heuristics, choice, index=index)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vectors(Elements):
-    """Rows by vectors, where they fit neither shared memory nor a cluster."""
-
-    def applies(self, earlier: Collection[type[Way]]) -> bool:
-        return self.vec > 1 and not are_taken(self, earlier)
-
-    def variants(self) -> tuple[VariantSpec, ...]:
-        return (self.by(f"reread_vec{self.vec}_int32", self.vector_guard, "int32_t"),)
+        return (rows.rows_variant(way, (), heuristics, choice, index="int64_t"),)

@@ -76,7 +76,8 @@ LEAST_WALKERS = 0.75
 """The least part of the clusters that run at a time which walk rows."""
 
 MOST_THREAD_BYTES = 256
-"""Bytes of a row that a thread keeps where no cluster would hold the row with less: it is read once all the same."""
+"""Bytes of a row that a thread keeps of rows beyond the last step but one of the ladder, where no cluster would hold
+them with less: they are read once all the same."""
 
 LEAST_THREAD_BYTES = 48
 """Bytes that a thread has of a row without edges, at least: with less of them exchanges are too much of its work."""
@@ -380,10 +381,12 @@ class LongRowsWay(Way):
 
     @property
     def _otherwise(self) -> tuple[Self, ...]:
-        """How the longest rows with edges have blocks all the same: blocks that do not stay, which may keep more."""
+        """How rows with edges have blocks all the same: some that do not stay, and keep more of the longest rows."""
         if not self.has_edges:
             return ()
-        return replace(self, walks=False), replace(self, walks=False, thread_bytes=MOST_THREAD_BYTES)
+        stayless = replace(self, walks=False)
+        fuller = replace(stayless, thread_bytes=MOST_THREAD_BYTES)
+        return (stayless, fuller) if self.size > EDGED_RUNGS[-2] else (stayless,)
 
     def _shared(self, share: Share, name: str, guard: tuple[Formula, ...]) -> tuple[VariantSpec, ...]:
         """The variant for rows that blocks ``share`` so."""

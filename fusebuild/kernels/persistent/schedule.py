@@ -47,7 +47,6 @@ WAYS: tuple[type[Way], ...] = (
     split_rows.Anywhere,  # rows of any length, wherever their tensors begin
     short_rows.ShortElements,
     registers.Elements,
-    beyond_registers.Vectors,
     beyond_registers.Elements,
 )
 """The ways to keep rows, the preferred ones first. The last one takes all rows."""

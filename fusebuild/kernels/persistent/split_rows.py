@@ -210,7 +210,7 @@ class Anywhere(Split):
             and self.vec > 1
             and self._aligned is not None
             and not is_small
-            and not any(op.is_random or op.running for op in ops)
+            and not any(op.running for op in ops)
         )
 
     @property

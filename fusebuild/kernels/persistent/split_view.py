@@ -16,12 +16,13 @@ from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.split_rows import Moments, SplitHeuristics
+from fusebuild.ops.table import op_of
 
 MOST_AT_A_TIME = 4
 """Vectors of each input that a thread loads before it takes the first, at most."""
 
 BATCH_REGISTERS = 48
-"""Registers that they may fill."""
+"""Registers that they may fill, where no random numbers take others."""
 
 
 def inner_split(spec: KernelSpec) -> KernelView:
@@ -66,7 +67,8 @@ class _Walk:
         sweep = rows.sweep(targets, rows.of_rows, unpacked)
         registers = sum(max(1, rows.body.spec.vec * rows.dtype_of(fid).bytes // 4) for fid in fids)
         registers *= 1 if self.aligned is None else 2  # the aligned words around them
-        batch = max(1, min(MOST_AT_A_TIME, BATCH_REGISTERS // max(1, registers)))
+        draws = any(op_of(expr).is_random for expr in rows.body.task.steps)
+        batch = 1 if draws else max(1, min(MOST_AT_A_TIME, BATCH_REGISTERS // max(1, registers)))
         arrays = (f"fb::Packed<{rows.c_type(fid)}, kVec> p{fid}[kBatch];" for fid in fids)
         return replace(
             sweep,

@@ -231,5 +231,5 @@ def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
         x, elsewhere = flat[: 19 * columns].view(19, columns), flat.new_zeros(19 * columns + 1)[1:].view(19, columns)
         elsewhere.copy_(x)
         assert chosen(plan, x).endswith("edged_tiles_vec4_int32")
-        assert chosen(plan, elsewhere) == "reread_scalar_int64"
+        assert chosen(plan, elsewhere).startswith("anywhere_vec")
         assert torch.equal(plan(x), plan(elsewhere))

@@ -20,7 +20,6 @@ from fusebuild.kernels.persistent.long_rows import (
     EDGED_ROWS,
     EDGED_RUNGS,
     FEWEST_COLUMNS,
-    MOST_THREAD_BYTES,
     RESIDENT_ROW_BYTES,
     THREAD_BYTES,
     WEIGHTED_ROW_BYTES,
@@ -134,7 +133,7 @@ class TestEdgedRows:
             assert longest(variant) == held
             planned = name.partition("_")[0][5:]
             assert (columns if len(planned) == 1 and columns % 8 else int(planned)) <= held
-            assert 16 * found.chunks <= (THREAD_BYTES if target.cluster > 1 else MOST_THREAD_BYTES)
+            assert 16 * found.chunks <= THREAD_BYTES
             assert found.walkers % 8 == 0
             assert isinstance(launch.shared_bytes, int)
             assert launch.kernel.min_blocks * launch.shared_bytes < target.shared_bytes

@@ -147,5 +147,5 @@ def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
     x, elsewhere = flat[:-1].view(300, 3), torch.zeros_like(flat)[1:].view(300, 3)
     elsewhere.copy_(x)
     assert chosen(plan, x).endswith("threaded_vec4_int32")
-    assert chosen(plan, elsewhere) == "reread_scalar_int64"
+    assert chosen(plan, elsewhere).startswith("anywhere_vec")
     assert torch.equal(plan(x), plan(elsewhere))

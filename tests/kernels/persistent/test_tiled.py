@@ -242,5 +242,5 @@ def test_what_is_drawn_is_what_other_variants_draw(artifacts: Path) -> None:
         x, elsewhere = flat[: 9 * columns].view(9, columns), flat.new_zeros(9 * columns + 1)[1:].view(9, columns)
         elsewhere.copy_(x)
         assert chosen(plan, x) == f"{'tiled' if columns <= FEWEST_COLUMNS else 'edged1'}_vec4_int32"
-        assert chosen(plan, elsewhere) == "reread_scalar_int64"
+        assert chosen(plan, elsewhere).startswith("anywhere_vec")
         assert torch.equal(plan(x), plan(elsewhere))
