@@ -131,9 +131,10 @@ struct BatchMoments {
   }
 };
 
-// What the squares of `count` elements around `center` add up to, at least one, where the elements add up to
-// `sum` and the squares around their own mean to `squares`.
+// What the squares of `count` elements around `center` add up to, where the elements add up to `sum` and the
+// squares around their own mean to `squares`. Those of no elements, which have no mean, are 0.
 FUSEBUILD_DEVICE float squares_around(float squares, float sum, float count, float center) {
+  if (count == 0) return squares;
   const float way = share_of(sum, count) - center;
   return squares + count * (way * way);
 }

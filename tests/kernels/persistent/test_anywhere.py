@@ -29,6 +29,12 @@ v = mean(d * d, dims=[1], keepdim=True)
 y = d * rsqrt(v + 1.0) * w
 z = y + b
 s = squeeze(v, dims=[1])"""
+SPREAD_BODY = """\
+d = x - mean(x, dims=[1], keepdim=True)
+v = mean(d * d, dims=[1])"""
+SQUARES_BODY = """\
+d = x - mean(x, dims=[1], keepdim=True)
+q = sum(d * d, dims=[1])"""
 X = {"x": "bfloat16[M, N]"}
 NORM = {**X, "w": "bfloat16[N]", "b": "float[N]"}
 NORMED = {"y": "bfloat16", "z": "float", "s": "float"}
@@ -52,6 +58,8 @@ def beginning(at: int, values: torch.Tensor) -> torch.Tensor:
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "softmax": text_of(X, SOFTMAX_BODY, {"y": "bfloat16"}, name="softmax"),
+        "squares": text_of({"x": "float[M, N]"}, SQUARES_BODY, {"q": "float"}, name="squares"),
+        "spread": text_of({"x": "float[M, N]"}, SPREAD_BODY, {"v": "float"}, name="spread"),
         "norm": text_of(NORM, NORM_BODY, NORMED, name="norm"),
     }
     return compile_for_host(tmp_path_factory.mktemp("anywhere"), texts)
@@ -88,6 +96,21 @@ def test_norms_of_tensors_that_begin_in_different_places(artifacts: Path, column
         torch.testing.assert_close(z.double(), wanted + b.double(), rtol=1e-2, atol=2e-2)
         torch.testing.assert_close(s.double(), spread[:, 0], rtol=1e-4, atol=1e-5)
         assert all(torch.equal(first, again) for first, again in zip((y, z, s), plan(*own), strict=True))
+
+
+@pytest.mark.parametrize("columns", [1, 8, 31, 32, 45, 300, 2500, 40_001])
+def test_vectors_are_aligned_in_an_input_where_no_result_has_rows(artifacts: Path, columns: int) -> None:
+    plan = load(artifacts / "spread.fuse", target="host")
+    x = torch.randn(5, columns, generator=torch.Generator().manual_seed(columns))
+    for at in (1, 2, 3):
+        assert chosen(plan, beginning(at, x)).startswith("anywhere")
+        spread = plan(beginning(at, x))
+        torch.testing.assert_close(spread.double(), x.double().var(1, correction=0), rtol=1e-5, atol=1e-6)
+
+
+def test_squares_of_no_elements_are_none(artifacts: Path) -> None:
+    plan = load(artifacts / "squares.fuse", target="host")
+    assert torch.equal(plan(beginning(1, torch.ones(3, 0))), torch.zeros(3))
 
 
 def test_rows_beside_stay_as_they_were(artifacts: Path) -> None:
