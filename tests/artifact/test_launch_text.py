@@ -107,10 +107,10 @@ def with_segment(plan: Plan, number: int, **changes: Any) -> Plan:
 
 
 def launched_like_the_first(plan: Plan) -> Plan:
-    """``plan`` whose second layer is launched with the sizes of the first."""
+    """``plan`` whose second layer is launched with the sizes of the first, where each row has a block."""
     first, second = ({own.name: own for own in plan.targets[0].segments[number].variants} for number in (0, 1))
     variants = tuple(
-        msgspec.structs.replace(own, launches=tuple(
+        own if name != "registers_vec4_int32" else msgspec.structs.replace(own, launches=tuple(
             msgspec.structs.replace(launch, grid=other.grid)
             for launch, other in zip(own.launches, first[name].launches, strict=True)
         ))
@@ -275,7 +275,7 @@ def test_a_result_that_overwrites_what_its_kernel_still_reads() -> None:
 
 def test_segments_that_share_a_kernel_are_told_one_by_one() -> None:
     told = launch_text.launches(planned("layers").plan)
-    assert max(map(len, told.values())) == 3
+    assert max(map(len, told.values())) == 5  # the second sweep of all four, and the first one of the first
     assert all(len({line.partition(": grid")[2] for line in lines}) == len(lines) for lines in told.values())
 
 

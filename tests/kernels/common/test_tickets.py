@@ -102,14 +102,14 @@ def test_every_row_is_done_once_however_the_next_one_is_loaded(tmp_path: Path, a
     """By two clusters where rows begin aligned, by one for each place of a vector where they do not."""
     entries = [
         entry("resident_vec8_int32", walkers=2, ahead=ahead),
-        entry("edged_vec8_int32", walkers=8, ahead=ahead),
+        entry("edged262144_vec8_int32", walkers=8, ahead=ahead),
     ]
     tuned_path(tmp_path / "scaled.yaml").write_text(encode_tuned("scaled", entries))
     plan = load(compile_for_host(tmp_path, {"scaled": SCALED}) / "scaled.fuse", target="host")
     made = {variant.name: variant.tuned for variant in plan.plan.target("host").segments[0].variants}
-    assert [made[name]["ahead"] for name in ("resident8_vec8_int32", "edged8_vec8_int32")] == [ahead, ahead]
+    assert [made[name]["ahead"] for name in ("resident8_vec8_int32", "edged262144_vec8_int32")] == [ahead, ahead]
     for rows, columns, name in [(1, COLUMNS, "resident8"), (2, COLUMNS, "resident8"), (7, COLUMNS, "resident8"),
-                                (19, COLUMNS - 23, "edged8")]:  # fmt: skip
+                                (19, COLUMNS - 23, "edged262144")]:  # fmt: skip
         generator = torch.Generator().manual_seed(rows)
         x = torch.randn(rows, columns, generator=generator).bfloat16()
         w = torch.randn(columns, generator=generator).bfloat16()
