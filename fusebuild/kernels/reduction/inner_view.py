@@ -57,13 +57,13 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
-    tiled = (_of_tile(spec, heuristics.tile),) if heuristics.tile else ()
+    short = (_of_tile(spec, heuristics.tile), Sweep(stores=rows.results(outputs))) if heuristics.tile else ()
     extents = rows.extents
     if heuristics.in_pieces:
         first, last = rows.column.axes
         extents = {"rows": extents["rows"], "columns": body.size([last]), "pieces": body.size([first])}
     return make_view(
-        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *tiled), epilogue=epilogue, extents=extents,
+        body, rows.exprs, setup=setup, bases=bases, sweeps=(sweep, *short), epilogue=epilogue, extents=extents,
     )  # fmt: skip
 
 

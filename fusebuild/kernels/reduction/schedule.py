@@ -18,9 +18,10 @@ vectors out of the aligned words around them. Where columns are few, as many row
 of whole vectors: each vector owns a piece of it, and what a column has in each of these rows meets in shared memory.
 Pieces that are short and many are reduced as columns, and those of one result by the kernel that finishes.
 
-Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there. Few
-elements are reduced down columns by threads that have single ones: what a thread does with a vector of columns, and a
-second kernel even more, takes longer than to read them.
+Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there; of
+rows of one element a thread has several, which it loads at once. Few elements are reduced down columns by threads that
+have single ones: what a thread does with a vector of columns, and a second kernel even more, takes longer than to read
+them.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class Tile:
 class InnerHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` vectors before it uses one; blocks may share rows where there
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
-    vectors around it. Where a call says how many short rows a block has, they are in its ``tile``."""
+    vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
+    rows of one element as they are, ``unroll`` of them a thread."""
 
     threads: int
     unroll: int
@@ -237,7 +239,8 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
-    return [*_of_inner_columns(planner), *found[:1], *_tiled(planner, found[-1]), *found[1:]]
+    short = [*_alone(planner, found[-1]), *_tiled(planner, found[-1])]
+    return [*_of_inner_columns(planner), *found[:1], *short, *found[1:]]
 
 
 def _of_columns(planner: Planner) -> list[VariantSpec]:
@@ -283,6 +286,19 @@ def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
     """The columns of an outer reduction over the axes ``walked``, all reduced ones if none are named."""
     domain = planner.domain
     return domain.points(domain.every[(walked or domain.reduced)[-1] + 1 :])
+
+
+def _alone(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
+    """Where rows have one element, so that a thread has some of them to itself: by the kernel of the ``last``
+    variant."""
+    (launch, *others), domain = last.launches, planner.domain
+    heuristics = launch.kernel.heuristics
+    assert isinstance(heuristics, InnerHeuristics)
+    if heuristics.tile is None:
+        return []
+    grid = (ceil_div(domain.points(domain.kept), heuristics.unroll * heuristics.threads), 1, 1)
+    single = (("eq", domain.points(domain.reduced), 1),)
+    return [replace(last, name="alone_int64", guard=single, launches=(replace(launch, grid=grid), *others))]
 
 
 def _tiled(planner: Planner, last: VariantSpec) -> list[VariantSpec]:

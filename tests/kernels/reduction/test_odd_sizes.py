@@ -214,6 +214,34 @@ class TestShortRows:
         assert torch.equal(run(opened(artifacts, "argmax"), "tiled_int64", x), x.float().argmax(1))
 
 
+class TestRowsOfOne:
+    """A thread has eight of them to itself."""
+
+    @pytest.mark.parametrize("rows", [1, 7, 127, 129, 1023, 1024, 1025, 8 * 128 * 3 + 5])
+    def test_any_number(self, artifacts: Path, rows: int) -> None:
+        x = numbers(rows, 1)
+        variance, mean = run(opened(artifacts, "welford"), "alone_int64", x)
+        assert torch.equal(mean, x[:, 0].float())
+        assert torch.equal(variance, torch.zeros(rows))
+        assert torch.equal(run(opened(artifacts, "argmax"), "alone_int64", x), torch.zeros(rows, dtype=torch.int64))
+
+    def test_they_begin_anywhere_in_memory(self, artifacts: Path) -> None:
+        for begin in (1, 2, 5, 8, 15):
+            x = numbers(2000)[begin : begin + 1100].view(1100, 1)
+            assert torch.equal(run(opened(artifacts, "welford"), "alone_int64", x)[1], x[:, 0].float())
+
+    @pytest.mark.parametrize("rows", [5, 2049])
+    def test_the_last_variants_kernel_takes_them_too(self, artifacts: Path, rows: int) -> None:
+        x = numbers(rows, 1)
+        for name in ("tiled_int64", "scalar_int64"):
+            assert torch.equal(run(opened(artifacts, "welford"), name, x)[1], x[:, 0].float())
+
+    def test_which_they_are(self, artifacts: Path) -> None:
+        plan = opened(artifacts, "welford")
+        assert chosen(plan, numbers(3000, 1)) == "alone_int64"
+        assert chosen(plan, numbers(3000, 3)) == "tiled_int64"
+
+
 class TestMoments:
     @pytest.mark.parametrize("columns", [5, 6, 62, 320, 2843])
     def test_vectors_are_merged_whatever_they_lack(self, artifacts: Path, columns: int) -> None:

@@ -1,6 +1,17 @@
-// welford.yaml, segment 0: reduction, variant tiled_int64
+// welford.yaml, segment 0: reduction, variant alone_int64
 // segment fids to original fids: {0: 0, 3: 6, 6: 9}
 // schedule: threads=128 unroll=8 is_split=True in_pieces=False tile.elements=8192 tile.rows=512 tile.batch=4
+// launch: segment 0, alone_int64 1 of 2 on sm_90: grid ceil_div(M, 1024), 1, 1; block 128, 1, 1; given x, mean, var,
+//   slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M),
+//   4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 1 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M, 4*max(1, min((N > 3072)*ceil_div(N,
+//   1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M) bytes, slot 2 of max(4*max(1,
+//   min((N > 24576)*ceil_div(N, 8192), max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors))))*M,
+//   4*max(1, min((N > 3072)*ceil_div(N, 1024), max((8*gpu.multiprocessors) // max(1, M), 4*(M >
+//   8*gpu.multiprocessors))))*M) bytes, M, N, (N > 3) + (N > 8) + (N > 16*((M >= 16384) + 1)) + (N > 64*((M >= 16384) +
+//   1)) + (N > 128*((M >= 16384) + 1)) + (N > 256) + (N > 512), 0, max(1, min((N > 3072)*ceil_div(N, 1024),
+//   max((8*gpu.multiprocessors) // max(1, M), 4*(M > 8*gpu.multiprocessors)))); if N == 1
 // launch: segment 0, tiled_int64 1 of 2 on sm_90: grid ceil_div(M*max(1, 2*(N > 16*(3*(M >= 16384) + 1)), 4*(N >
 //   32*(3*(M >= 16384) + 1)), 8*(N > 64*(3*(M >= 16384) + 1)), 16*(N > 128*(3*(M >= 16384) + 1))), 128*argument 10), 1,
 //   1; block 128, 1, 1; given x, mean, var, slot 0 of max(4*max(1, min((N > 24576)*ceil_div(N, 8192),
@@ -35,7 +46,7 @@ constexpr int kVec = 1;  // neighbouring elements per access
 constexpr int kUnroll = 8;  // accesses in flight per thread and tensor
 
 FUSEBUILD_KERNEL(kThreads, 4)
-reduction_inner_cf296cd6d165470e(
+reduction_inner_e553ac3ad2c10b8d(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[M, N]
     float* __restrict__ T3,  // mean: float[M]
     float* __restrict__ T6,  // var: float[M]
@@ -98,6 +109,42 @@ reduction_inner_cf296cd6d165470e(
     }
     return;
   }
+  if (columns == 1) {  // nothing to reduce: a thread has rows of its own, a block's threads neighbouring ones
+    constexpr int lane = 0, split = 0;
+    constexpr Index col = 0;
+    const int64_t top = int64_t(fb::block_x()) * (kUnroll * kThreads) + fb::thread_x();
+    fb::Packed<__nv_bfloat16, kVec> p0[kUnroll];
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t row = top + u * kThreads;
+      if (row >= rows) break;
+      const __nv_bfloat16* r0 = T0 + row * n1;
+      p0[u] = fb::load_packed<kVec>(r0 + col);
+    }
+    FUSEBUILD_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t row = top + u * kThreads;
+      if (row >= rows) break;
+      const __nv_bfloat16* r0 = T0 + row * n1;
+      fb::BatchMoments<float, Index> w3;
+      const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(p0[u]);
+      fb::Vec<float, kVec> e3;
+      FUSEBUILD_UNROLL
+      for (int k = 0; k < kVec; ++k) {
+        const __nv_bfloat16 t0 = v0[k];
+        e3[k] = fb::cast<float>(t0);
+      }
+      w3.add(e3);
+      auto a3 = w3.state<fb::MeanAndSquares<float>::State>({0.0f, 0.0f, 0.0f});
+      const float t3 = a3.v0;  // mean, welford.yaml:17
+      const float t4 = a3.v1;  // m2, welford.yaml:17
+      const float t5 = a3.v2;  // n, welford.yaml:17
+      const float t6 = t4 / t5;  // var, welford.yaml:18
+      T3[row] = t3;
+      T6[row] = t6;
+    }
+    return;
+  }
   const int width = 1 << row_shift;  // threads that share a row
   const int lane = fb::thread_x() & (width - 1);
   const int64_t wanted = int64_t(fb::block_x()) * (kThreads >> row_shift) + (fb::thread_x() >> row_shift);
@@ -147,4 +194,4 @@ reduction_inner_cf296cd6d165470e(
   fb::store_rows_of<kThreads>(row_shift, rows, fb::row_result(T3, t3), fb::row_result(T6, t6));
 }
 
-FUSEBUILD_ENTRY(reduction_inner_cf296cd6d165470e)
+FUSEBUILD_ENTRY(reduction_inner_e553ac3ad2c10b8d)
