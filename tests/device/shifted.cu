@@ -12,7 +12,7 @@ FUSEBUILD_DEVICE void copy_row(const T* in, T* out, int64_t rows, int64_t column
   const int64_t shift = shift_of<N>(row * columns);
   const int64_t readable = readable_of<N>(columns, (rows - row) * columns);
   for (int64_t col = -shift; col < columns; col += N) {
-    const Vec<T, N> values = load_up_to<N>(in + row * columns + col, readable - col);
+    const Vec<T, N> values = unpack(load_packed_up_to<N>(in + row * columns + col, readable - col));
     store_inside(out + row * columns + col, values, inside_of<N>(col, columns));
   }
 }
@@ -21,7 +21,7 @@ FUSEBUILD_DEVICE void copy_row(const T* in, T* out, int64_t rows, int64_t column
 template <int N, typename T>
 FUSEBUILD_DEVICE void copy_all(const T* in, T* out, int64_t count) {
   const int64_t i = (block_x() * 32 + thread_x()) * N;
-  if (i < count) store_up_to(out + i, load_up_to<N>(in + i, count - i), count - i);
+  if (i < count) store_up_to(out + i, unpack(load_packed_up_to<N>(in + i, count - i)), count - i);
 }
 
 // The same by one vector a thread, or one of the elements that are no whole vector.

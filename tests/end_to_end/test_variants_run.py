@@ -113,7 +113,7 @@ def test_all_that_is_made_runs_on_the_cpu_and_under_the_sanitizers() -> None:
 def check_accesses() -> None:
     """Every way to reach memory runs under the sanitizers."""
     everywhere = set[Kind]().union(*(accesses_in(path) for path in (*RECIPES, *FUSIONS)))
-    assert {"load", "load_up_to", "store_inside", "copy_async", "reduce_row", "scan_block"} <= {
+    assert {"load", "load_packed_up_to", "store_inside", "copy_async", "reduce_row", "scan_block"} <= {
         function for _, function in everywhere
     }
     assert everywhere - set[Kind]().union(*map(accesses_in, SANITIZED)) == set()

@@ -50,10 +50,6 @@ FUSEBUILD_DEVICE Packed<T, N> load_packed_up_to(const T* address, Index readable
     if (k < readable) values[k] = address[k];
   return pack(values);
 }
-template <int N, typename Index, typename T>
-FUSEBUILD_DEVICE Vec<T, N> load_up_to(const T* address, Index readable) {
-  return unpack(load_packed_up_to<N>(address, readable));
-}
 
 // Stores those of an aligned vector's elements that are `inside`.
 template <typename T, int N>
