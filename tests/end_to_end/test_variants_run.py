@@ -23,8 +23,9 @@ LIMIT = 300_000
 """Elements that ``test_numerics.py`` takes at most."""
 
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "host")
-ACCESS = re.compile(r"fb::((?:load|store|copy|wait|reduce|scan|states|meet|partition|inside|view)\w*)")
-"""Functions of the device header by which kernels reach memory, and each other."""
+ACCESS = re.compile(r"fb::((?:load|store|copy|wait_c|reduce|scan|states|meet|partition|inside|view)\w*)")
+"""Functions of the device header by which kernels reach memory, and each other. On the CPU none waits for the kernel
+before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
