@@ -239,8 +239,8 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
-    short = [*_alone(planner, found[-1]), *_tiled(planner, found[-1])]
-    return [*_of_inner_columns(planner), *found[:1], *short, *found[1:]]
+    few = [*_alone(planner, found[-1]), *_tiled(planner, found[-1])]  # elements of a row
+    return [*_of_inner_columns(planner), *found[:1], *few, *found[1:]]
 
 
 def _of_columns(planner: Planner) -> list[VariantSpec]:
