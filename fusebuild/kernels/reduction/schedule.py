@@ -19,9 +19,8 @@ of whole vectors: each vector owns a piece of it, and what a column has in each 
 Pieces that are short and many are reduced as columns, and those of one result by the kernel that finishes.
 
 Short rows lie side by side in a block's shared memory, wherever they begin, and a thread or a few take one there; of
-rows of one element a thread has several, which it loads at once. Few elements are reduced down columns by threads that
-have single ones: what a thread does with a vector of columns, and a second kernel even more, takes longer than to read
-them.
+rows of one element a thread has several. Few elements are reduced down columns by threads that have single ones: what a
+thread does with a vector of columns, and a second kernel even more, takes longer than to read them.
 """
 
 from __future__ import annotations
@@ -239,8 +238,7 @@ def _of_rows(planner: Planner) -> list[VariantSpec]:
         short: tuple[Formula, ...] = (fits_int32(domain.points(domain.every)), ("lt", _padded(planner, vec), LONGEST))
         pieces = (f"pieces_vec{vec}_int32", (*short, *planner.aligned(domain.flat, vec)), vec, "int32_t")
         found[1] = _inner(planner, pieces, VectorLayout.SHIFTED)
-    few = [*_alone(planner, found[-1]), *_tiled(planner, found[-1])]  # elements of a row
-    return [*_of_inner_columns(planner), *found[:1], *few, *found[1:]]
+    return [*_of_inner_columns(planner), *found[:1], *_short(planner, found[-1]), *found[1:]]
 
 
 def _of_columns(planner: Planner) -> list[VariantSpec]:
@@ -288,28 +286,28 @@ def _inside(planner: Planner, walked: Sequence[int] = ()) -> Formula:
     return domain.points(domain.every[(walked or domain.reduced)[-1] + 1 :])
 
 
-def _alone(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
-    """Where rows have one element, so that a thread has some of them to itself: by the kernel of the ``last``
-    variant."""
-    (launch, *others), domain = last.launches, planner.domain
-    heuristics = launch.kernel.heuristics
+def _short(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
+    """Those for short rows, by the kernel of the ``last`` variant, which serves all sizes."""
+    heuristics = last.launches[0].kernel.heuristics
     assert isinstance(heuristics, InnerHeuristics)
     if heuristics.tile is None:
         return []
+    return [_alone(planner, last, heuristics), _tiled(planner, last, heuristics, heuristics.tile)]
+
+
+def _alone(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics) -> VariantSpec:
+    """Where rows have one element, so that a thread has some of them to itself."""
+    (launch, *others), domain = last.launches, planner.domain
     grid = (ceil_div(domain.points(domain.kept), heuristics.unroll * heuristics.threads), 1, 1)
     single = (("eq", domain.points(domain.reduced), 1),)
-    return [replace(last, name="alone_int64", guard=single, launches=(replace(launch, grid=grid), *others))]
+    return replace(last, name="alone_int64", guard=single, launches=(replace(launch, grid=grid), *others))
 
 
-def _tiled(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
-    """Where a block has short rows in shared memory: by the kernel of the ``last`` variant, which serves all sizes."""
+def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, tile: Tile) -> VariantSpec:
+    """Where a block has short rows in shared memory."""
     (launch, *others), domain = last.launches, planner.domain
-    heuristics = launch.kernel.heuristics
-    assert isinstance(heuristics, InnerHeuristics)
-    if heuristics.tile is None:
-        return []
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
-    threads, places = heuristics.threads, heuristics.tile.elements // heuristics.threads
+    threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
     filling: Formula = ("floor_div", rows, ("mul", threads * ROW_BLOCKS, MULTIPROCESSORS))
     turns: Formula = ("max", 1, ("min", TILE_TURNS, ("floor_div", places, ("max", 1, columns)), filling))
@@ -322,7 +320,7 @@ def _tiled(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
     grid = (("ceil_div", product([rows, per_row(columns, rungs)]), product([threads, turns])), 1, 1)
     short = (("le", columns, LONGEST_TILED * places // TILE_PLACES),)
     launches = (replace(launch, kernel=kernel, grid=grid), *others)
-    return [replace(last, name="tiled_int64", guard=short, launches=launches)]
+    return replace(last, name="tiled_int64", guard=short, launches=launches)
 
 
 def _tile(planner: Planner, threads: int) -> Tile | None:
