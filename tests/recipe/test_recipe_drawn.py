@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusebuild.oracle.verification import largest_tensor
@@ -85,11 +85,13 @@ def test_rows_are_of_every_length(seed: int) -> None:
 
 @few
 @given(SEEDS)
+@example(8_589_429_169)
 def test_a_vector_is_as_long_as_the_bytes_say(seed: int) -> None:
+    """Where these are the fewest, an aligned size may lie up to one step below them."""
     recipe = recipe_of(shape="N")
     for index, case in enumerate(drawn_cases(recipe, 8, seed)):
         low, high = SMALL if index % 2 else LARGE
-        assert low <= 8 * case["N"] <= high
+        assert low - 8 * ALIGNMENT < 8 * case["N"] <= high
 
 
 def test_the_innermost_dim_is_that_of_the_stride_order() -> None:
