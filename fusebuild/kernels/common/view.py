@@ -19,13 +19,11 @@ Lines = tuple[str, ...]
 class Sweep:
     """One walk over a row or a column: what is loaded, computed per vector and per element, accumulated and stored.
     ``row`` comes before the columns of a row, or where running sums are recentered; ``merged`` makes accumulators of
-    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block.
-    ``ahead`` loads several vectors before the first of them is taken."""
+    them. ``batched`` combines, column by column, what rows gathered. ``joint_stores`` take all threads of a block."""
 
     load_coordinates: Lines = ()
     coordinates: Lines = ()
     arrays: Lines = ()
-    ahead: Lines = ()
     loads: Lines = ()
     vector: Lines = ()
     element: Lines = ()

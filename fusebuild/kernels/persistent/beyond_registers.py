@@ -15,15 +15,7 @@ from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.persistent.cluster import Cluster
 from fusebuild.kernels.persistent.long_rows import Edged
 from fusebuild.kernels.persistent.registers import RUNGS
-from fusebuild.kernels.persistent.way import PersistentHeuristics, RowTask, Way, row_choice
-
-
-def are_taken(rows: RowTask, earlier: Collection[type[Way]]) -> bool:
-    """Whether ``earlier`` ways take all ``rows`` that are to be fast: long ones in clusters, or those that facts allow,
-    all of which one block keeps."""
-    _, most = rows.extremes
-    fit_registers = most is not None and most <= max(RUNGS)
-    return fit_registers or Cluster in earlier or (Edged in earlier and rows.target.cluster > 1)
+from fusebuild.kernels.persistent.way import PersistentHeuristics, Way, row_choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +24,11 @@ class Shared(Way):
     cluster keeps them."""
 
     def applies(self, earlier: Collection[type[Way]]) -> bool:
-        return not are_taken(self, earlier)
+        """Unless earlier ways take all rows that are to be fast: long ones in clusters, or those that facts allow, all
+        of which one block keeps."""
+        _, most = self.extremes
+        fit_registers = most is not None and most <= max(RUNGS)
+        return not (fit_registers or Cluster in earlier or (Edged in earlier and self.target.cluster > 1))
 
     def variants(self) -> tuple[VariantSpec, ...]:
         way = f"shared_vec{self.vec}_int32"

@@ -57,7 +57,7 @@ class _Walk:
     aligned: int | None
 
     def sweep(self, targets: Sequence[int]) -> Sweep:
-        """The sweep that computes ``targets``, which loads a batch of vectors at a time."""
+        """The sweep that computes ``targets``, whose ``loads`` bring a batch of vectors before the first is taken."""
         rows, fids = self.rows, list[int]()
 
         def unpacked(fid: int) -> Lines:
@@ -73,7 +73,8 @@ class _Walk:
         return replace(
             sweep,
             arrays=(f"constexpr int kBatch = {batch};  // vectors that a thread loads at a time", *arrays),
-            ahead=tuple(f"p{fid}[u] = {self._from_memory(fid)};" for fid in fids),
+            loads=tuple(f"p{fid}[u] = {self._from_memory(fid)};" for fid in fids),
+            vector=(*sweep.loads, *sweep.vector),
         )
 
     def _from_memory(self, fid: int) -> str:

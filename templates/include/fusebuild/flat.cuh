@@ -52,7 +52,7 @@ FUSEBUILD_DEVICE void copy_flat(T* tile, const T* source, int end, int64_t reada
 template <int kThreads, typename T>
 FUSEBUILD_DEVICE const T* copy_anywhere(T* tile, const T* source, int count) {
   constexpr int N = 16 / sizeof(T);
-  const int beyond = static_cast<int>(reinterpret_cast<uintptr_t>(source) / sizeof(T) % N);
+  const int beyond = static_cast<int>(place_of(source) % N);
   T* places = tile + beyond;
   const Edges<N> edges(beyond, count);
   for (int i = edges.before + thread_x() * N; i + N <= count; i += kThreads * N)

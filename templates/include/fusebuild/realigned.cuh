@@ -94,7 +94,7 @@ template <int N, typename Index, typename T>
 FUSEBUILD_DEVICE void store_realigned(T* row, Index col, Index columns, const Vec<T, N>& values) {
   using Word = typename Packed<T, N>::Word;
   constexpr int kWords = Packed<T, N>::kWords;
-  const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(row + col) / sizeof(T) % kPerWord<T, N>);
+  const int shift = static_cast<int>(place_of(row + col) % kPerWord<T, N>);
   const int lane = thread_x() % kWarpThreads;
   const Packed<T, N> own = pack(values);
   const Word before = shuffle_index(own.words[kWords - 1], lane > 0 ? lane - 1 : 0);

@@ -152,32 +152,14 @@ struct RoomyEdges {
   }
 };
 
-// The place of an element among those of an aligned vector, as its address has it.
-template <typename T>
-FUSEBUILD_DEVICE int64_t place_of(const T* address) {
-  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) / sizeof(T));
-}
-
 // The same for tensors each of which begins anywhere. Vectors begin where one of them is aligned, its row's
 // first element at `place` of a vector; a row has room for a vector before its first one and for one after
 // its last one: all aligned words around a vector are the row's own, wherever they begin in another tensor. A
 // row of 4 * N or more has from 3 * N to 4 * N - 1 edge elements.
 template <int N, typename Index>
-struct FreeEdges {
-  Index columns;
-  int count, before;
-
-  FUSEBUILD_DEVICE FreeEdges(int64_t place, Index columns)
-      : columns(columns),
-        count(static_cast<int>(columns < 4 * N ? columns : columns % N + 3 * N)),
-        before(static_cast<int>(-place & (N - 1)) + N) {}
-
-  // The column after the last vector's.
-  FUSEBUILD_DEVICE Index end() const { return before + columns - count; }
-
-  // The column of edge element `number`, which is less than `count`.
-  FUSEBUILD_DEVICE Index column(int number) const {
-    return number < before ? number : columns - count + number;
+struct FreeEdges : RoomyEdges<N, Index, 3> {
+  FUSEBUILD_DEVICE FreeEdges(int64_t place, Index columns) : RoomyEdges<N, Index, 3>(place, columns) {
+    this->before += N;
   }
 };
 
@@ -230,7 +212,7 @@ FUSEBUILD_DEVICE Vec<T, N> load_cut(const T* address, int beyond,
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> load_cut_anywhere(const T* address) {
   constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
-  return load_cut<N>(address, static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(T) % kPerWord));
+  return load_cut<N>(address, static_cast<int>(place_of(address) % kPerWord));
 }
 
 // Stores N elements at an address that may lie anywhere.
@@ -335,7 +317,7 @@ FUSEBUILD_DEVICE bool is_within(const T*, Index col, Index columns) {
 template <int N, typename Index, typename T>
 FUSEBUILD_DEVICE bool load_unaligned(const T* row, Index col, Index columns, Vec<T, N>& values) {
   constexpr int kPerWord = sizeof(typename Packed<T, N>::Word) / sizeof(T);
-  const int before = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T) + col) % kPerWord);
+  const int before = static_cast<int>((place_of(row) + col) % kPerWord);
   if (col < before || columns - col < N + kPerWord - before) return false;
   values = load_cut<N>(row + col, before);
   return true;

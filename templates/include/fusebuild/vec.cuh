@@ -17,6 +17,12 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   FUSEBUILD_DEVICE const T& operator[](int index) const { return data[index]; }
 };
 
+// The number of the element at `address` in memory: modulo N, its place in an aligned vector of N.
+template <typename T>
+FUSEBUILD_DEVICE uintptr_t place_of(const T* address) {
+  return reinterpret_cast<uintptr_t>(address) / sizeof(T);
+}
+
 // N copies of `value`.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> splat(T value) {
