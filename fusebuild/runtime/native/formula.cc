@@ -32,15 +32,11 @@ Known::Known(const Names& names) : values_(names.NumNodes()), is_known_(names.Nu
 
 Formula Formula::Compile(const Json& json, Names* names) { return Compile(json, names, 0); }
 
-Formula Formula::Product(const std::vector<Formula>& factors, size_t first, Names* names) {
-  return Multiplied({factors.begin() + first, factors.end()}, names);
-}
-
 // Factors of 1 are left out, so that equal products are one node more often.
-Formula Formula::Multiplied(const std::vector<Formula>& factors, Names* names) {
+Formula Formula::Product(const std::vector<Formula>& factors, size_t first, Names* names) {
   std::vector<Formula> operands;
-  for (const Formula& factor : factors) {
-    if (!factor.IsConstant() || factor.operand_ != 1) operands.push_back(factor);
+  for (size_t i = first; i < factors.size(); ++i) {
+    if (!factors[i].IsConstant() || factors[i].operand_ != 1) operands.push_back(factors[i]);
   }
   if (operands.empty()) return Formula(1);
   return operands.size() == 1 ? operands[0] : names->Node(Op::kMul, std::move(operands));
@@ -85,7 +81,7 @@ Formula Formula::Compile(const Json& json, Names* names, int depth) {
   if (items.size() > 3 && !variadic) json.Fail("this operator takes two operands");
   std::vector<Formula> operands;
   for (size_t i = 1; i < items.size(); ++i) operands.push_back(Compile(items[i], names, depth + 1));
-  return op == Op::kMul ? Multiplied(operands, names) : names->Node(op, std::move(operands));
+  return op == Op::kMul ? Product(operands, 0, names) : names->Node(op, std::move(operands));
 }
 
 int64_t Formula::Apply(Op op, int64_t a, int64_t b) {

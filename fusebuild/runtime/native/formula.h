@@ -104,7 +104,6 @@ class Formula {
   static int64_t Apply(Op op, int64_t a, int64_t b);
   static Op Operator(const Json& json);
   static Formula Compile(const Json& json, Names* names, int depth);
-  static Formula Multiplied(const std::vector<Formula>& factors, Names* names);
   void AddSymbols(std::vector<int>* symbols) const;
 
   Kind kind_;
