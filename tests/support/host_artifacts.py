@@ -56,3 +56,10 @@ def check_that_rows_beside_stay(plan: LoadedPlan, x: torch.Tensor, *others: torc
     assert torch.equal(plan(x, *others, out=out), plan(x, *others))
     assert bool((memory[:start] == 7).all())
     assert bool((memory[end:] == 7).all())
+
+
+def beginning(at: int, values: torch.Tensor) -> torch.Tensor:
+    """``values``, so many elements behind where memory is aligned."""
+    memory = values.new_full((at + values.numel() + 64,), 7)
+    memory[at : at + values.numel()] = values.flatten()
+    return memory[at : at + values.numel()].view(values.shape)

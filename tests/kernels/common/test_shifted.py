@@ -17,7 +17,7 @@ from fusebuild.kernels.families import FAMILIES  # noqa: E402
 from fusebuild.kernels.persistent.way import PersistentHeuristics  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
-from support.host_artifacts import check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
+from support.host_artifacts import beginning, check_that_rows_beside_stay, chosen, compile_for_host, norm_operands  # noqa: E402
 
 SM_90 = TARGETS["sm_90"]
 BY_NAME = {scheduler.name: scheduler for scheduler in FAMILIES}
@@ -127,11 +127,6 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_for_host(tmp_path_factory.mktemp("shifted"), texts)
 
 
-def shifted_by(elements: int, value: torch.Tensor) -> torch.Tensor:
-    """The same numbers in memory that begins so many elements later."""
-    return torch.cat([value.new_zeros(elements), value.flatten()])[elements:].view(value.shape)
-
-
 @pytest.mark.parametrize("name", ["norm", "biased", "weighted"])
 def test_weights_may_begin_anywhere(artifacts: Path, name: str) -> None:
     plan = load(artifacts / f"{name}.fuse", target="host")
@@ -139,7 +134,7 @@ def test_weights_may_begin_anywhere(artifacts: Path, name: str) -> None:
     for columns in (5, 8, 9, 64, 1001):
         way = "shifted_vec8_int32" if (name, columns) == ("weighted", 1001) else way
         x, w, b = norm_operands(205, columns)
-        for moved_w, moved_b in ((shifted_by(1, w), b), (shifted_by(3, w), shifted_by(5, b))):
+        for moved_w, moved_b in ((beginning(1, w), b), (beginning(3, w), beginning(5, b))):
             assert chosen(plan, x, moved_w, moved_b) == way
             tolerance = 1e-5 if name == "weighted" else 0.0  # a reduction adds in another order there
             torch.testing.assert_close(plan(x, moved_w, moved_b), plan(x, w, b), rtol=tolerance, atol=tolerance)
@@ -150,8 +145,8 @@ def test_a_flat_tensor_that_begins_elsewhere_takes_the_last_variant(artifacts: P
     plan = load(artifacts / f"{name}.fuse", target="host")
     x, w, b = norm_operands(3, 101)
     lasts = {"norm": "anywhere_vec8_int64", "biased": "scalar_int64", "weighted": "tiled_int64"}  # short rows
-    assert lasts[name] in chosen(plan, shifted_by(1, x), w, b)
-    torch.testing.assert_close(plan(shifted_by(1, x), w, b), plan(x, w, b))
+    assert lasts[name] in chosen(plan, beginning(1, x), w, b)
+    torch.testing.assert_close(plan(beginning(1, x), w, b), plan(x, w, b))
 
 
 def test_rows_beside_do_not_leak_into_a_reduction(artifacts: Path) -> None:

@@ -16,7 +16,7 @@ from fusebuild.kernels.common.spec import VariantSpec  # noqa: E402
 from fusebuild.kernels.persistent import FAMILY as PERSISTENT  # noqa: E402
 from fusebuild.runtime.loader import load  # noqa: E402
 from fusebuild.target.table import TARGETS  # noqa: E402
-from support.host_artifacts import chosen, compile_for_host  # noqa: E402
+from support.host_artifacts import beginning, chosen, compile_for_host  # noqa: E402
 
 SOFTMAX_BODY = """\
 m = max(x, dims=[1], keepdim=True)
@@ -45,13 +45,6 @@ PLACES = [(0, 1, 3), (1, 0, 0), (3, 3, 3), (5, 2, 7), (8, 7, 1)]
 
 def last(task_inputs: dict[str, str], body: str, outputs: dict[str, str], target: str = "sm_90") -> VariantSpec:
     return PERSISTENT.schedule(whole(task_inputs, body, outputs), TARGETS[target], {"M": 512, "N": 4096})[-1]
-
-
-def beginning(at: int, values: torch.Tensor) -> torch.Tensor:
-    """``values``, so many elements behind where memory is aligned."""
-    memory = values.new_full((at + values.numel() + 64,), 7)
-    memory[at : at + values.numel()] = values.flatten()
-    return memory[at : at + values.numel()].view(values.shape)
 
 
 @pytest.fixture(scope="module")
