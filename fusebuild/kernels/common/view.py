@@ -58,7 +58,8 @@ class Sweep:
 class Lifetime:
     """What a kernel keeps over many rows in ``arrays``: values of columns, which ``steady`` computes, and accumulators
     that start at their ``resets`` and end in scratch at ``stores``, those with parts at ``element_stores``, combined
-    over a block's threads before by ``reduce``; ``blanks`` say in scratch that there is nothing more."""
+    over a block's threads before by ``reduce``; ``blanks`` say in scratch that there is nothing more. Where a block has
+    all that they accumulate, ``whole`` is what is done with them instead."""
 
     coordinates: Lines = ()
     arrays: Lines = ()
@@ -68,6 +69,7 @@ class Lifetime:
     stores: Lines = ()
     element_stores: Lines = ()
     blanks: Lines = ()
+    whole: Sweep = Sweep()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,12 +221,12 @@ def _check_finishes(task: Task, parts: InnerOuterParts, overwritten: Mapping[int
             own = {*group}
             others = [each for each in parts.finished if sources[each] <= own and not sources[fid] <= own]
             factors = [parts.scaled[index].factor for index in group if index in parts.scaled] if others else []
-            if overwritten[fid] in _reads(task, [*others, *factors]):
+            if overwritten[fid] in read_after(task, [*others, *factors]):
                 name, target = (task.fusion.value(each).name for each in (fid, overwritten[fid]))
                 raise UnfitError(f"{name} overwrites {target}, which another finishing kernel reads", fid)
 
 
-def _reads(task: Task, fids: Iterable[int]) -> set[int]:
+def read_after(task: Task, fids: Iterable[int]) -> set[int]:
     """What has to be read to compute ``fids`` from the results of reductions."""
     found, open_fids = set[int](), [*fids]
     while open_fids:

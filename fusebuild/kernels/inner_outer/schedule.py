@@ -45,8 +45,10 @@ from fusebuild.kernels.common.rows import (
 from fusebuild.kernels.common.spec import (
     KernelSpec,
     KnownSizes,
+    LaunchSpec,
     VariantSpec,
     VectorLayout,
+    call_parameter,
     fits_int32,
     hint,
     kernel_parameters,
@@ -56,6 +58,7 @@ from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 from fusebuild.kernels.inner_outer.tiled import ALIGNED_COLUMNS, Tiled
+from fusebuild.kernels.inner_outer.whole import can_be_whole, is_whole
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
@@ -249,8 +252,9 @@ class _Planner(Planner):
         staged = f"staged{choice.cluster}_{self.elements}_vec{self.vec}_int32"
         resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
         heuristics = InnerOuterHeuristics.of(
-            choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed
-        )
+            choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed,
+            finishes=can_be_whole(self, self.parts),
+        )  # fmt: skip
         name, shared_bytes = way if choice.stages == 1 or self._is_realigned else staged, self._staged_bytes(choice)
         most = choice.cluster * heuristics.columns(self.vec)
         guard = (*self._guard, ("le", self.columns, most))
@@ -476,32 +480,49 @@ class _Planner(Planner):
         shared_bytes: Formula = 0,
         name: str = "",
     ) -> VariantSpec:
-        partials = partial_parameters(self.task, self.reduced, const=False)
-        parameters = kernel_parameters(self.task, self.domain, partials)
+        blocks = simplified(self._blocks(choice))
+        whole = is_whole(self, self.parts, blocks) if heuristics.finishes else 0
+        parameters = kernel_parameters(
+            self.task, self.domain, partial_parameters(self.task, self._left, const=False)
+        )
+        if heuristics.finishes:
+            parameters = (*parameters, call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them"))
         kernel = self.kernel(
             "inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters, vectors=self.vectors
         )
-        blocks = simplified(self._blocks(choice))
         grid, block = product([heuristics.cluster, blocks]), (heuristics.threads.per_row, heuristics.threads.rows, 1)
         variant = self.variant(way, choice, guard, kernel, grid, block, name=name, shared_bytes=shared_bytes)
-        finisher = Finisher.of(self, reduced=self.reduced, index="int64_t", splits=blocks)
-        if self.parts.outer:
-            finish = finisher.launch([self._group(own) for own in self.parts.finishes.values()])
-        else:
-            finish = finisher.launch_at_call(
-                FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST
-            )
         known = KnownSizes(help=bool(self.parts.outer))
         walking = variant.with_kernels(partial(replace, sizes=known))
-        return replace(walking, launches=(*walking.launches, finish))
+        return replace(walking, launches=(*walking.launches, *self._finishes(blocks, whole)))
+
+    @property
+    def _left(self) -> Sequence[int]:
+        """What partial results are left of: where blocks may have whole outer indices, of everything that is reduced
+        down columns."""
+        return folded(self.task, self.parts.down) if can_be_whole(self, self.parts) else self.reduced
+
+    def _finishes(self, blocks: Formula, whole: Formula) -> Iterator[LaunchSpec]:
+        """The launches that combine the partial results of so many ``blocks``."""
+        finisher = Finisher.of(self, reduced=self._left, index="int64_t", splits=blocks)
+        if not self.parts.outer:
+            yield finisher.launch_at_call(FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST)
+            return
+        if whole != 0 and self.parts.scaled:
+            splits: Formula = ("min", blocks, self.domain.points(self.parts.outer))
+            group = FinishGroup(reductions=tuple(self.parts.scaled), kept=self.parts.columns)
+            yield replace(finisher, splits=splits).launch_at_call(group, NARROWEST, needed=whole)
+        launch = finisher.launch([self._group(own) for own in self.parts.finishes.values()])
+        yield replace(launch, grid=(simplified(product([total([1, product([-1, whole])]), launch.grid[0]])), 1, 1))
 
     def sharing_scratch(self, variants: Sequence[VariantSpec]) -> list[VariantSpec]:
         """``variants`` with scratch for their partial results: as much as any of them needs."""
         partials = self._partials([variant.launches[0].kernel for variant in variants])
         scratch = tuple(
             product([self.bytes_of([fid]), partials[bool(self.parts.kept[index])]])
-            for index in self.parts.accumulated
-            for fid in self.task.fusion.exprs[index].outputs
+            for fid in self._left
+            for index in self.parts.down
+            if fid in self.task.fusion.exprs[index].outputs
         )
         return [replace(variant, scratch=scratch) for variant in variants]
 

@@ -79,7 +79,7 @@ class InnerOuterHeuristics:
     together, so that their waits overlap, while inputs ``fetched`` of the next ones are loaded: into registers or,
     where there are several ``stages``, so many times as many rows into shared memory, each thread's own vectors. Inputs
     ``resident`` are the same for all rows of an outer index: what follows from them alone stays in registers, or those
-    ``packed`` themselves, in fewer.
+    ``packed`` themselves, in fewer. A block ``finishes`` the outer indices of which it has all rows.
     """
 
     threads: RowThreads
@@ -92,6 +92,7 @@ class InnerOuterHeuristics:
     resident: tuple[int, ...]
     packed: tuple[int, ...]
     min_blocks: int
+    finishes: bool
 
     @classmethod
     def of(
@@ -103,11 +104,13 @@ class InnerOuterHeuristics:
         fetched: tuple[int, ...] = (),
         resident: tuple[int, ...] = (),
         packed: tuple[int, ...] = (),
+        finishes: bool = False,
     ) -> Self:
         """What ``choice`` says, and the rest."""
         return cls(
             threads=choice.threads, cluster=choice.cluster, storage=storage, chunks=chunks, at_once=choice.at_once,
             stages=choice.stages, fetched=fetched, resident=resident, packed=packed, min_blocks=choice.min_blocks,
+            finishes=finishes,
         )  # fmt: skip
 
     def columns(self, vec: int) -> int:

@@ -8,6 +8,8 @@ from functools import partial
 
 from fusebuild.kernels.common.batches import Batches
 from fusebuild.kernels.common.dynamic_shared import arrays_in_shared, arrays_of, places_in_shared
+from fusebuild.kernels.common.finish import FinishGroup
+from fusebuild.kernels.common.finish_view import known_after, outputs_of
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, reduction_in_block
@@ -390,6 +392,53 @@ class _Walk:
             stores=tuple(stores),
             element_stores=tuple(line for f in states for line in f.partial_stores("col + k", "[c][k]", "p")),
             blanks=self._blanks(own),
+            whole=self._whole(outer) if lifetime == OF_OUTER and self.heuristics.finishes else Sweep(),
+        )
+
+    def _whole(self, outer: Group) -> Sweep:
+        """What follows from the sums of an outer index of which the block has all rows: the outputs that keep it, and
+        what sums over all indices take of it, in the block's own array of each."""
+        body, scaled, exprs = self.rows.body, self.parts.scaled.items(), self.rows.body.fusion.exprs
+        own = foldings(body, self.parts.accumulated)
+        results, group = folded(body.task, self.parts.accumulated), FinishGroup(reductions=self.parts.accumulated, kept=())
+        sums = {exprs[index].outputs[0]: (each.factor, exprs[each.source].outputs[0]) for index, each in scaled}
+        outputs, factors = outputs_of(body, group), [factor for factor, _ in sums.values()]
+        column = replace(self.rows.column, name="at") if self._is_realigned else self.rows.column
+        setup, loads, statements = known_after(body, [outer, column], [*outputs, *factors], results, outputs)
+        found = tuple(line for each in own for line in each.results(f"{each.accumulator}[c][k]"))
+        begin, c_type = body.step("block", self.parts.columns), body.c_type
+        arrays = tuple(f"{c_type(fid)}* p{fid} = P{fid} + {begin};" for fid in sums)
+        place = {fid: f"T{fid} + {body.offset(fid, [outer, column])}" for fid in outputs}
+        more = {fid: f"{body.operand(factor, body.value(fid).dtype)} * t{of}" for fid, (factor, of) in sums.items()}
+        if self._is_realigned:  # one by one: vectors that begin anywhere take more registers than there are
+            return Sweep(
+                coordinates=arrays,
+                element=(
+                    "const Index at = col + k;", "if (at >= columns) break;", *setup, *loads, *found, *statements,
+                    *(f"*({place[fid]}) = {body.own_operand(fid)};" for fid in outputs),
+                    *(f"p{fid}[at] = fb::Sum::combine(is_first ? {c_type(fid)}(0) : p{fid}[at], {more[fid]});" for fid in sums),
+                ),
+            )  # fmt: skip
+        reads = [fid for fid in body.reads([*outputs, *factors], results) if not body.is_scalar(fid)]
+        return Sweep(
+            coordinates=(*setup, *arrays),
+            loads=(
+                *(body.vector_load(fid, [outer, column]) for fid in reads),
+                *(f"fb::Vec<{c_type(fid)}, kVec> s{fid} = fb::splat<kVec>({c_type(fid)}(0));" for fid in sums),
+                *(f"if (!is_first) s{fid} = fb::load<kVec>(p{fid} + col);" for fid in sums),
+            ),
+            vector=tuple(f"fb::Vec<{c_type(fid)}, kVec> o{fid};" for fid in outputs),
+            element=(
+                *found,
+                *(f"const {c_type(fid)} t{fid} = v{fid}[k];" for fid in reads),
+                *statements,
+                *(f"o{fid}[k] = {body.own_operand(fid)};" for fid in outputs),
+            ),
+            accumulate=tuple(f"s{fid}[k] = fb::Sum::combine(s{fid}[k], {more[fid]});" for fid in sums),
+            stores=(
+                *(f"fb::store_anywhere({place[fid]}, o{fid});" for fid in outputs),
+                *(f"fb::store(p{fid} + col, s{fid});" for fid in sums),
+            ),
         )
 
     def _steady_sweep(self, lifetime: int, outer: Group) -> Sweep:

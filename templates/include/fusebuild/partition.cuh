@@ -49,4 +49,9 @@ FUSEBUILD_DEVICE Partition partition(int64_t outers, int64_t depth, int64_t most
   return {outers, depth, most, 1, parts + 2};
 }
 
+// The partition where each block has whole indices: the first of `most`, if indices are fewer.
+FUSEBUILD_DEVICE Partition whole_partition(int64_t outers, int64_t depth, int64_t most) {
+  return {outers, depth, most < outers ? most : outers, depth > 0 ? depth : 1, 1};
+}
+
 }  // namespace fusebuild
