@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 @click.option("--case", "cases", multiple=True, metavar="SIZES", callback=sizes_given,
               help="Sizes to run instead of the recipes' own, such as M=1024,N=4096; may be repeated.")  # fmt: skip
 @click.option("--sweep", metavar="N", type=click.IntRange(min=1),
-              help="Run N sizes of each recipe, drawn with --seed: those that bench --sweep measures.")  # fmt: skip
-@click.option("--max-elements", default=2**62, type=click.IntRange(min=0), help="Skip cases with a larger tensor.")
+              help="Run N sizes of each recipe, drawn with --seed: without --max-elements those that bench "
+              "--sweep measures.")  # fmt: skip
+@click.option("--max-elements", metavar="K", type=click.IntRange(min=0),
+              help="Skip cases with a larger tensor; --sweep draws only such as fit.")  # fmt: skip
 @SEED
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(min=1),
               help="Run everything so many times; all have to give the same bits.")  # fmt: skip
@@ -36,14 +38,14 @@ def verify(
     target: str | None,
     cases: tuple[dict[str, int], ...],
     sweep: int | None,
-    max_elements: int,
+    max_elements: int | None,
     seed: int,
     runs: int,
 ) -> Answer:
     """Run the artifacts in PATHS (files or folders) against the fp64 oracle, every case and variant. Needs torch.
 
     The sizes are those of the recipe's cases. With --sweep they are drawn; a recipe that leaves no size free runs its
-    own.
+    own. With --max-elements the largest tensor of a drawn case has from a 64th of K elements to all of them.
     """
     from fusebuild.oracle.verification import VerifyOptions, verify_or_skip
 

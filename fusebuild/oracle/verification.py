@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from fusebuild.artifact.file import open_artifact
 from fusebuild.artifact.json_types import Sizes
-from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, one_line
+from fusebuild.errors import NothingVerifiedError, OutOfMemoryError, counted, one_line
 from fusebuild.ir.formula import evaluate
 from fusebuild.ir.fusion import Fusion
 from fusebuild.oracle.bounds import Comparison, bound_for, compare
@@ -29,7 +29,7 @@ from fusebuild.oracle.rounding import reaches
 from fusebuild.recipe.drawn import drawn_cases
 from fusebuild.recipe.inside import recipe_in
 from fusebuild.recipe.recipe import Recipe
-from fusebuild.recipe.sizes import require_fitting, symbols_of
+from fusebuild.recipe.sizes import numels_of, require_fitting, symbols_of
 from fusebuild.runtime.loader import LoadedPlan, load
 
 logger = logging.getLogger(__name__)
@@ -138,20 +138,18 @@ class TrialOutcome:
     verdict: Verdict
 
 
-NO_LIMIT = 2**62
-"""More elements than any tensor has."""
 _NO_CASES = "its recipe names no cases; --sweep draws some, --case names one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
     """What to verify. ``cases`` replace those of the recipes, and so do as many as ``sweep`` says, drawn with ``seed``
-    as :func:`~fusebuild.recipe.drawn.drawn_cases` does; a case is run where its largest tensor has at most
-    ``max_elements`` elements, ``runs`` times on the same inputs."""
+    as :func:`~fusebuild.recipe.drawn.drawn_cases` does within ``max_elements``; a case is run where its largest tensor
+    has at most ``max_elements`` elements, ``runs`` times on the same inputs."""
 
     cases: tuple[Mapping[str, int], ...] = ()
     sweep: int = 0
-    max_elements: int = NO_LIMIT
+    max_elements: int | None = None
     seed: int = 0
     runs: int = 1
 
@@ -163,8 +161,21 @@ class VerifyOptions:
             require_fitting(fusion, case)
         if self.cases:
             return self.cases
-        drawn = drawn_cases(recipe, self.sweep, self.seed)
+        drawn = drawn_cases(recipe, self.sweep, self.seed, max_elements=self.max_elements)
+        if 0 < len(drawn) < self.sweep:
+            logger.warning("%s: only %s of %d to be drawn", fusion.name, counted(len(drawn), "case"), self.sweep)
         return drawn or fusion.cases or (() if symbols_of(fusion) else ({},))
+
+    def allows(self, elements: int) -> bool:
+        """Whether a case whose largest tensor has so many ``elements`` is run."""
+        return self.max_elements is None or elements <= self.max_elements
+
+    def why_none(self, cases: Sequence[Mapping[str, int]]) -> str:
+        """Why none of ``cases`` was run."""
+        if self.sweep:
+            return f"its recipe allows no sizes whose tensors all have at most {self.max_elements:,} elements"
+        count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
+        return f"{count} has a tensor of more than {self.max_elements:,} elements"
 
 
 def verify_artifact(path: Path, *, target: str | None, options: VerifyOptions | None = None) -> Iterator[Verdict]:
@@ -185,20 +196,19 @@ def verify_or_skip(path: Path, *, target: str | None, options: VerifyOptions | N
     plan = load(path, target=target)
     recipe = read_recipe(path)
     device = "cpu" if plan.target.startswith("host") else "cuda"
-    cases, max_elements = options.cases_of(recipe), options.max_elements
+    cases = options.cases_of(recipe)
     logger.info("%s: run on %s", path, plan.target)
     was_run = False
     for index, case in enumerate(cases):
         elements = largest_tensor(recipe.fusion, case)
-        if elements > max_elements:
+        if not options.allows(elements):
             yield Verdict(fusion=recipe.fusion.name, target=plan.target, case=case, skipped_elements=elements)
             continue
         was_run = True
         with memory_named(path, recipe.fusion, case, device, f"--max-elements {elements - 1} skips this case"):
             yield from verify_case(plan, recipe, case, device, options.seed + 1000 * index, runs=options.runs)
     if not was_run:
-        count = "its only case" if len(cases) == 1 else f"each of its {len(cases)} cases"
-        why = f"{count} has a tensor of more than {max_elements:,} elements" if cases else _NO_CASES
+        why = options.why_none(cases) if cases else _NO_CASES
         raise NothingVerifiedError(f"{one_line(path)}: nothing was verified: {why}")
 
 
@@ -231,7 +241,7 @@ def read_recipe(path: Path) -> Recipe:
 
 def largest_tensor(fusion: Fusion, case: Mapping[str, int]) -> int:
     """Elements of the largest tensor anywhere in ``fusion``: what the oracle has to hold."""
-    return max((evaluate(value.tensor.numel, case) for value in fusion.values.values() if value.is_tensor), default=0)
+    return max((evaluate(numel, case) for numel in numels_of(fusion)), default=0)
 
 
 def recipe_inputs(recipe: Recipe, case: Mapping[str, int], *, seed: int, device: str) -> list[Any]:

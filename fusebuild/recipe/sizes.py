@@ -42,3 +42,8 @@ def least_bytes_formula(fusion: Fusion) -> Formula:
     inputs = [read_bytes(fusion, value.fid) for value in fusion.tensor_inputs]
     outputs = [fusion.value(fid).tensor for fid in fusion.output_fids]
     return total([*inputs, *(output.nbytes for output in outputs)])
+
+
+def numels_of(fusion: Fusion) -> set[Formula]:
+    """The numbers of elements of all tensors anywhere in ``fusion``, over its symbols."""
+    return {value.tensor.numel for value in fusion.values.values() if value.is_tensor}

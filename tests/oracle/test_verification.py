@@ -19,7 +19,6 @@ from fusebuild.oracle.verification import (
     Trial,
     Verdict,
     VerifyOptions,
-    largest_tensor,
     recipe_trial,
     repeat_trial,
     run_trial,
@@ -205,18 +204,33 @@ def test_other_errors_stay_what_they_are(artifacts: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("seed", [3, 2**40])
-def test_drawn_sizes_are_those_that_bench_draws(artifacts: Path, seed: int) -> None:
-    drawn = drawn_cases(recipe_of(TWO), 4, seed)
-    limit = max(largest_tensor(recipe_of(TWO).fusion, case) for case in drawn[1::2])
-    options = VerifyOptions(sweep=4, seed=seed, max_elements=limit)
+def test_drawn_sizes_are_those_that_bench_draws(seed: int) -> None:
+    recipe = recipe_of(TWO)
+    assert VerifyOptions(sweep=4, seed=seed).cases_of(recipe) == drawn_cases(recipe, 4, seed)
+
+
+@pytest.mark.parametrize("seed", [3, 2**40])
+def test_sizes_are_drawn_within_the_limit_of_elements(artifacts: Path, seed: int) -> None:
+    options = VerifyOptions(sweep=4, seed=seed, max_elements=20_000)
     verdicts = list(verify_or_skip(artifacts / "two.fuse", target="host", options=options))
+    drawn = drawn_cases(recipe_of(TWO), 4, seed, max_elements=20_000)
+    assert len(drawn) == 4
     assert list(dict.fromkeys(tuple(verdict.case.values()) for verdict in verdicts)) == [
         tuple(case.values()) for case in drawn
     ]
-    ran = [verdict for verdict in verdicts if not verdict.skipped_elements]
-    assert all(verdict.ok for verdict in ran)
-    assert len({tuple(verdict.case.values()) for verdict in ran}) == 2, "the large ones are skipped"
-    assert {verdict.variant for verdict in ran} > {None}, "variants are forced at drawn sizes, too"
+    assert all(verdict.ok and not verdict.skipped_elements for verdict in verdicts)
+    assert {verdict.variant for verdict in verdicts} > {None}, "variants are forced at drawn sizes, too"
+
+
+def test_a_sweep_says_where_nothing_fits_or_fewer_cases_than_wanted(
+    artifacts: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = VerifyOptions(sweep=4, max_elements=0)
+    with pytest.raises(NothingVerifiedError, match="allows no sizes whose tensors all have at most 0 elements"):
+        list(verify_artifact(artifacts / "two.fuse", target="host", options=options))
+    few = VerifyOptions(sweep=9, max_elements=4).cases_of(recipe_of(TWO))  # there are 8, from 1 x 1 to 4 x 1
+    assert 1 < len(few) < 9
+    assert caplog.messages == [f"two: only {len(few)} cases of 9 to be drawn"]
 
 
 def test_a_recipe_of_known_sizes_runs_them_in_a_sweep(odd_artifacts: Path) -> None:
@@ -235,8 +249,8 @@ def test_given_sizes_replace_those_of_the_recipe(artifacts: Path, odd_artifacts:
 
 def test_the_command_draws_sizes_or_takes_them(artifacts: Path) -> None:
     assert "two                            M=2 N=7" in verified(artifacts, "two.fuse", "--case", "M=2,N=7").out
-    done = verified(artifacts, "two.fuse", "--sweep", "2", "--seed", "3", "--max-elements", "4000000", "--json")
-    assert json.loads(done.out)[0]["case"] == drawn_cases(recipe_of(TWO), 2, 3)[0]
+    done = verified(artifacts, "two.fuse", "--sweep", "2", "--seed", "3", "--max-elements", "4000", "--json")
+    assert json.loads(done.out)[0]["case"] == drawn_cases(recipe_of(TWO), 2, 3, max_elements=4000)[0]
     done = verified(artifacts, "two.fuse", "--sweep", "2", "--case", "M=2,N=7")
     assert (done.code, done.err) == (2, "error: --sweep draws the sizes, so --case has no place beside it\n")
 

@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusebuild.oracle.verification import largest_tensor
-from fusebuild.recipe.drawn import ALIGNMENT, LARGE, LONGEST_ROW, SMALL, drawn_cases
+from fusebuild.recipe.drawn import ALIGNMENT, BREADTH, LARGE, LONGEST_ROW, MOST_ELEMENTS, SMALL, drawn_cases
 from fusebuild.recipe.recipe import Recipe, load_recipe, parse_recipe
 from fusebuild.recipe.sizes import least_bytes, require_fitting
 from support.places import RECIPES, ROOT
 from support.small_recipes import text_of
 
 SEEDS = st.integers(0, 2**63 - 1)
-few = settings(max_examples=15)  # each draws several cases, of a few milliseconds each
+few = settings(max_examples=15, deadline=None)  # each draws several cases, of a few milliseconds each
 
 
 def recipe_of(facts: str = "", shape: str = "M, N", dtype: str = "float") -> Recipe:
@@ -152,3 +152,48 @@ def test_ranges_of_integers_are_not_empty(seed: int) -> None:
     cases = drawn_cases(recipe, 6, seed)
     assert len(cases) == 6
     assert all(case["N"] < case["M"] for case in cases)
+
+
+def elements_of(recipe: Recipe, count: int, seed: int, most: int) -> list[int]:
+    """Those of the largest tensor of each case that is drawn within a limit."""
+    return [largest_tensor(recipe.fusion, case) for case in drawn_cases(recipe, count, seed, max_elements=most)]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("most", [100, 6000, 300_000])
+def test_as_many_cases_of_the_shipped_recipes_as_are_wanted_have_few_elements(path: Path, most: int) -> None:
+    recipe = load_recipe(path)
+    cases = drawn_cases(recipe, 8, 20, max_elements=most)
+    assert len(cases) == len({tuple(case.items()) for case in cases})
+    assert len(cases) == (0 if path.stem == "reduction_pointwise_epilogue" else 8)
+    for case in cases:
+        require_fitting(recipe.fusion, case)
+        assert 0 < largest_tensor(recipe.fusion, case) <= most
+
+
+@few
+@given(SEEDS, st.integers(0, 10_000))
+def test_no_case_exceeds_the_limit_of_elements(seed: int, most: int) -> None:
+    recipe = recipe_of("  N: {multiple_of: 8, min: 16}")
+    elements = elements_of(recipe, 6, seed, most)
+    assert all(16 <= each <= most for each in elements)
+    assert bool(elements) == (most >= 16)
+    assert len(elements) == 6 or most < 200
+
+
+@few
+@given(SEEDS)
+def test_elements_are_of_every_number_within_the_limit(seed: int) -> None:
+    elements = elements_of(recipe_of(), 40, seed, 64_000)
+    assert 64_000 / BREADTH / 1.125 <= min(elements) < 8000 < max(elements) <= 64_000
+
+
+@few
+@given(SEEDS)
+def test_a_limit_that_nothing_reaches_draws_no_more_than_large_cases_have(seed: int) -> None:
+    assert max(elements_of(recipe_of(), 6, seed, 2**62)) <= MOST_ELEMENTS
+
+
+@pytest.mark.parametrize("most", [0, 1, 7])
+def test_nothing_is_drawn_where_nothing_fits(most: int) -> None:
+    assert elements_of(recipe_of("  N: {min: 8}"), 4, 0, most) == []
