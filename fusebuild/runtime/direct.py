@@ -9,14 +9,15 @@ the same: once the text is compiled, the names of its parameters become those of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, update_wrapper
-from types import CodeType
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from fusebuild.artifact.plan import Plan, PlanValue
-from fusebuild.runtime.memory import TorchMemory
+from fusebuild.runtime.layout_text import ResultsText
+from fusebuild.runtime.memory import UNMADE, TorchMemory
 from fusebuild.runtime.signature import words_for
 from fusebuild.runtime.unreadable import ABSENT, ERRORS, explained, is_negated
+from fusebuild.runtime.written import written
 
 if TYPE_CHECKING:
     from fusebuild.runtime.call import Executor
@@ -39,30 +40,33 @@ def direct({parameters}, *more, out=None, variant=None):
 _MAKING = """\
     call = call_into_given
     if out is None:
+        if not ({are_known_kinds}):
+            return run({inputs})
         call = call_into_new
         try:
-            makers = known.get({key}) if {are_known_kinds} else None
-        except RuntimeError:
-            makers = None
-        if makers is None:
-            return run({inputs})
-        try:
+            {lines}
             {made} = {new}
-        except RuntimeError:
+        except unmade:
             call = undone
             {none} = None
 """
 
+_NOT_MAKING = """\
+    call = call_into_given
+    if out is None:
+        return run({inputs})
+"""
+
 
 def directly(plan: Plan, executor: Executor, memory: TorchMemory | None, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with a quick way for calls of shapes that it has seen before; it leaves all others to ``run``, which
-    takes every call. ``plan`` has inputs.
+    """A function with a quick way for usual calls; it leaves all others to ``run``, which takes every call. ``plan``
+    has inputs.
 
-    ``run`` gets calls with more arguments or fewer, with an ``out`` in a list, with inputs that are not torch's or
-    whose shapes ``memory`` does not know, such as those of tensors without dims, and with tensors whose elements torch
-    has yet to negate. Such a tensor, as torch's public functions make it, has gaps between its elements or only one
-    element. A plan with fixed strides refuses gaps, so torch is asked whether a tensor is to be negated only where its
-    strides are the caller's or where it has no dims; the functions that are called find the rest.
+    ``run`` gets calls with more arguments or fewer, with an ``out`` in a list, with inputs that are not torch's or from
+    whose shapes ``memory`` makes no results, and with tensors whose elements torch has yet to negate. Such a tensor, as
+    torch's public functions make it, has gaps between its elements or only one element. A plan with fixed strides
+    refuses gaps, so torch is asked whether a tensor is to be negated only where its strides are the caller's or where
+    it has no dims; the functions that are called find the rest.
     """
     names: dict[str, Any] = {
         "absent": ABSENT,
@@ -71,18 +75,19 @@ def directly(plan: Plan, executor: Executor, memory: TorchMemory | None, run: Ca
         "call_into_given": executor.call_into_given,
         "call_into_new": executor.call_into_new,
         "run": run,
-        "known": {} if memory is None else memory.makers_of_all,
         "undone": _undone,
+        "unmade": UNMADE,
         "kinds": frozenset() if memory is None else memory.kinds,
         "errors": ERRORS,
         "explained": explained,
         "is_negated": is_negated,
     }
-    places = () if memory is None else tuple(memory.places)
+    if memory is not None:
+        names |= {"empty": memory.empty, **memory.text.names}
     inputs = tuple(place for place, fid in enumerate(plan.inputs) if _is_asked_about(plan.value(fid)))
     outputs = tuple(place for place, each in enumerate(plan.outputs) if _is_asked_about(plan.value(each.fid)))
-    exec(_code(len(plan.inputs), plan.overwritten, places, inputs, outputs), names)
-    function = names["direct"]
+    text = None if memory is None else memory.text
+    function = written(_text(len(plan.inputs), plan.overwritten, text, inputs, outputs), names)
     # The first names of its code are those of its parameters, by which inputs are given.
     rest = function.__code__.co_varnames[len(plan.inputs) :]
     words = words_for([plan.value(fid).name for fid in plan.inputs])
@@ -105,44 +110,47 @@ def _is_asked_about(value: PlanValue) -> bool:
     return value.kind == "tensor" and (None in value.strides or not value.shape)
 
 
-@cache
-def _code(
+def _text(
     num_inputs: int,
     overwritten: tuple[int | None, ...],
-    places: tuple[int, ...],
+    results: ResultsText | None,
     asked_inputs: tuple[int, ...],
     asked_outputs: tuple[int, ...],
-) -> CodeType:
-    """``overwritten`` has the input that each output overwrites, ``places`` the inputs that tell sizes; torch is asked
-    about the others in every call."""
+) -> str:
+    """``overwritten`` has the input that each output overwrites; torch is asked about the others in every call."""
     inputs = [f"input_{i}" for i in range(num_inputs)]
     names = ["out"] if len(overwritten) == 1 else [f"out_{i}" for i in range(len(overwritten))]
     made = [name for name, place in zip(names, overwritten, strict=True) if place is None]
     takes_out = made == ["out"]
     asked = [inputs[place] for place in asked_inputs] + ["out" for _ in asked_outputs if takes_out]
-    text = _TEXT.format(
+    return _TEXT.format(
         parameters=_list(f"{name}=absent" for name in inputs),
         inputs=_list(inputs),
         last=inputs[-1],
         or_outs_are_given="" if takes_out else " or out is not None",
         or_is_negated="".join(f" or is_negated({name})" for name in asked),
-        making=_making(inputs, made, places) if made else "    call = call_into_given\n",
+        making=_making(inputs, names, overwritten, results) if made else "    call = call_into_given\n",
         outs=_list(name if place is None else "None" for name, place in zip(names, overwritten, strict=True)),
         results=_list(name if place is None else inputs[place] for name, place in zip(names, overwritten, strict=True)),
     )
-    return compile(text, "<a plan's call>", "exec")
 
 
-def _making(inputs: Sequence[str], made: Sequence[str], places: Sequence[int]) -> str:
-    telling = [inputs[place] for place in places]
-    shapes = [f"{name}.shape" for name in telling]
+def _making(
+    inputs: Sequence[str], names: Sequence[str], overwritten: Sequence[int | None], results: ResultsText | None
+) -> str:
+    """What makes those outputs, of these ``names``, that overwrite no input; all of them or none."""
+    made = [place for place, source in enumerate(overwritten) if source is None]
+    if results is None or not results.telling or any(results.layouts[place] is None for place in made):
+        return _NOT_MAKING.format(inputs=_list(inputs))
+    conditions = [condition for place in made if (condition := results.conditions[place]) is not None]
+    refusal = [f"if not ({' and '.join(conditions)}): raise ValueError"] if conditions else []
     return _MAKING.format(
         inputs=_list(inputs),
-        key=shapes[0] if len(shapes) == 1 else f"({_list(shapes)})",
-        are_known_kinds=" and ".join(f"type({name}) in kinds" for name in telling) or False,
-        made=_list(made),
-        none=" = ".join(made),
-        new=_list(f"makers[{i}]({telling[0] if telling else None})" for i in range(len(made))),
+        are_known_kinds=" and ".join(f"type({name}) in kinds" for name in results.telling),
+        lines="\n            ".join([*results.lines, *refusal]),
+        made=_list(names[place] for place in made),
+        none=" = ".join(names[place] for place in made),
+        new=_list(f"empty({results.telling[0]}, {results.layouts[place]})" for place in made),
     )
 
 

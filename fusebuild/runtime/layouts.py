@@ -19,14 +19,6 @@ class Layout(NamedTuple):
     strides: tuple[Any, ...]
     dtype: Any
 
-    @property
-    def span(self) -> int:
-        """How many elements lie from the first to the last, both included."""
-        if 0 in self.shape:
-            return 0
-        steps: Sequence[int] = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
-        return 1 + sum(steps)
-
 
 LayoutRule: TypeAlias = Callable[[Mapping[str, Any]], Layout]
 
@@ -48,7 +40,7 @@ def check_kinds(plan: Plan, inputs: Sequence[Any]) -> None:
     """Raises for ``inputs`` what a call does for tensors of another dtype (``TypeError``) or with another number of
     dims (``ValueError``), without looking at memory."""
     for name, value, given in _tensors(plan, inputs):
-        right_dtype = given.dtype == _torch_dtype(value.dtype)
+        right_dtype = given.dtype == torch_dtype(value.dtype)
         if not right_dtype or len(given.shape) != len(value.shape):
             message = f"{name}: expected {described(value)}, got {_name(given.dtype)}{_listed(given.shape)}"
             raise ValueError(message) if right_dtype else TypeError(message)
@@ -88,7 +80,7 @@ def layout_rule(value: PlanValue) -> LayoutRule:
     shape, strides = (
         tuple(prepared(as_formula(each)) for each in formulas) for formulas in (value.shape, value.strides)
     )
-    dtype = _torch_dtype(value.dtype)
+    dtype = torch_dtype(value.dtype)
 
     def layout_of(sizes: Mapping[str, Any]) -> Layout:
         return Layout(tuple([each(sizes) for each in shape]), tuple([each(sizes) for each in strides]), dtype)
@@ -96,7 +88,8 @@ def layout_rule(value: PlanValue) -> LayoutRule:
     return layout_of
 
 
-def _torch_dtype(dtype: str) -> Any:
+def torch_dtype(dtype: str) -> Any:
+    """What torch calls ``dtype``."""
     import torch
 
     return getattr(torch, DType(dtype).row.torch)

@@ -164,7 +164,7 @@ def test_text_is_run_in_two_places() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in running
     }
-    assert found == {(name, ran) for name in ("script_process.py", "direct.py") for ran in ("compile", "exec")}
+    assert found == {(name, ran) for name in ("script_process.py", "written.py") for ran in ("compile", "exec")}
 
 
 def test_planning_keeps_no_bytecode_for_the_next_run(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from fusebuild.runtime import memory
-from fusebuild.runtime.layouts import Layout
 from fusebuild.runtime.loader import LoadedPlan, load_artifact
 from support import runtime_plans as plans
 
@@ -48,16 +47,13 @@ def test_the_output_that_there_is_no_memory_for_is_named(
 
     made: list[Any] = []
 
-    def maker_of(layout: Layout) -> Any:
-        def make(like: Any) -> Any:
-            made.append(layout)
-            if len(made) % 2 == 0:
-                raise ExhaustedError("nothing is left")
-            return torch.empty(layout.shape)
+    def empty(like: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+        made.append(shape)
+        if len(made) % 2 == 0:
+            raise ExhaustedError("nothing is left")
+        return torch.empty(shape)
 
-        return make
-
-    monkeypatch.setattr(memory, "_maker_of", lambda num_devices: maker_of)
+    monkeypatch.setattr(memory, "_empty_of", lambda num_devices: empty)
     plan = open_plan(plans.pair_plan())
     for _ in range(3):
         with pytest.raises(ExhaustedError) as caught:

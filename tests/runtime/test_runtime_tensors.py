@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from fusebuild.artifact.plan import ExtentArg, FormulaArg, Plan, PlanOutput, Slot, TensorArg
-from fusebuild.runtime import layouts, memory
-from fusebuild.runtime.layouts import Layout
+from fusebuild.runtime import memory
 from fusebuild.runtime.loader import LoadedPlan, load, load_artifact
 from support import runtime_plans as plans
 from support.host_artifacts import compile_for_host
@@ -327,27 +326,15 @@ def test_refusals_are_the_same_for_a_shape_that_had_a_call(
         scale_add(*inputs, out=out)
 
 
-def remembering(function: Callable[[Any], Any], results: list[Any]) -> Callable[[Any], Any]:
-    """``function``, whose results are put into ``results``, too."""
-
-    def call(given: Any) -> Any:
-        results.append(function(given))
-        return results[-1]
-
-    return call
-
-
-def test_layouts_of_many_shapes_are_forgotten(
+def test_a_new_shape_asks_for_no_more_than_a_known_one(
     open_plan: Callable[..., LoadedPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "KEPT_SHAPES", 2)
-    learned: list[Any] = []
-    monkeypatch.setattr(memory, "sizes_rule", lambda plan: remembering(layouts.sizes_rule(plan), learned))
+    """Neither the call that takes any arguments nor another look at the inputs."""
+    monkeypatch.setattr(memory.TorchMemory, "make", lambda *_: pytest.fail("made by the way of unusual calls"))
     plan = open_plan(view_plan(["N", "M"], [1, "N"]))
-    for rows in (1, 2, 2, 1, 3, 1, 1):
+    for rows in (1, 2, 2, 1, 3):
         x = torch.randn(rows, 5)
         torch.testing.assert_close(plan(x), 2 * x.t())
-    assert [sizes["M"] for sizes in learned] == [1, 2, 3, 1]
 
 
 UNUSUAL: list[tuple[Callable[..., Any], str]] = [
@@ -561,7 +548,7 @@ class TestDevices:
         self, asked: list[str], num_devices: int, device: int, function: str
     ) -> None:
         like = SimpleNamespace(get_device=lambda: device, device="cpu" if device < 0 else f"cuda:{device}")
-        memory._maker_of(num_devices)(Layout((2, 3), (3, 1), torch.float32))(like)
+        memory._empty_of(num_devices)(like, (2, 3), (3, 1), torch.float32)
         assert asked == [function]
 
     @pytest.mark.parametrize(("num_devices", "function"), [(0, "quick on the CPU"), (1, "quick"), (2, "quick")])
@@ -584,5 +571,5 @@ class TestDevices:
     ) -> None:
         monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cuda")
         monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
-        memory._maker_of(num_devices)(Layout((2,), (1,), torch.float32))(SimpleNamespace(device=device))
+        memory._empty_of(num_devices)(SimpleNamespace(device=device), (2,), (1,), torch.float32)
         assert asked == [f"anywhere {device}"]
