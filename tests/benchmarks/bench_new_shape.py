@@ -3,8 +3,9 @@
 ``PYTHONPATH=tests python -m benchmarks.bench_new_shape build`` takes every artifact in a folder, and of each as many
 shapes as ``--shapes`` says, drawn as ``fusebuild bench --sweep`` draws its small ones with ``--seed``. Everything runs
 once before, so that kernels are loaded and torch's allocator has the memory; then a second plan of the same file, which
-knows no shape yet, is called twice with each. On the CPU, with ``--target host``, a call lasts until its result is
-there, so its times only bound what choosing takes. ``--json FILE`` keeps the report.
+knows no shape yet, is called with each. On the CPU, with ``--target host``, a call lasts until its result is there, so
+its times only bound what choosing takes. ``--idle sm_90`` measures the host's work alone, on the CPU: the plan is that
+for ``sm_90``, and its kernels do nothing. ``--json FILE`` keeps the report.
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import fusebuild
-from fusebuild.oracle.verification import read_recipe, recipe_inputs
+from fusebuild.artifact.file import open_artifact
+from fusebuild.oracle.verification import recipe_inputs
 from fusebuild.recipe.drawn import drawn_cases
+from fusebuild.recipe.inside import recipe_in
+from fusebuild.recipe.recipe import Recipe
+from fusebuild.runtime.loader import Opened, load_artifact
+from support.idle_kernels import idle
 
+IDLE_ELEMENTS = 20_000
+"""The most elements of tensors that kernels do nothing with: so few that torch finds memory for results at once."""
 AGAIN = 5
 """Later calls of a shape that are timed; the quickest counts."""
 
@@ -40,16 +48,33 @@ class NewShapeCost:
 
 def cost_of(path: Path, target: str | None, shapes: int, seed: int) -> NewShapeCost | None:
     """What new shapes cost the plan at ``path``; None where no size of its recipe is free."""
-    import torch
-
-    recipe = read_recipe(path)
+    artifact = open_artifact(path)
+    recipe = recipe_in(artifact)
     cases = drawn_cases(recipe, 2 * shapes, seed)[1::2]  # every other one is small
+    return _cost(artifact, target, recipe, cases, seed) if cases else None
+
+
+def idle_cost_of(path: Path, target: str, shapes: int, seed: int) -> NewShapeCost | None:
+    """The host's part of it, where the kernels for ``target`` do nothing."""
+    artifact = open_artifact(path)
+    recipe = recipe_in(artifact)
+    cases = drawn_cases(recipe, shapes, seed, max_elements=IDLE_ELEMENTS)
     if not cases:
         return None
+    with tempfile.TemporaryDirectory() as folder:
+        idling = idle(artifact, target, Path(folder))
+    return _cost(idling, "host", recipe, cases, seed)
+
+
+def _cost(
+    artifact: Opened, target: str | None, recipe: Recipe, cases: Sequence[Mapping[str, int]], seed: int
+) -> NewShapeCost:
+    import torch
+
     device = "cpu" if target == "host" else "cuda"
     inputs = [recipe_inputs(recipe, case, seed=seed, device=device) for case in cases]
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    warm, plan = (fusebuild.load(path, target=target) for _ in range(2))
+    warm, plan = (load_artifact(artifact, target=target) for _ in range(2))
     for each in inputs:
         warm(*each)
     plan(*inputs[0])
@@ -91,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure what a call of a new shape costs the host.")
     parser.add_argument("folder", type=Path, help="where the artifacts are")
     parser.add_argument("--target", help="'host' for the CPU (default: the current CUDA device)")
+    parser.add_argument("--idle", metavar="TARGET", help="the host's work alone, for kernels of TARGET that do nothing")
     parser.add_argument("--shapes", type=int, default=40, help="shapes of each recipe (default: 40)")
     parser.add_argument("--seed", type=int, default=0, help="what sizes and inputs are drawn with (default: 0)")
     parser.add_argument("--json", type=Path, help="write the report here")
@@ -98,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     paths = sorted(given.folder.glob("*.fuse"))
     if not paths:
         parser.error(f"there are no artifacts in {given.folder}")
-    found = [cost_of(path, given.target, given.shapes, given.seed) for path in paths]
+    cost, target = (idle_cost_of, given.idle) if given.idle else (cost_of, given.target)
+    found = [cost(path, target, given.shapes, given.seed) for path in paths]
     costs = [cost for cost in found if cost is not None]
     print(table(costs))
     if given.json:

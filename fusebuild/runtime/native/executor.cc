@@ -291,8 +291,7 @@ void Executor::AllocateOwned(const Resolved& resolved, Bound* bound, Tensors* ow
     if (address != nullptr) continue;  // given by the caller
     const Layout& layout = resolved.owned[i];
     const DLDataType dtype = plan_.values[plan_.owned[i].value].dtype;
-    const ffi::ShapeView shape = layout.contiguous ? ffi::ShapeView(layout.shape.data(), layout.shape.size())
-                                                   : ffi::ShapeView(&layout.storage, 1);
+    const ffi::ShapeView shape = layout.contiguous ? layout.shape : ffi::ShapeView(&layout.storage, 1);
     (*owned)[i] = AllocateFor(static_cast<int>(i), shape, dtype, bound->device);
     address = Address(*(*owned)[i].GetDLTensorPtr());
   }
@@ -376,9 +375,7 @@ void Executor::Return(const ffi::AnyView* inputs, const Resolved& resolved, cons
         output.value == (of_input ? plan_.inputs[output.source] : plan_.owned[output.source].value) &&
         (of_input || resolved.owned[output.source].contiguous);
     const Layout& layout = resolved.outputs[i];
-    made[count++] = is_base ? base
-                            : base.as_strided(ffi::ShapeView(layout.shape.data(), layout.shape.size()),
-                                              ffi::ShapeView(layout.strides.data(), layout.strides.size()));
+    made[count++] = is_base ? base : base.as_strided(layout.shape, layout.strides);
   }
   if (count == 1) *result = made[0];
   if (count > 1) *result = ffi::Array<ffi::Tensor>(made.data(), made.data() + count);

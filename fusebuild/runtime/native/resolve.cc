@@ -42,11 +42,10 @@ class Resolver {
     resolved_->key.assign(key.data(), key.data() + key.size());
     for (const Value& value : plan_.values) CheckSizes(value);
     CheckChoices(plan_, environment_);
-    for (const Output& output : plan_.outputs)
-      resolved_->outputs.push_back(LayoutOf(plan_.values[output.value]));
-    for (const Owned& owned : plan_.owned) resolved_->owned.push_back(LayoutOf(plan_.values[owned.value]));
+    AddLayouts();
     CheckAliases();
     std::vector<int64_t> bytes;
+    bytes.reserve(plan_.slots.size());
     for (const Slot& slot : plan_.slots) bytes.push_back(SlotBytes(slot));
     for (const Value& value : plan_.values) CheckView(value);
     resolved_->workspace_bytes = PackSlots(plan_.slots, bytes, &resolved_->slot_offsets);
@@ -60,6 +59,7 @@ class Resolver {
       if (segment.variants.empty()) continue;  // a call, or views only
       const Variant& chosen = Choose(segment, variant);
       const size_t before = resolved_->launches.size();
+      MakeRoomFor(chosen);
       for (const Launch& launch : chosen.launches) follows = AddLaunch(launch, follows);
       if (!chosen.launches.empty() && resolved_->launches.size() == before) CheckNothingToDo(segment, chosen);
     }
@@ -77,40 +77,67 @@ class Resolver {
     }
   }
 
-  Layout LayoutOf(const Value& value) const {
-    Layout layout;
-    int64_t dense = 1, last = 0;
-    bool empty = false;
-    for (size_t dim = 0; dim < value.shape.size(); ++dim) {
-      layout.shape.push_back(value.shape[dim].Evaluate(environment_));
-      empty |= layout.shape[dim] == 0;
+  // Those of outputs, then those of owned tensors; most of these are outputs.
+  void AddLayouts() {
+    size_t dims = 0;
+    for (const Output& output : plan_.outputs) dims += plan_.values[output.value].shape.size();
+    for (const Owned& owned : plan_.owned) dims += plan_.values[owned.value].shape.size();
+    resolved_->sizes.resize(2 * dims);
+    resolved_->outputs.reserve(plan_.outputs.size());
+    resolved_->owned.reserve(plan_.owned.size());
+    int64_t* room = resolved_->sizes.data();
+    for (const Output& output : plan_.outputs)
+      resolved_->outputs.push_back(LayoutOf(plan_.values[output.value], &room));
+    for (const Owned& owned : plan_.owned) {
+      const Layout* known = OutputLayout(owned.value);
+      resolved_->owned.push_back(known ? *known : LayoutOf(plan_.values[owned.value], &room));
     }
-    layout.strides.resize(layout.shape.size());
-    layout.contiguous = true;
-    for (size_t dim = layout.shape.size(); dim-- > 0;) {
-      const int64_t size = layout.shape[dim];
+  }
+
+  // The layout of an output that is `value`; null where none is.
+  const Layout* OutputLayout(int value) const {
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      if (plan_.outputs[i].value == value) return &resolved_->outputs[i];
+    }
+    return nullptr;
+  }
+
+  // The layout of `value`, whose sizes are put into `*room`: two for each dim, behind which `*room` is then.
+  Layout LayoutOf(const Value& value, int64_t** room) const {
+    const size_t rank = value.shape.size();
+    int64_t *shape = *room, *strides = shape + rank;
+    *room = strides + rank;
+    int64_t dense = 1, last = 0;
+    bool empty = false, contiguous = true;
+    for (size_t dim = 0; dim < rank; ++dim) {
+      shape[dim] = value.shape[dim].Evaluate(environment_);
+      empty |= shape[dim] == 0;
+    }
+    for (size_t dim = rank; dim-- > 0;) {
+      const int64_t size = shape[dim];
       const auto& stride = value.strides[dim];
       // The stride of a dim of one element is free to choose; row-major is what callers expect to see.
-      layout.strides[dim] = empty || size == 1 || !stride ? dense : stride->Evaluate(environment_);
-      layout.contiguous &= layout.strides[dim] == dense;
+      strides[dim] = empty || size == 1 || !stride ? dense : stride->Evaluate(environment_);
+      contiguous &= strides[dim] == dense;
       int64_t reach = 0;
-      if (!empty && (__builtin_mul_overflow(size - 1, layout.strides[dim], &reach) ||
+      if (!empty && (__builtin_mul_overflow(size - 1, strides[dim], &reach) ||
                      __builtin_add_overflow(last, reach, &last)))
         ThrowValueError("a size exceeds 64 bits");
       if (reach < 0)
         ThrowValueError(plan_.fusion + ": '" + value.name + "' has elements before its first: stride " +
-                        std::to_string(layout.strides[dim]));
+                        std::to_string(strides[dim]));
       if (size > 0 && __builtin_mul_overflow(dense, size, &dense)) ThrowValueError("a size exceeds 64 bits");
     }
-    layout.storage = empty ? 0 : last + 1;
-    return layout;
+    return {tvm::ffi::ShapeView(shape, rank), tvm::ffi::ShapeView(strides, rank), empty ? 0 : last + 1,
+            contiguous};
   }
 
   // Bytes from the first element of `value` to the end of its last. Strides that only the caller knows are
   // checked with its tensor, and count here as if there were no gaps.
   int64_t StorageBytes(const Value& value) const {
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(LayoutOf(value).storage, int64_t{Bytes(value.dtype)}, &bytes))
+    InlineBuffer<int64_t, 16> sizes(2 * value.shape.size());
+    int64_t *room = sizes.data(), bytes = 0;
+    if (__builtin_mul_overflow(LayoutOf(value, &room).storage, int64_t{Bytes(value.dtype)}, &bytes))
       ThrowValueError("a size exceeds 64 bits");
     return bytes;
   }
@@ -161,7 +188,7 @@ class Resolver {
       const Output& output = plan_.outputs[i];
       if (output.kind != OutputKind::kAlias) continue;
       const DLTensor& input = *bound_.tensors[output.source];
-      const std::vector<int64_t>& shape = resolved_->outputs[i].shape;
+      const tvm::ffi::ShapeView shape = resolved_->outputs[i].shape;
       if (std::equal(shape.begin(), shape.end(), input.shape, input.shape + input.ndim)) continue;
       ThrowValueError(plan_.fusion + ": argument " + std::to_string(output.source) + " '" +
                       plan_.Input(output.source).name + "': expected the shape of output '" +
@@ -192,6 +219,15 @@ class Resolver {
     }
     ThrowValueError(plan_.fusion + ": segment " + std::to_string(segment.id) +
                     ": no variant fits these inputs");
+  }
+
+  // Room for all that launches of `variant` may add.
+  void MakeRoomFor(const Variant& variant) {
+    size_t args = 0;
+    for (const Launch& launch : variant.launches) args += launch.args.size();
+    resolved_->launches.reserve(resolved_->launches.size() + variant.launches.size());
+    resolved_->values.reserve(resolved_->values.size() + args);
+    resolved_->patches.reserve(resolved_->patches.size() + args);
   }
 
   // Returns whether there is something to launch. `follows` says whether there was for the launch before it

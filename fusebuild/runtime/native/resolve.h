@@ -16,11 +16,11 @@
 
 namespace fusebuild {
 
-/// The layout of an owned tensor or of an output.
+/// The layout of an owned tensor or of an output. Its sizes lie elsewhere.
 struct Layout {
-  std::vector<int64_t> shape, strides;
-  int64_t storage = 0;      // elements from the first to the last, inclusive
-  bool contiguous = false;  // row-major without gaps
+  tvm::ffi::ShapeView shape, strides;
+  int64_t storage;  // elements from the first to the last, inclusive
+  bool contiguous;  // row-major without gaps
 };
 
 struct ResolvedLaunch {
@@ -57,6 +57,7 @@ struct Patch {
 struct Resolved {
   std::vector<int64_t> key;
   std::vector<Layout> outputs, owned;
+  std::vector<int64_t> sizes;         // of these layouts, whose views are of it
   std::vector<int64_t> slot_offsets;  // bytes from the start of the workspace, multiples of 256
   int64_t workspace_bytes = 0;
   std::vector<ResolvedLaunch> launches;   // launches with an empty grid are left out
