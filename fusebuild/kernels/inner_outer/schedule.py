@@ -55,6 +55,7 @@ from fusebuild.kernels.common.spec import (
     try_domain,
 )
 from fusebuild.kernels.common.sweeps import costly_values
+from fusebuild.kernels.inner_outer import alike
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 from fusebuild.kernels.inner_outer.tiled import ALIGNED_COLUMNS, Tiled
@@ -110,9 +111,9 @@ next.)"""
 ALONE = 12288
 """One more, of the longest rows that a block can own, where no blocks share rows."""
 REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144, 16384, 131072)
-"""The same where rows are no multiples of a vector, and are realigned: each takes a warp at least. Those of more than
-6144 wait in shared memory. (H100, adaln's backward pass, 17 x 537 x 10055: 0.24 of a copy's bandwidth with accumulators
-in scratch, 0.45 where two blocks share a row.)"""
+"""The same of rows that are no multiples of a vector, and are realigned: each takes a warp at least. Those of more than
+6144 wait in shared memory. (H100, adaln's backward pass, 17 x 537 x 10055: 0.24 of a copy's bandwidth with
+accumulators in scratch, 0.45 where two blocks share a row.)"""
 LONGEST_OF_BLOCK = 6144
 """Elements of such rows beyond which blocks share them."""
 LONGER_THAN_TILED = 256
@@ -138,16 +139,15 @@ def variants(planner: Planner) -> list[VariantSpec]:
     is_tiled = tiles is not None and tiles.applies
     single, found = replace(own, vec=1), list[VariantSpec]()
     if own.vec > 1:
-        are_shared = planner.target.cluster > 1 and own.levels == 1
         lengths = [rung for rung in RUNGS if rung != CLOSE or len(own.reduced) == 1]
-        lengths += [] if are_shared else [ALONE]
+        lengths += [] if own.can_cluster else [ALONE]
         rungs = own.ladder(_longer(lengths, ALIGNED_COLUMNS if is_tiled else 0))
         found += [*rungs.values(), *own.memory(max(rungs, default=0))]
     has_odd = own.has_odd_rows(own.vec, own.columns)
     odd = list[VariantSpec]()
     if has_odd and own.can_realign:
-        realigned = replace(own, vectors=VectorLayout.ANYWHERE)
-        odd += realigned.ladder(_longer(REALIGNED_RUNGS, LONGER_THAN_TILED if is_tiled else 0)).values()
+        longer = _longer(own.odd_rungs, LONGER_THAN_TILED if is_tiled else 0)
+        odd += replace(own, vectors=own.odd_vectors).ladder(longer).values()
     elif own.vec == 1 or has_odd:
         odd += single.ladder(SINGLE_RUNGS).values()
     shared = own.sharing_scratch([*found, *odd, single.scratch(())])
@@ -202,8 +202,30 @@ class _Planner(Planner):
     vectors: VectorLayout = VectorLayout.ALIGNED
 
     @property
+    def can_cluster(self) -> bool:
+        """Whether blocks may share rows."""
+        return self.target.cluster > 1 and self.levels == 1
+
+    @property
+    def odd_vectors(self) -> VectorLayout:
+        """How rows that are no multiples of a vector are read: those that begin alike together, unless rows have to
+        follow each other, since some reduction keeps an outer index."""
+        return VectorLayout.ANYWHERE if self.parts.outer else VectorLayout.SHIFTED
+
+    @property
+    def odd_rungs(self) -> Sequence[int]:
+        """The elements of their longest rows."""
+        if self.parts.outer:
+            return REALIGNED_RUNGS
+        return alike.RUNGS if self.can_cluster else sorted((*alike.RUNGS, *alike.RUNGS_ALONE))
+
+    @property
     def _is_realigned(self) -> bool:
         return self.vectors is VectorLayout.ANYWHERE
+
+    @property
+    def _is_shifted(self) -> bool:
+        return self.vectors is VectorLayout.SHIFTED
 
     @property
     def can_realign(self) -> bool:
@@ -245,7 +267,8 @@ class _Planner(Planner):
         choices = [*self._choices()]
         if not choices:
             return
-        way = f"{'realigned' if self._is_realigned else 'registers'}{self.elements}_vec{self.vec}_int32"
+        layout = {VectorLayout.ANYWHERE: "realigned", VectorLayout.SHIFTED: "shifted"}.get(self.vectors, "registers")
+        way = f"{layout}{self.elements}_vec{self.vec}_int32"
         proposal = min(choices, key=lambda each: each.preference(self._chunks(each), self._vectors))
         choice = decide(way, proposal, self.tuned, self._check_registers)
         chunks = self._chunks(choice)
@@ -255,15 +278,18 @@ class _Planner(Planner):
             choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed,
             finishes=can_be_whole(self, self.parts),
         )  # fmt: skip
-        name, shared_bytes = way if choice.stages == 1 or self._is_realigned else staged, self._staged_bytes(choice)
-        most = choice.cluster * heuristics.columns(self.vec)
+        is_staged = choice.stages > 1 and self.vectors is VectorLayout.ALIGNED
+        name, shared_bytes = staged if is_staged else way, self._staged_bytes(choice)
+        before = self.vec - 1 if self._is_shifted else 0  # columns of earlier rows in the first vector
+        most = choice.cluster * heuristics.columns(self.vec) - before
         guard = (*self._guard, ("le", self.columns, most))
         yield most, self._variant(way, guard, "int32_t", heuristics, choice, shared_bytes, name=name)
 
     @property
     def _guard(self) -> tuple[Formula, ...]:
-        """What holds where rows are vectors, or realigned, and 32-bit indices enough for them."""
-        if self._is_realigned:
+        """What holds where rows are vectors, or begin anywhere, and 32-bit indices enough for them. Then tensors of all
+        rows begin where a vector may, so that each vector which a number of elements lies before is aligned."""
+        if self._is_realigned or self._is_shifted:
             return (fits_int32(self.columns), *self.aligned(self.domain.flat, self.vec))
         vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
         return (fits_int32(self.columns), *vector)
@@ -336,8 +362,8 @@ class _Planner(Planner):
         ways = [
             *((each, 1, 1, STAGES, unpacks) for each in staged for unpacks in (True, False)),
             *((each, 1, at_once, 1, True) for each in prefetched for at_once in ((1, 2) if self.fetched else (1,))),
-            *((each, cluster, 1, stages, True) for each in staged for cluster in clusters
-              for stages in range(STAGES, most_stages + 1)),
+            *((each, cluster, 1, stages, unpacks) for each in staged for cluster in clusters
+              for stages in range(STAGES, most_stages + 1) for unpacks in (True, False) if unpacks or self._is_shifted),
         ]  # fmt: skip
         for each, cluster, at_once, stages, unpacks in ways:
             choice = InnerOuterChoice(
@@ -410,7 +436,8 @@ class _Planner(Planner):
             return (REALIGNED_IN_CLUSTER if in_cluster else REALIGNED).base + kept
         if not in_cluster:
             return IN_BLOCK.base + kept
-        return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + kept
+        beside = alike.BESIDE if self._is_shifted else 0
+        return (LIGHT_IN_CLUSTER if self._is_light else IN_CLUSTER).base + beside + kept
 
     @property
     def _is_light(self) -> bool:
@@ -462,7 +489,10 @@ class _Planner(Planner):
         some = ceil_div(rows, choice.rows_per_block)
         several: Formula = ("floor_div", rows, ROWS_PER_BLOCK * choice.rows_per_block)
         wanted: Formula = ("max", 1, several, ("min", some, running_clusters(choice.cluster, 1)))
-        return ("min", running_clusters(choice.cluster, choice.min_blocks), wanted)
+        running = running_clusters(choice.cluster, choice.min_blocks)
+        if self._is_shifted and choice.cluster == 1:
+            running = alike.of_one_kind(running, self.vec)
+        return ("min", running, wanted)
 
     def _propose_memory(self) -> InnerOuterChoice:
         """A block for each multiprocessor, with one row at a time, whose accumulators are in memory."""
@@ -504,7 +534,8 @@ class _Planner(Planner):
 
     def _finishes(self, blocks: Formula, whole: Formula) -> Iterator[LaunchSpec]:
         """The launches that combine the partial results of so many ``blocks``."""
-        finisher = Finisher.of(self, reduced=self._left, index="int64_t", splits=blocks)
+        parts = alike.parts_of(blocks, self.columns, self.vec) if self._is_shifted else blocks
+        finisher = Finisher.of(self, reduced=self._left, index="int64_t", splits=simplified(parts))
         if not self.parts.outer:
             yield finisher.launch_at_call(FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST)
             return
@@ -529,7 +560,8 @@ class _Planner(Planner):
     def _partials(self, kernels: Sequence[KernelSpec]) -> tuple[Formula, Formula]:
         """Partial results at most of a reduction that keeps nothing but columns, and of one that keeps outer indices:
         of those each index may have two more. The blocks of a multiprocessor have accumulators of so many columns
-        ``owned`` in their registers, or of all columns in memory; there are no more blocks than rows."""
+        ``owned`` in their registers, or of all columns in memory; there are no more blocks than rows, but one more part
+        for each kind of rows after the first."""
         in_registers = [(_heuristics(each), each.vec) for each in kernels if _heuristics(each).storage == "registers"]
         in_memory = [_heuristics(each) for each in kernels if _heuristics(each).storage != "registers"]
         owned = max((each.min_blocks * each.columns(vec) for each, vec in in_registers), default=0)
@@ -538,7 +570,9 @@ class _Planner(Planner):
         of_multiprocessor: Formula = ("max", every, ("min", some, owned)) if in_registers else every
         rows, outer = (self.domain.points(axes) for axes in (self.parts.rows, self.parts.outer))
         of_rows = product([("max", 1, rows), self.columns])
-        most = simplified(("min", of_rows, product([MULTIPROCESSORS, of_multiprocessor])))
+        kinds = max((each.vec for each in kernels if each.is_shifted), default=1)
+        of_kinds = product([kinds - 1, self.columns])
+        most = simplified(total([("min", of_rows, product([MULTIPROCESSORS, of_multiprocessor])), of_kinds]))
         return most, total([most, product([2, outer, self.columns])])
 
     def _group(self, indices: Sequence[int]) -> FinishGroup:

@@ -63,7 +63,8 @@ NUMBERS_AHEAD = _RowNumbers(
     load="y{0}[u] = {1};",
     handed_over=("c{0}[u] = q{0}[u];", "q{0}[u] = fb::uniform(y{0}[u]);"),
 )
-INSIDE = "const unsigned inside = fb::inside_up_to<kVec>(col, columns);  // bit k: the row has column col + k"
+INSIDE_REALIGNED = "const unsigned inside = fb::inside_up_to<kVec>(col, columns);  // bit k: the row has column col + k"
+READABLE = "const Index readable = fb::readable_of<kVec>(columns, size - next * columns);  // from its first element"
 OF_BLOCK, OF_OUTER = 0, 1
 """How long a thread keeps what it holds for its columns: as long as its block lives, or as one outer index."""
 
@@ -73,7 +74,7 @@ def inner_outer_persistent(spec: KernelSpec) -> KernelView:
     rows, body = walk.rows, walk.rows.body
     return make_view(
         body, rows.exprs,
-        bases=(*walk.own_columns(), *walk.shared_arrays()), sweeps=walk.sweeps(),
+        setup=walk.own_columns(), bases=walk.shared_arrays(), sweeps=walk.sweeps(),
         lifetimes=(walk.lifetime(OF_BLOCK), walk.lifetime(OF_OUTER)), next_rows=walk.next_rows(),
         extents={
             "columns": body.size(walk.parts.columns),
@@ -115,6 +116,7 @@ class _Walk:
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
         self._is_realigned = spec.vectors is VectorLayout.ANYWHERE
+        self._is_shifted = spec.is_shifted
 
     @property
     def _in_registers(self) -> bool:
@@ -150,8 +152,8 @@ class _Walk:
         return tuple(sweeps)
 
     def _inside(self, along: Sequence[int]) -> Lines:
-        """Which elements of a vector are the row's, for the reductions ``along``."""
-        return (INSIDE,) if self._is_realigned and along else ()
+        """Which elements of a realigned vector are the row's, for the reductions ``along``."""
+        return (INSIDE_REALIGNED,) if self._is_realigned and along else ()
 
     def _stores(self, fids: Sequence[int]) -> Sweep:
         """Stores of the outputs ``fids``, which change along the row."""
@@ -174,7 +176,7 @@ class _Walk:
         if not self.heuristics.in_cluster:
             return ()
         return (
-            "const Index start = lane * kVec;  // the thread's first column",
+            f"const Index start = lane * kVec{' - shift' if self._is_shifted else ''};  // the thread's first column",
             "constexpr int kStep = kThreadsPerRow * kVec;  // from there to its next vector",
         )
 
@@ -251,8 +253,8 @@ class _Walk:
         return self._of_the_row(join(one_by_one, gathered.along_rows("[u]")))
 
     def _of_the_row(self, sweep: Sweep) -> Sweep:
-        """``sweep``, which accumulates no element beyond the row."""
-        if not self._is_realigned:
+        """``sweep``, which accumulates no element beside the row."""
+        if not (self._is_realigned or self._is_shifted):
             return sweep
         return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
@@ -311,18 +313,27 @@ class _Walk:
                 *(f"fb::Packed<{c_type}, kVec> c{fid}[kRows][kChunks], q{fid}[kRows][kChunks]{{}};"
                   for fid, c_type, _ in held),
             ),
+            row=(READABLE,) if self._is_shifted else (),
             vector=tuple(numbers.load.format(fid, self._number(fid, following, numbers)) for fid in self._scalars),
-            loads=tuple(f"q{fid}[u][c] = fb::load_packed<kVec>(T{fid} + {offset});" for fid, _, offset in held),
+            loads=tuple(f"q{fid}[u][c] = {self._packed_load(fid, offset)};" for fid, _, offset in held),
             stores=tuple(self._copy(fid, offset) for fid, _, offset in wide if self._is_staged),
             accumulators=tuple(line.format(fid) for line in numbers.handed_over for fid in self._scalars),
             accumulate=tuple(f"c{fid}[u][c] = q{fid}[u][c];" for fid, _, _ in held),
         )  # fmt: skip
+
+    def _packed_load(self, fid: int, offset: str) -> str:
+        """The expression that loads the vector of ``fid`` at the ``offset``."""
+        if self._is_shifted:
+            return f"fb::load_packed_up_to<kVec>(T{fid} + {offset}, readable - col)"
+        return f"fb::load_packed<kVec>(T{fid} + {offset})"
 
     def _copy(self, fid: int, offset: str) -> str:
         """The line that begins to copy the vector of ``fid`` at the ``offset`` to its place."""
         place = f"&s{fid}[{AT_HAND.staged(self._width)}]"
         if self._is_realigned:
             return f"fb::copy_words<kVec>({place}, T{fid}, {offset}, size);"
+        if self._is_shifted:
+            return f"fb::copy_up_to<kVec>({place}, T{fid} + {offset}, readable - col);"
         return f"fb::copy_async({place}, T{fid} + {offset});"
 
     def _next_words(self, wide: Sequence[tuple[int, str, str]], numbers: _RowNumbers, following: Group) -> Sweep:
@@ -445,21 +456,26 @@ class _Walk:
         """The walk that computes what stays for ``lifetime``; where rows begin anywhere, so does what stays."""
         body, column = self.rows.body, self.rows.column
         sweep = self._steady.sweep(body, lifetime, outer, column)
-        if not self._is_realigned:
+        if not (self._is_realigned or self._is_shifted):
             return sweep
-        base = {fid: body.base(fid, [outer], column.axes) for fid in self._steady.reads(lifetime)}
-        row = {fid: f"T{fid}" if start == "0" else f"T{fid} + {start}" for fid, start in base.items()}
-        loads = tuple(
-            self.rows.vector(fid, f"fb::load_beside<kVec>({start}, col, columns)") for fid, start in row.items()
-        )
-        return replace(sweep, loads=loads)
+        reads = self._steady.reads(lifetime)
+        return replace(sweep, loads=tuple(self.rows.vector(fid, self._beside(fid, outer)) for fid in reads))
+
+    def _beside(self, fid: int, outer: Group) -> str:
+        """The expression that loads a vector of what stays, where it may begin anywhere."""
+        start = self.rows.body.base(fid, [outer], self.rows.column.axes)
+        row = f"T{fid}" if start == "0" else f"T{fid} + {start}"
+        return f"fb::load_beside<kVec>({row}, col, columns)"
 
     def _packed(self, fids: Sequence[int], outer: Group) -> Sweep:
         """The loads of inputs that stay packed."""
         body, groups = self.rows.body, [outer, self.rows.column]
+        load = {fid: f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})" for fid in fids}
+        if self._is_shifted:
+            load = {fid: f"fb::pack({self._beside(fid, outer)})" for fid in fids}
         return Sweep(
             coordinates=body.coordinates(self.rows.column, body.needs_coordinates(fids, self.rows.column)),
-            loads=tuple(f"h{fid}[c] = fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)});" for fid in fids),
+            loads=tuple(f"h{fid}[c] = {expression};" for fid, expression in load.items()),
         )
 
     def _blanks(self, own: Iterable[Folding]) -> Lines:
@@ -474,6 +490,8 @@ class _Walk:
         """The line that stores a vector of ``partials``, which begin anywhere where rows do."""
         if self._is_realigned:
             return f"fb::store_elements({partials} + col, {values}, columns - col);"
+        if self._is_shifted:
+            return f"fb::store_elements_inside({partials} + col, {values}, inside);"
         return f"fb::store({partials} + col, {values});"
 
     def _resets(self, own: Iterable[Folding]) -> Lines:
@@ -507,10 +525,11 @@ class _Walk:
         return f"{self.rows.body.c_type(fid)}* {name}{fid} = P{fid} + {self._position(folding, 'part')};"
 
     def _position(self, folding: Folding, part: str) -> str:
-        """Where a partial result begins: that of the block, or the ``part`` of an outer index."""
+        """Where a partial result begins: that of the block, or of its rows that begin alike, or the ``part`` of an
+        outer index."""
         body, kept = self.rows.body, self.parts.kept[folding.index]
         if not kept:
-            return body.step("block", self.parts.columns)
+            return body.step("part" if self._is_shifted else "block", self.parts.columns)
         between = [axis for axis in self.parts.outer if axis not in kept]
         size = body.size(between)
         size = f"({size})" if " " in size else size

@@ -12,6 +12,7 @@
 #include "fusebuild/platform.cuh"
 #endif
 
+#include "fusebuild/alike.cuh"
 #include "fusebuild/batch.cuh"
 #include "fusebuild/cast.cuh"
 #include "fusebuild/cluster.cuh"

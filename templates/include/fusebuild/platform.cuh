@@ -179,6 +179,24 @@ FUSEBUILD_DEVICE void copy_word_async(unsigned int* place, const unsigned int* a
                : "memory");
 }
 
+// The same of the first `bytes` of a word, from none of them to all: zeros come in place of the others, which
+// are not read.
+FUSEBUILD_DEVICE void copy_word_async(uint4* place, const uint4* address, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(place)), "l"(address),
+               "r"(bytes)
+               : "memory");
+}
+FUSEBUILD_DEVICE void copy_word_async(uint2* place, const uint2* address, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(place)), "l"(address),
+               "r"(bytes)
+               : "memory");
+}
+FUSEBUILD_DEVICE void copy_word_async(unsigned int* place, const unsigned int* address, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(place)), "l"(address),
+               "r"(bytes)
+               : "memory");
+}
+
 // Ends a group of copies: those that the thread began since the last end.
 FUSEBUILD_DEVICE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from math import gcd
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusebuild.artifact.plan import FormulaArg
+from fusebuild.artifact.plan import FormulaArg, as_formula
 from fusebuild.ir.formula import MULTIPROCESSORS, evaluate
 from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
@@ -173,7 +174,7 @@ class TestLaunches:
             *(f"registers{most}_vec8_int32" for most in RUNGS[1:9]),
             "staged2_16384_vec8_int32", "staged4_32768_vec8_int32", "staged8_131072_vec8_int32",
             "tiled_scalar_int32",
-            *(f"realigned{most}_vec8_int32" for most in (512, 1024, 2048, 4096, 6144, 16384, 131072)),
+            *(f"shifted{most}_vec8_int32" for most in (512, 1024, 2048, 4096, 16384, 32768, 131072)),
             "scratch_scalar_int64",
         ]  # fmt: skip
         assert [each.guard[-1] for each in found[:9]] == [("le", "N", most) for most in RUNGS[:9]]
@@ -183,11 +184,36 @@ class TestLaunches:
     @pytest.mark.parametrize("task", [NORM, LEVELS, PREFIXES], ids=["norm", "levels", "prefixes"])
     def test_rungs_are_longer_and_longer_and_there_is_one_for_all_common_rows(self, task: Task, target: str) -> None:
         found = variants(task, TARGETS[target], M=16384, N=4096)
-        for ways in (("registers", "staged"), ("realigned",)):
+        for ways in (("registers", "staged"), ("realigned", "shifted")):
             held = [each.guard[-1] for each in found if each.name.startswith(ways) and "_vec1_" not in each.name]
             most = [guard[2] for guard in held if isinstance(guard, tuple)]
             assert most == sorted({*most})
-            assert most[-1] >= 4096
+            assert most[-1] >= 4096 - 7  # what is shifted has up to 7 elements before it
+
+    def test_odd_rows_are_realigned_only_where_they_follow_each_other(self) -> None:
+        """Rows of one outer index do, and those that begin alike are not among them."""
+        pair = {"x": "bfloat16[B, S, D]", "g": "bfloat16[B, S, D]"}
+        body = "y = g - mean(g, dims=[2], keepdim=True)\na = sum(g * x, dims=[{}])"
+        for dims, layout in (("0, 1", "shifted"), ("1", "realigned")):
+            task = whole(pair, body.format(dims), {"y": "bfloat16", "a": "float"})
+            names = [each.name for each in walking(task) if each.name.startswith(("shifted", "realigned"))]
+            assert names
+            assert all(name.startswith(layout) for name in names)
+
+    def test_odd_rows_of_one_block_are_of_one_kind_where_there_are_enough_of_them(self) -> None:
+        launch = chosen(NORM, M=10_000, N=2931).launches[0]
+        assert chosen(NORM, M=10_000, N=2931).name == "shifted4096_vec8_int32"
+        for multiprocessors, expected in ((132, 264), (78, 152), (3, 6)):
+            assert blocks(launch, multiprocessors, M=10_000, N=2931) == expected
+
+    @pytest.mark.parametrize(("columns", "kinds"), [(2931, 8), (2930, 4), (2932, 2), (2936, 1)])
+    def test_each_kind_of_odd_rows_after_the_first_leaves_one_part_more(self, columns: int, kinds: int) -> None:
+        (own,) = (each for each in walking(NORM) if each.name == "shifted4096_vec8_int32")
+        (parts,) = (each for each in own.launches[1].kernel.parameters if each.name == "splits")
+        assert isinstance(parts.arg, FormulaArg)
+        sizes = {"M": 10_000, "N": columns, MULTIPROCESSORS: 132}
+        left = evaluate(as_formula(parts.arg.formula), sizes)
+        assert left == blocks(own.launches[0], M=10_000, N=columns) + kinds - 1
 
     @settings(max_examples=200)
     @given(rows=st.integers(0, 2**24), columns=st.integers(1, 2**17), own=st.sampled_from([8, 1024, 5120, 100_000]))
@@ -348,16 +374,16 @@ class TestLaunches:
             own = heuristics(variant)
             fits = not own.chunks or columns <= own.cluster * own.columns(variant.launches[0].kernel.vec)
             clusters = blocks(variant.launches[0], multiprocessors, **sizes) // own.cluster
-            left = [clusters * columns, (clusters // max(1, rows[0]) + 2) * rows[0] * columns]
+            kinds = 8 // gcd(8, columns) if variant.name.startswith("shifted") else 1
+            left = [(clusters + kinds - 1) * columns, (clusters // max(1, rows[0]) + 2) * rows[0] * columns]
             for has, needed in zip(variant.scratch, left[::-1][-len(variant.scratch) :], strict=True):
                 assert not fits or evaluate(has, every) >= 4 * needed
 
     def test_scratch_is_as_much_as_the_greediest_variant_needs(self) -> None:
         (scratch,) = {variant.scratch for variant in walking(NORM)}
         sizes = {"M": 32768, MULTIPROCESSORS: 132}
-        assert [evaluate(scratch[0], {**sizes, "N": columns}) // (4 * 132) for columns in (64, 4096, 131072)] == [
-            8 * 64, 16384, 131072,
-        ]  # fmt: skip
+        for columns, owned in ((64, 8 * 64), (4096, 16384), (131072, 131072)):
+            assert evaluate(scratch[0], {**sizes, "N": columns}) == 4 * (132 * owned + 7 * columns)
 
     def test_the_finish_counts_partial_results_in_64_bits(self) -> None:
         """They may be more than 2**31: as many as there are outer indices, times the splits."""

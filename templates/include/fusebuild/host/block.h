@@ -72,15 +72,17 @@ class Copies {
   Copies& operator=(const Copies&) = delete;
   ~Copies() { forget(); }
 
-  // As late as a GPU may copy: until it is waited for, the place holds what is nonsense in any type. Where
-  // there is no memory to remember the copy it is made at once, as a GPU may, too.
-  void add(void* place, const void* address, size_t size) {
+  // Of `size` bytes the first `read`; the others get zeros. As late as a GPU may copy: until it is waited
+  // for, the place holds what is nonsense in any type. Where there is no memory to remember the copy it is
+  // made at once, as a GPU may, too.
+  void add(void* place, const void* address, size_t size, size_t read) {
     Copy* copy = make<Copy>(nullptr, ended_groups_, place, size);
     if (copy == nullptr) {
-      memmove(place, address, size);
+      memmove(place, address, read);
+      memset(static_cast<unsigned char*>(place) + read, 0, size - read);
       return;
     }
-    memcpy(copy->bytes, address, size);
+    memcpy(copy->bytes, address, read);
     memset(place, kPoison, size);
     (first_ == nullptr ? first_ : last_->next) = copy;
     last_ = copy;

@@ -149,10 +149,14 @@ FUSEBUILD_DEVICE void store_word(Word* address, Word word) {
 }
 
 template <typename Word>
-FUSEBUILD_DEVICE void copy_word_async(Word* place, const Word* address) {
+FUSEBUILD_DEVICE void copy_word_async(Word* place, const Word* address, int bytes) {
   check_aligned(address, "asynchronous load");
   check_aligned(place, "asynchronous store");
-  host::current_block->copies().add(place, address, sizeof(Word));
+  host::current_block->copies().add(place, address, sizeof(Word), static_cast<size_t>(bytes));
+}
+template <typename Word>
+FUSEBUILD_DEVICE void copy_word_async(Word* place, const Word* address) {
+  copy_word_async(place, address, static_cast<int>(sizeof(Word)));
 }
 FUSEBUILD_DEVICE void end_copies() { host::current_block->copies().end_group(); }
 template <int kLater>

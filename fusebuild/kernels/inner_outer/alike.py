@@ -1,0 +1,39 @@
+"""Rows that are no multiples of a vector, shared out by where they begin in one: as ``alike.cuh`` has it.
+
+Tensors of rows side by side begin aligned, so the first element of a row lies in one of a few places of an aligned
+vector, and as many **kinds** of rows there are. A block, or a cluster, has rows of one kind at a time: a thread's
+vectors, which lie where memory is aligned, have the same columns of each of them, and nothing is moved over. What it
+adds up of a kind is a **part** of the result.
+"""
+
+from __future__ import annotations
+
+from fusebuild.ir.formula import Formula, product, total
+
+RUNGS = (256, 512, 1024, 2048, 4096, 16384, 32768, 131072)
+"""Elements of the longest rows of a kernel of its own: up to a vector less, since the first vector may begin before the
+row does."""
+RUNGS_ALONE = (8192, 12288)
+"""Two more where no blocks share rows."""
+BESIDE = 8
+"""Registers more, where blocks share rows, for what vectors have of the rows beside. (With none, and what adds up to
+128 registers, ptxas 13.0 spills 96 bytes of layernorm's backward pass.)"""
+
+
+def kinds_of(columns: Formula, vec: int) -> Formula:
+    """How many kinds there are of rows of so many ``columns``: ``vec`` by their greatest common divisor, twice as many
+    for each power of two that divides ``vec`` alone."""
+    powers = range(vec.bit_length() - 1)
+    doubled: list[Formula] = [product([2**power, ("gt", ("mod", columns, vec >> power), 0)]) for power in powers]
+    return total([1, *doubled])
+
+
+def parts_of(walkers: Formula, columns: Formula, vec: int) -> Formula:
+    """The parts that so many blocks, or clusters, leave: one more for each kind after the first."""
+    return total([walkers, kinds_of(columns, vec), -1])
+
+
+def of_one_kind(blocks: Formula, vec: int) -> Formula:
+    """So many ``blocks``, or up to ``vec`` less, that each has rows of one kind, however many kinds there are; all of
+    them where they are fewer."""
+    return ("sub", blocks, product([("ge", blocks, vec), ("mod", blocks, vec)]))
