@@ -1,4 +1,5 @@
-// The functions of alike.cuh: how rows that begin alike are shared out, and what is copied of them.
+// The functions of alike.cuh: how rows that begin alike are shared out, and what is copied of them; and how
+// warps store rows that begin anywhere.
 
 #include <fusebuild/kernel.cuh>
 
@@ -36,9 +37,10 @@ FUSEBUILD_DEVICE void copy_row(const T* in, T* out, int64_t* beyond, int64_t row
     end_copies();
     wait_copies<0>();
     const Vec<T, N> values = unpack(*place);
-    store_elements_inside(out + row * columns + col, values, inside_of<N>(col, columns));
-    for (int k = 0; k < N; ++k)
+    for (int k = 0; k < N; ++k) {
+      if (col + k >= 0 && col + k < columns) out[row * columns + col + k] = values[k];
       if (col + k >= left && !(values[k] == T(0))) beyond[row] += 1;
+    }
   }
 }
 
@@ -66,3 +68,13 @@ KERNEL(float, float, 8)
 KERNEL(int32, int32_t, 4)
 KERNEL(int64, int64_t, 8)
 KERNEL(double, double, 2)
+
+// A row that a block of 64 threads has vectors of, the first of which begins `shift` columns before it.
+FUSEBUILD_KERNEL(64, 1)
+store_row(float* __restrict__ out, const float* __restrict__ row, int64_t columns, int64_t shift) {
+  const int col = fb::thread_x() * 8 - int(shift);
+  fb::Vec<float, 8> values;
+  for (int k = 0; k < 8; ++k) values[k] = col + k >= 0 && col + k < columns ? row[col + k] : -1.0f;
+  fb::store_by_warps<64>(out, fb::thread_x(), col, int(columns), values);
+}
+FUSEBUILD_ENTRY(store_row)

@@ -1,4 +1,4 @@
-"""How the device header shares out rows that begin alike, and what it copies of them.
+"""How the device header shares out rows that begin alike, what it copies of them, and how warps store them.
 
 ``test_device_header.py`` runs this file again under AddressSanitizer and UBSan, and on a GPU.
 """
@@ -13,6 +13,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fusebuild.ir.formula import evaluate
+from fusebuild.kernels.inner_outer.alike import kinds_of, of_one_kind
 from support.device_harness import DTYPES, library, sample
 
 VECTOR = 8
@@ -62,3 +64,26 @@ def test_what_lies_beyond_the_tensor_is_zero_and_not_read(dtype: str, columns: i
         library("alike").run(f"copy_row_{dtype}", (-(-rows // 32),), (32,), *arguments, shared_bytes=32 * 64)
         assert torch.equal(out, x)
         assert not beyond.any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(columns=st.integers(0, 505), shift=st.integers(0, VECTOR - 1), offset=st.integers(0, 3))
+@example(columns=505, shift=7, offset=1)
+@example(columns=1, shift=7, offset=3)
+def test_warps_store_every_column_and_nothing_beside_the_row(columns: int, shift: int, offset: int) -> None:
+    row, out = torch.rand(columns), torch.full((600,), -2.0)
+    library("alike").run("store_row", (1,), (64,), out[offset:], row, columns, shift)
+    assert torch.equal(out[offset : offset + columns], row)
+    assert (out[:offset] == -2.0).all()
+    assert (out[offset + columns :] == -2.0).all()
+
+
+@given(columns=st.integers(1, 10_000), vec=st.sampled_from([1, 2, 4, 8]))
+def test_the_kinds_that_the_plan_counts_are_those_of_the_kernel(columns: int, vec: int) -> None:
+    assert evaluate(kinds_of("N", vec), {"N": columns}) == vec // gcd(vec, columns)
+
+
+@given(blocks=st.integers(1, 2000), vec=st.sampled_from([1, 2, 4, 8]))
+def test_blocks_are_a_multiple_of_all_kinds_unless_they_are_fewer(blocks: int, vec: int) -> None:
+    found = evaluate(of_one_kind("B", vec), {"B": blocks})
+    assert found == (blocks if blocks < vec else blocks - blocks % vec)

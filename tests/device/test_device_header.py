@@ -460,6 +460,7 @@ def run_again(**environment: str) -> None:
         str(DEVICE / name)
         for name in (
             "test_device_header.py",
+            "test_device_alike.py",
             "test_device_batch.py",
             "test_device_clusters.py",
             "test_device_divide.py",

@@ -73,3 +73,22 @@ def test_places_beyond_32_bits() -> None:
     blocks = 1056
     assert begins(2**20, 2**20, blocks)[-1] == 2**40
     assert first_blocks(2**17, 2**30, blocks)[0][-1] == blocks - 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(outers=st.integers(0, 300), depth=st.integers(0, 50), blocks=st.integers(1, 700))
+@example(outers=0, depth=3, blocks=5)
+@example(outers=7, depth=0, blocks=9)
+@example(outers=45, depth=1, blocks=15)
+def test_blocks_with_whole_indices_have_as_many_each(outers: int, depth: int, blocks: int) -> None:
+    """Those that there are indices for come first, and each has one at least."""
+    out = torch.full((blocks + 3,), -1)
+    library("partition").run("whole_begins", (blocks // 128 + 1,), (128,), out, outers, depth, blocks)
+    *begins, used, parts = (int(each) for each in out)
+    places = max(depth, 1)
+    assert (used, parts) == (min(blocks, outers), 1)
+    assert all(begin % places == 0 for begin in begins)
+    indices = [(end - begin) // places for begin, end in pairwise(begins)]
+    assert sum(indices) == outers
+    assert all(index == 0 for index in indices[used:])
+    assert not used or 1 <= min(indices[:used]) <= max(indices[:used]) <= min(indices[:used]) + 1

@@ -57,9 +57,19 @@ from fusebuild.kernels.common.spec import (
 from fusebuild.kernels.common.sweeps import costly_values
 from fusebuild.kernels.inner_outer import alike
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
+from fusebuild.kernels.inner_outer.rungs import (
+    ALONE,
+    CLOSE,
+    LONGER_THAN_TILED,
+    LONGEST,
+    LONGEST_OF_BLOCK,
+    REALIGNED_RUNGS,
+    RUNGS,
+    SINGLE_RUNGS,
+)
 from fusebuild.kernels.inner_outer.shape import InnerOuterChoice, InnerOuterHeuristics
 from fusebuild.kernels.inner_outer.tiled import ALIGNED_COLUMNS, Tiled
-from fusebuild.kernels.inner_outer.whole import can_be_whole, is_whole
+from fusebuild.kernels.inner_outer.whole import can_be_whole, is_whole, most_parts
 
 MOST_AT_ONCE = 4
 """Rows that a thread may work on together."""
@@ -100,29 +110,6 @@ EXPECTED_BLOCKS = 2
 """Blocks on a multiprocessor that leave partial results, as expected."""
 EXPECTED_COLUMNS = 8192
 """Elements that are expected of their rows."""
-RUNGS = (128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 131072)
-"""Elements of the longest rows of a kernel of its own; where blocks cannot own so many, half of them. (H100, rmsnorm's
-backward pass of 96 to 131072 columns: 0.80 to 0.97 of the bandwidth of a copy of 600 MB. Without the rungs of 3072 and
-6144 there would be 0.83 of it where 0.95 are; rungs of 1536, 12288 and 24576 gain nothing.)"""
-CLOSE = 3072
-"""The one of them that is left out where a thread accumulates more than one sum for each column: it has so many
-registers then that the next one is as fast. (H100, adaln's backward pass, 8 x 4096 x 3072: 231.7 us by it, 228.1 by the
-next.)"""
-ALONE = 12288
-"""One more, of the longest rows that a block can own, where no blocks share rows."""
-REALIGNED_RUNGS = (256, 512, 1024, 2048, 4096, 6144, 16384, 131072)
-"""The same of rows that are no multiples of a vector, and are realigned: each takes a warp at least. Those of more than
-6144 wait in shared memory. (H100, adaln's backward pass, 17 x 537 x 10055: 0.24 of a copy's bandwidth with
-accumulators in scratch, 0.45 where two blocks share a row.)"""
-LONGEST_OF_BLOCK = 6144
-"""Elements of such rows beyond which blocks share them."""
-LONGER_THAN_TILED = 256
-"""Elements of the longest rung that is left out where warps have tiles of the shorter rows. (H100, layernorm's backward
-pass, 100000 rows: 0.21 of a copy's bandwidth with 301 columns and 0.34 with 500 on the rung of 1024.)"""
-SINGLE_RUNGS = (64, 256, 512, 1024, 2048, 4096)
-"""The same where threads load element by element. Longer ones take more registers than there are."""
-LONGEST = RUNGS[-1] + 1
-"""Elements of rows that are longer than those of all rungs."""
 MEMORY_THREADS = 512
 """Threads on a multiprocessor where accumulators are in memory, shared or not."""
 ROWS_PER_BLOCK = 4
@@ -323,8 +310,8 @@ class _Planner(Planner):
         choice.require(choice.stages == 1 or self._can_stage, "stages", "nothing is wide enough to be copied")
         message = "blocks share rows that are staged, with one level of reductions, which more than a warp each have"
         choice.require(choice.cluster == 1 or self._can_share(choice), "cluster", message)
-        is_whole = not self._is_realigned or choice.threads_per_row >= WARP
-        choice.require(is_whole, "threads_per_row", "rows that are realigned share no warp")
+        is_whole = self.vectors is VectorLayout.ALIGNED or choice.threads_per_row >= WARP
+        choice.require(is_whole, "threads_per_row", "rows that begin anywhere share no warp")
         staged = self._staged_bytes(choice)
         message = f"{choice.stages} stages take {staged} bytes of shared memory"
         choice.require(staged + self._reserved_bytes(choice) <= self.target.shared_bytes, "stages", message)
@@ -354,8 +341,9 @@ class _Planner(Planner):
         if self._is_realigned:
             yield from self._realigned_choices()
             return
-        whole = max(FEWEST_THREADS, next_power_of_two(vectors))
-        staged = [each for each in ROW_THREADS if each <= whole] if self._can_stage else []
+        fewest = WARP if self._is_shifted else FEWEST_THREADS  # warps store together what begins anywhere
+        whole = max(fewest, next_power_of_two(vectors))
+        staged = [each for each in ROW_THREADS if fewest <= each <= whole] if self._can_stage else []
         prefetched = [whole] if vectors <= BLOCK_THREADS[0] else BLOCK_THREADS
         clusters = [cluster for cluster in CLUSTERS if cluster <= self.target.cluster]
         most_stages = MOST_STAGES if self._is_light else STAGES
@@ -411,7 +399,9 @@ class _Planner(Planner):
         warps = choice.cluster * choice.threads.block // WARP
         parts = len(sizes) * max(sizes, default=0) * choice.at_once * warps
         buffers = EXCHANGE_BUFFERS if choice.cluster > 1 else 2
-        return max(RESERVED_BYTES, RESERVED_BYTES // 2 + buffers * parts * PARTIAL_BYTES)
+        widest = max(map(self.bytes_of, ([fid] for fid in self.reduced)), default=0)
+        meeting = choice.threads_per_row * self.vec * widest if self._is_shifted else 0  # store_by_warps
+        return max(RESERVED_BYTES, RESERVED_BYTES // 2 + buffers * parts * PARTIAL_BYTES) + meeting
 
     @property
     def _can_stage(self) -> bool:
@@ -512,11 +502,12 @@ class _Planner(Planner):
     ) -> VariantSpec:
         blocks = simplified(self._blocks(choice))
         whole = is_whole(self, self.parts, blocks) if heuristics.finishes else 0
-        parameters = kernel_parameters(
-            self.task, self.domain, partial_parameters(self.task, self._left, const=False)
-        )
+        parameters = kernel_parameters(self.task, self.domain, partial_parameters(self.task, self._left, const=False))
         if heuristics.finishes:
-            parameters = (*parameters, call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them"))
+            parameters = (
+                *parameters,
+                call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them"),
+            )
         kernel = self.kernel(
             "inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters, vectors=self.vectors
         )
@@ -605,9 +596,3 @@ def _heuristics(kernel: KernelSpec) -> InnerOuterHeuristics:
     """Those of a kernel that walks rows."""
     assert isinstance(kernel.heuristics, InnerOuterHeuristics)
     return kernel.heuristics
-
-
-def most_parts(blocks: Formula, outers: Formula) -> Formula:
-    """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
-    most."""
-    return total([("floor_div", blocks, ("max", outers, 1)), 2])

@@ -411,7 +411,10 @@ class _Walk:
         what sums over all indices take of it, in the block's own array of each."""
         body, scaled, exprs = self.rows.body, self.parts.scaled.items(), self.rows.body.fusion.exprs
         own = foldings(body, self.parts.accumulated)
-        results, group = folded(body.task, self.parts.accumulated), FinishGroup(reductions=self.parts.accumulated, kept=())
+        results, group = (
+            folded(body.task, self.parts.accumulated),
+            FinishGroup(reductions=self.parts.accumulated, kept=()),
+        )
         sums = {exprs[index].outputs[0]: (each.factor, exprs[each.source].outputs[0]) for index, each in scaled}
         outputs, factors = outputs_of(body, group), [factor for factor, _ in sums.values()]
         column = replace(self.rows.column, name="at") if self._is_realigned else self.rows.column
@@ -427,7 +430,8 @@ class _Walk:
                 element=(
                     "const Index at = col + k;", "if (at >= columns) break;", *setup, *loads, *found, *statements,
                     *(f"*({place[fid]}) = {body.own_operand(fid)};" for fid in outputs),
-                    *(f"p{fid}[at] = fb::Sum::combine(is_first ? {c_type(fid)}(0) : p{fid}[at], {more[fid]});" for fid in sums),
+                    *(f"p{fid}[at] = fb::Sum::combine(is_first ? {c_type(fid)}(0) : p{fid}[at], {more[fid]});"
+                      for fid in sums),
                 ),
             )  # fmt: skip
         reads = [fid for fid in body.reads([*outputs, *factors], results) if not body.is_scalar(fid)]
@@ -471,7 +475,7 @@ class _Walk:
         """The loads of inputs that stay packed."""
         body, groups = self.rows.body, [outer, self.rows.column]
         load = {fid: f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})" for fid in fids}
-        if self._is_shifted:
+        if self._is_realigned or self._is_shifted:
             load = {fid: f"fb::pack({self._beside(fid, outer)})" for fid in fids}
         return Sweep(
             coordinates=body.coordinates(self.rows.column, body.needs_coordinates(fids, self.rows.column)),
@@ -491,7 +495,8 @@ class _Walk:
         if self._is_realigned:
             return f"fb::store_elements({partials} + col, {values}, columns - col);"
         if self._is_shifted:
-            return f"fb::store_elements_inside({partials} + col, {values}, inside);"
+            threads, thread = ("kThreads", "thread") if self.heuristics.in_cluster else ("kThreadsPerRow", "lane")
+            return f"fb::store_by_warps<{threads}>({partials}, {thread}, col, columns, {values});"
         return f"fb::store({partials} + col, {values});"
 
     def _resets(self, own: Iterable[Folding]) -> Lines:

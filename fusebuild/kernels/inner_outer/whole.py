@@ -30,7 +30,13 @@ def can_be_whole(planner: Planner, parts: InnerOuterParts) -> bool:
     tensors = {fid for fid in after.intersection(task.inputs) if fid in domain.accesses}
     is_of_indices = all(parts.kept[index] == parts.outer for index in parts.accumulated)
     is_scaled = all(not parts.kept[index] for index in parts.scaled)
-    return is_plain and bool(parts.outer) and is_of_indices and is_scaled and tensors <= {*domain.dense_along(domain.inner)}
+    return (
+        is_plain
+        and bool(parts.outer)
+        and is_of_indices
+        and is_scaled
+        and tensors <= {*domain.dense_along(domain.inner)}
+    )
 
 
 def is_whole(planner: Planner, parts: InnerOuterParts, blocks: Formula) -> Formula:
@@ -41,3 +47,9 @@ def is_whole(planner: Planner, parts: InnerOuterParts, blocks: Formula) -> Formu
     longest = product([("ceil_div", outers, blocks), rows])
     is_even: Formula = ("le", product([longest, blocks]), product([outers, total([rows, ROWS_OF_PARTS])]))
     return simplified(product([("gt", outers, 0), is_even]))
+
+
+def most_parts(blocks: Formula, outers: Formula) -> Formula:
+    """As partition.cuh has it where there are rows enough: blocks that have rows of one of ``outers`` indices, at
+    most."""
+    return total([("floor_div", blocks, ("max", outers, 1)), 2])

@@ -84,12 +84,4 @@ FUSEBUILD_DEVICE void copy_up_to(Packed<T, N>* place, const T* address, Index re
   }
 }
 
-// Stores those of N elements that are `inside` one by one, from an address that need not be aligned.
-template <typename T, int N>
-FUSEBUILD_DEVICE void store_elements_inside(T* address, const Vec<T, N>& values, unsigned inside) {
-  FUSEBUILD_UNROLL
-  for (int k = 0; k < N; ++k)
-    if (is_inside(inside, k)) address[k] = values[k];
-}
-
 }  // namespace fusebuild

@@ -15,10 +15,11 @@ from fusebuild.ir.fusion import Task
 from fusebuild.kernels.common.finish import FinishGroup, FinishHeuristics
 from fusebuild.kernels.common.spec import LaunchSpec, Rejection, VariantSpec, axis_domain
 from fusebuild.kernels.common.specialization import taken_variant, used_symbols
-from fusebuild.kernels.families import first_accepting
+from fusebuild.kernels.families import first_accepting, view_of
 from fusebuild.kernels.inner_outer import FAMILY as INNER_OUTER
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, inner_outer_parts
-from fusebuild.kernels.inner_outer.schedule import IN_BLOCK, RUNGS
+from fusebuild.kernels.inner_outer.rungs import RUNGS
+from fusebuild.kernels.inner_outer.schedule import IN_BLOCK
 from fusebuild.kernels.inner_outer.shape import InnerOuterHeuristics
 from fusebuild.pipeline import plan_recipe, read_recipes
 from fusebuild.target.table import TARGETS, Target
@@ -413,3 +414,65 @@ class TestLaunches:
         task = whole({"x": "float[A, B, S, D]"}, body, {"y": "float", "a": "float", "b": "float"})
         variant = chosen(task, A=2, B=3, S=1000, D=512)
         assert [(group.kept, group.across) for group in finished(variant)] == [((0, 3), (1,)), ((0, 1, 3), ())]
+
+
+SAMPLES = {"x": "bfloat16[B, S, D]", "g": "bfloat16[B, S, D]", "c": "bfloat16[B, 1, D]", "w": "bfloat16[D]"}
+OF_SAMPLES = (
+    "y = g * c - mean(g, dims=[2], keepdim=True)\np = g * x\n"
+    "s = sum(p, dims=[1])\na = s * w\nb = sum(c * p, dims=[0, 1])"
+)
+MODULATED = whole(SAMPLES, OF_SAMPLES, {"y": "bfloat16", "a": "bfloat16", "b": "bfloat16"})
+"""A sum of each sample, and one of all samples that is scaled from those."""
+
+
+class TestWholeIndices:
+    @pytest.mark.parametrize(
+        ("sizes", "are_whole"),
+        [
+            ({"B": 7296, "S": 2, "D": 384}, True), ({"B": 45, "S": 1, "D": 61824}, True),
+            ({"B": 57, "S": 2, "D": 41408}, True), ({"B": 217, "S": 19, "D": 1857}, True),
+            ({"B": 8, "S": 4096, "D": 3072}, False), ({"B": 5, "S": 39, "D": 48955}, False),
+            ({"B": 1, "S": 1, "D": 4096}, True), ({"B": 0, "S": 3, "D": 512}, False),
+        ],
+    )  # fmt: skip
+    def test_are_finished_by_their_blocks_where_shares_are_even(self, sizes: dict[str, int], are_whole: bool) -> None:
+        """Then a kernel combines what the blocks have of the sum over all samples; else one finishes everything."""
+        walk, of_all, of_samples = chosen(MODULATED, **sizes).launches
+        (told,) = (each.arg for each in walk.kernel.parameters if each.name == "whole")
+        assert isinstance(told, FormulaArg)
+        assert evaluate(told.formula, {**sizes, MULTIPROCESSORS: 132}) == are_whole
+        assert (blocks(of_all, **sizes) > 0) == are_whole
+        assert (blocks(of_samples, **sizes) > 0) == (not are_whole)
+
+    def test_leave_one_part_a_block_of_what_is_summed_over_all(self) -> None:
+        variant = chosen(MODULATED, B=45, S=1, D=61824)
+        (splits,) = (each.arg for each in variant.launches[1].kernel.parameters if each.name == "splits")
+        assert isinstance(splits, FormulaArg)
+        for count, expected in ((1, 1), (7, 7), (4500, 15)):
+            sizes = {"B": count, "S": 1, "D": 61824, MULTIPROCESSORS: 132}
+            assert evaluate(splits.formula, sizes) == expected
+
+    @pytest.mark.parametrize(
+        ("body", "outputs"),
+        [
+            (f"{OF_SAMPLES}\nd = sum(x, dims=[0, 1])", {"d": "bfloat16"}),  # accumulated, and not scaled
+            (OF_SAMPLES.replace("s * w", "s * w + cast(iota(D), bfloat16)"), {}),
+        ],
+    )
+    def test_are_not_finished_so_where_something_else_is_needed(self, body: str, outputs: dict[str, str]) -> None:
+        task = whole(SAMPLES, body, {"y": "bfloat16", "a": "bfloat16", "b": "bfloat16", **outputs})
+        for variant in walking(task):
+            assert all(each.name != "whole" for each in variant.launches[0].kernel.parameters)
+            assert len(variant.launches) == 2
+
+    def test_rows_that_are_realigned_read_what_stays_wherever_it_begins(self) -> None:
+        """Packed, too: what spills is tried so."""
+        (way,) = (each.decision for each in walking(MODULATED) if each.name == "realigned16384_vec8_int32")
+        assert way is not None
+        tuned = {way.way: {**way.choice.knobs, "unpacks": False}}
+        found = SCHEDULER.schedule(MODULATED, SM_90, {"B": 7, "S": 9, "D": 4001}, tuned)
+        (own,) = (each for each in found if each.name == "realigned16384_vec8_int32")
+        assert heuristics(own).packed
+        loads = [line for sweep in view_of(own.launches[0].kernel).lifetimes for line in sweep.steady.loads]
+        assert any("load_beside" in line for line in loads)
+        assert not any("load_packed" in line for line in loads)
