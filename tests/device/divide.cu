@@ -20,3 +20,11 @@ nearest_index(const int64_t* __restrict__ bounds, int32_t* __restrict__ out, int
   if (i < count) out[i] = fb::nearest_index(bounds[i]);
 }
 FUSEBUILD_ENTRY(nearest_index)
+
+FUSEBUILD_KERNEL(128, 1)
+count_on(int32_t* __restrict__ coordinates, const int32_t* __restrict__ steps,
+         const int32_t* __restrict__ sizes, int32_t* __restrict__ carries, int64_t count) {
+  const int64_t i = int64_t(fb::block_x()) * 128 + fb::thread_x();
+  if (i < count) carries[i] = fb::count_on(coordinates[i], steps[i], sizes[i]);
+}
+FUSEBUILD_ENTRY(count_on)

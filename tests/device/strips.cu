@@ -13,7 +13,7 @@ FUSEBUILD_DEVICE void copy_joined(const T* in, T* out, int rows, int columns, in
   const int start = row * columns, i = number * N - shift_of<N>(start);
   Vec<T, N> values;
   for (int k = 0; k < N; ++k) values[k] = i + k >= 0 && i + k < columns ? in[start + i + k] : T(-1);
-  JoinedVector<N>(start, columns, lanes, number).store(out + start + i, values, row + 1 < rows);
+  JoinedVector<N>(start, columns, lanes, number, row + 1 < rows).store(out + start + i, values);
 }
 
 #define KERNELS(name, T, N)                                                                              \

@@ -42,3 +42,21 @@ def test_bounds_that_no_index_reaches_are_as_good_as_the_nearest() -> None:
     out = torch.zeros(len(bounds), dtype=torch.int32)
     library("divide").run("nearest_index", (1,), (128,), bounds, out, len(bounds))
     assert torch.equal(out.long(), bounds.clamp(-LARGEST, LARGEST))
+
+
+def test_counting_on_carries_where_an_axis_ends() -> None:
+    sizes = [1, 2, 3, 7, 2**30 + 1, LARGEST]
+    cases = torch.tensor([
+        (coordinate, step, size)
+        for size in sizes
+        for coordinate in {0, size // 2, size - 1}
+        for step in {0, 1, size // 2, size - 1, size}
+    ])  # fmt: skip
+    coordinates, steps, extents = cases.int().unbind(1)
+    found, carries = coordinates.clone(), torch.zeros_like(coordinates)
+    library("divide").run(
+        "count_on", (1,), (128,), found, steps.contiguous(), extents.contiguous(), carries, len(cases)
+    )
+    places = cases[:, 0] + cases[:, 1]
+    assert torch.equal(found.long(), places % cases[:, 2])
+    assert torch.equal(carries.long(), places // cases[:, 2])

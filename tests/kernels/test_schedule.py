@@ -27,7 +27,7 @@ from fusebuild.kernels.persistent import FAMILY as PERSISTENT
 from fusebuild.kernels.persistent.long_rows import EDGED_RUNGS
 from fusebuild.kernels.persistent.registers import REGISTER_BYTES
 from fusebuild.kernels.persistent.way import PersistentHeuristics
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 from fusebuild.kernels.reduction.schedule import InnerHeuristics, OuterHeuristics
 from fusebuild.segmentation import segment
 from fusebuild.target.table import TARGETS

@@ -26,7 +26,7 @@ from fusebuild.errors import ToolchainError, UsageError, VerificationError
 from fusebuild.kernels.common.neighbours import neighbours
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 from fusebuild.oracle.verification import verify_artifact
 from fusebuild.pipeline import compile_recipes
 from fusebuild.planning.tuned import Entry, encode_tuned, read_tuned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fusebuild.kernels.common.family import Family
+from fusebuild.kernels.pointwise.columns_view import pointwise_columns
 from fusebuild.kernels.pointwise.folded_view import pointwise_folded
 from fusebuild.kernels.pointwise.rows_view import pointwise_rows, pointwise_walks
 from fusebuild.kernels.pointwise.schedule import check, variants
@@ -16,6 +17,7 @@ FAMILY = Family(
     variants=variants,
     views={
         "pointwise": pointwise,
+        "pointwise_columns": pointwise_columns,
         "pointwise_folded": pointwise_folded,
         "pointwise_rows": pointwise_rows,
         "pointwise_strips": pointwise_strips,

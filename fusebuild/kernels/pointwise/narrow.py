@@ -54,10 +54,10 @@ class NarrowBody(Body):
     def __init__(self, spec: KernelSpec, groups: Sequence[Group]) -> None:
         super().__init__(spec)
         self.extents = tuple(name if name.isdigit() else f"Index({name})" for name in self.extents)
-        self._place = ""
+        self.place = ""
         for group in groups:
-            outer = f"{in_brackets(self._place)} * {self.size(group.axes)} + " if self._place else ""
-            self._place = outer + group.name
+            outer = f"{in_brackets(self.place)} * {self.size(group.axes)} + " if self.place else ""
+            self.place = outer + group.name
 
     def coordinate_axes(self, exprs: Iterable[Expr]) -> set[int]:
         """As in :class:`Body`, but for what lies as the domain does: that is read at the place itself."""
@@ -99,8 +99,12 @@ class NarrowBody(Body):
         access = self.domain.sources[fid]
         if not self.domain.lies_as_the_domain(access):
             return super().distance(fid, coordinate)
-        beside = f"{access.pointer}_offset" if isinstance(access.offset, str | tuple) else str(access.offset)
-        return (f"(Index({beside}) + {in_brackets(self._place)})",)
+        return (f"({self.beside(access)} + {in_brackets(self.place)})",)
+
+    @staticmethod
+    def beside(access: Access) -> str:
+        """How many elements beside the place itself lies what is read as the domain lies."""
+        return f"Index({access.pointer}_offset)" if isinstance(access.offset, str | tuple) else str(access.offset)
 
     def _term(self, access: Access, axis: int, coordinate: str) -> str:
         is_near = isinstance(access.strides[axis], str | tuple) and self.domain.has_no_gaps(access)

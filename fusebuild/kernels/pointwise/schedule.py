@@ -11,27 +11,26 @@ else is read by elements, whose coordinates count on from those of the vector.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Self
 
 from fusebuild.ir.formula import ceil_div, simplified, total
 from fusebuild.ir.fusion import Task
-from fusebuild.kernels.common.choice import Choice, decide
+from fusebuild.kernels.common.choice import decide
 from fusebuild.kernels.common.domain import AxisDomain
 from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
-from fusebuild.kernels.common.rows import MAX_THREADS, WARP
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
+from fusebuild.kernels.pointwise.columns import COLUMN_UNROLL, columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
 from fusebuild.kernels.pointwise.rows import FEWEST_THREADS, THREADS, rows_variant, walked_axis
 from fusebuild.kernels.pointwise.strips import has_strips, strips_variant
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics, check_elements
 from fusebuild.kernels.pointwise.walks import walks_variant
 from fusebuild.ops.table import Kind, op_of
-from fusebuild.target.table import Target
 
 MULTIPROCESSOR_THREADS = 2048
 """Threads that a multiprocessor should hold: with one vector each they hide memory latency, and what one computes hides
@@ -42,25 +41,6 @@ LANES_UNROLL, COPY_UNROLL = 4, 8
 """Elements of a thread where neighbouring threads have neighbouring elements, one at a time, and where it reads one
 tensor alone: bytes in flight. (H100, bshd_to_bhsd of odd sizes from 95 to 157 MB: 0.72 of a copy with 4, 0.77 with 8.)
 """
-MOST_UNROLL = 16
-"""Vectors that a thread may load before it uses the first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseHeuristics(Choice):
-    """``unroll`` vectors are loaded before the first is used: the bytes in flight that hide memory latency."""
-
-    FEWER = ("unroll", "threads")
-
-    threads: int
-    unroll: int
-    min_blocks: int
-
-    def stepped(self, knob: str, value: int) -> Self:
-        """A multiprocessor keeps its threads, in larger or smaller blocks."""
-        if knob == "threads":
-            return replace(self, threads=value, min_blocks=max(1, self.min_blocks * self.threads // value))
-        return replace(self, **{knob: value})
 
 
 def check(task: Task) -> None:
@@ -90,7 +70,9 @@ def variants(planner: Planner) -> list[VariantSpec]:
     walked = walked_axis(planner) if vec > 1 else None
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
     flat = [variant for way in ways for variant in _flat_variants(planner, way, is_shifted=way is odd)]
-    found = [*rows, *flat[:-2], *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
+    pairs = pair_width(planner, vec) if has_axes else None
+    even = [] if pairs is None else [columns_variant(planner, pairs, _choice(planner, pairs, COLUMN_UNROLL))]
+    found = [*rows, *flat[:-2], *even, *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
     is_known = isinstance(domain.points(domain.every), int)
     has_few = vec > 1 and domain.inner < 2 and not domain.sources and not is_known
     return [_for_few(planner, found[-1]), *found] if has_few else found
@@ -99,6 +81,8 @@ def variants(planner: Planner) -> list[VariantSpec]:
 def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:
     """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
     task, domain, vec = planner.task, planner.domain, width[2]
+    if vec == 1 and width[3] == "int32_t" and domain.inner > 0:
+        return [columns_variant(planner, width, _choice(planner, width, COLUMN_UNROLL))]
     flat = flat_variant(planner, width, is_shifted=is_shifted)
     if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):
         return [flat]
@@ -138,9 +122,7 @@ def flat_variant(planner: Planner, width: Width, *, is_shifted: bool = False) ->
     is_narrow = vec == 1 and index == "int32_t"
     guard = tuple(dict.fromkeys([*guard, *narrow_guard(planner.task, planner.domain)])) if is_narrow else guard
     lanes_unroll = COPY_UNROLL if tensors_read(planner) == 1 else LANES_UNROLL
-    unroll = lanes_unroll if is_narrow else 1
-    proposal = _propose(planner, vec, unroll)
-    choice = decide(name, proposal, planner.tuned, partial(_check, target=planner.target))
+    choice = _choice(planner, width, lanes_unroll if is_narrow else 1)
     vectors = VectorLayout.SHIFTED if is_shifted else VectorLayout.ALIGNED
     parameters = (*kernel_parameters(planner.task, planner.domain), *reciprocal_parameters(planner.domain))
     kernel = planner.kernel("pointwise", choice, vec=vec, index=index, vectors=vectors, parameters=parameters)
@@ -150,6 +132,12 @@ def flat_variant(planner: Planner, width: Width, *, is_shifted: bool = False) ->
     has_lone = is_shifted and is_flat(planner.task, planner.domain)
     grid = simplified(("ceil_div", shares, each)) if has_lone else ceil_div(points, each * vec)
     return planner.variant(name, choice, guard, kernel, grid, (choice.threads, 1, 1))
+
+
+def _choice(planner: Planner, width: Width, unroll: int) -> PointwiseHeuristics:
+    """What is tuned or proposed for accesses as ``width`` has them, ``unroll`` at a time."""
+    name, _, vec, _ = width
+    return decide(name, _propose(planner, vec, unroll), planner.tuned, partial(check_elements, target=planner.target))
 
 
 def _propose(planner: Planner, vec: int, unroll: int) -> PointwiseHeuristics:
@@ -173,10 +161,3 @@ def _held(planner: Planner, vec: int) -> int:
     held += ELEMENTS.per_axis * max(0, domain.inner) + ELEMENTS.per_source * len(domain.sources)
     draws = sum(op_of(expr).is_random for expr in planner.task.steps)
     return held + draws * ELEMENTS.per_draw * -(-vec // 4)
-
-
-def _check(choice: PointwiseHeuristics, target: Target) -> None:
-    """Raise :class:`KnobError` for blocks that cannot be."""
-    choice.require_power_of_two("threads", WARP, MAX_THREADS)
-    choice.require_power_of_two("unroll", 1, MOST_UNROLL)
-    choice.require_blocks("min_blocks", choice.threads, target.threads_per_multiprocessor)

@@ -30,7 +30,7 @@ from fusebuild.kernels.pointwise.thread_vectors import VectorsChoice, check_vect
 THREADS = 128
 VECTORS = 8
 """Vectors that a thread has at most."""
-FEWEST_LANES = 16
+FEWEST_LANES = 8
 """Threads along a row before they get more vectors: what they read together is lines of memory."""
 WAVES = 8
 """Blocks for each multiprocessor before threads get more vectors."""

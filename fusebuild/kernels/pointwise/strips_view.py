@@ -51,9 +51,8 @@ def pointwise_strips(spec: KernelSpec) -> KernelView:
             *(f"v{fid}[k] = {body.own_operand(fid)};" for fid in outputs),
         ), "i", "columns"),
         stores=tuple(line for fid in outputs for line in (
-            f"if (has_one) joined.store(T{fid} + (start + i), v{fid}, has_next);",
-            f"else if (i < columns) "
-            f"fb::store_inside(T{fid} + (start + i), v{fid}, fb::inside_of<kVec>(i, columns));",
+            f"if (has_one) joined.store(T{fid} + (start + i), v{fid});",
+            f"else if (i < columns) fb::store_strip(T{fid} + (start + i), v{fid}, i, columns);",
         )),
     )  # fmt: skip
     return make_view(

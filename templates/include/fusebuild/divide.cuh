@@ -19,6 +19,15 @@ FUSEBUILD_DEVICE Divided divided(int32_t number, int32_t size, int64_t reciproca
   return remainder < size ? Divided{quotient, remainder} : Divided{quotient + 1, remainder - size};
 }
 
+// Takes a `coordinate` on an axis of `size` points on by `step`, which is no more than `size`; 1 where it
+// comes to the axis's end so, and goes on from its beginning, else 0.
+FUSEBUILD_DEVICE int32_t count_on(int32_t& coordinate, int32_t step, int32_t size) {
+  const uint32_t next = static_cast<uint32_t>(coordinate) + static_cast<uint32_t>(step);
+  const bool carries = next >= static_cast<uint32_t>(size);
+  coordinate = static_cast<int32_t>(carries ? next - static_cast<uint32_t>(size) : next);
+  return carries ? 1 : 0;
+}
+
 // `bound`, or the nearest one that an index can be compared with.
 FUSEBUILD_DEVICE int32_t nearest_index(int64_t bound) {
   constexpr int64_t kMost = 0x7fffffff;

@@ -310,6 +310,7 @@ FUSEBUILD_DEVICE void forget_origin(uint4& word) {
 template <typename T>
 FUSEBUILD_DEVICE void forget_origin(const T*& address) {
   asm volatile("" : "+l"(address));
+  __builtin_assume(__isGlobal(address));
 }
 
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return __clz(static_cast<int>(word)); }

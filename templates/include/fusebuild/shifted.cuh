@@ -272,19 +272,21 @@ FUSEBUILD_DEVICE WordsAround<T, N> load_words_near(const T* tensor, Index first,
   using Unsigned = std::make_unsigned_t<Index>;
   constexpr int kPerWord = WordsAround<T, N>::kPerWord, kWords = WordsAround<T, N>::kWords;
   const int beyond = shift_of<kPerWord>(first);
-  const Index begin = first - beyond, whole = total & -Index(kPerWord);
+  const Index begin = first - beyond, room = total - kWords * kPerWord;
   WordsAround<T, N> around = {};
+  if (Unsigned(begin) < Unsigned(room < 0 ? 0 : room + 1)) {  // it has all of the words
+    FUSEBUILD_UNROLL
+    for (int w = 0; w < kWords - 1; ++w)
+      around.words[w] = load_packed<kPerWord>(tensor + begin + w * kPerWord);
+    if (beyond != 0)
+      around.words[kWords - 1] = load_packed<kPerWord>(tensor + begin + (kWords - 1) * kPerWord);
+    return around;
+  }
+  if (begin <= -kWords * kPerWord || begin >= total) return around;
   FUSEBUILD_UNROLL
   for (int w = 0; w < kWords; ++w) {
     const Index at = begin + w * kPerWord;
-    const bool is_used = w < kWords - 1 || beyond != 0;
-    if (is_used && Unsigned(at) < Unsigned(whole)) around.words[w] = load_packed<kPerWord>(tensor + at);
-  }
-  if (Unsigned(whole - begin) < kWords * kPerWord) {  // the last word, of which the tensor has a part
-    const Packed<T, kPerWord> last = load_packed_up_to<kPerWord>(tensor + whole, total - whole);
-    FUSEBUILD_UNROLL
-    for (int w = 0; w < kWords; ++w)
-      if (begin + w * kPerWord == whole) around.words[w] = last;
+    if (at >= 0 && at < total) around.words[w] = load_packed_up_to<kPerWord>(tensor + at, total - at);
   }
   return around;
 }

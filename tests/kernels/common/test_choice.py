@@ -18,7 +18,7 @@ from fusebuild.kernels.common.rows import RowChoice
 from fusebuild.kernels.common.specialization import hinted_sizes, named_sizes, taken_variant
 from fusebuild.kernels.families import FAMILIES
 from fusebuild.kernels.persistent.registers import RegisterChoice
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 from fusebuild.passes import run_passes
 from fusebuild.pipeline import read_recipes
 from fusebuild.segmentation import segment

@@ -15,7 +15,7 @@ from fusebuild.kernels.common.choice import Tuned
 from fusebuild.kernels.common.spec import VariantSpec
 from fusebuild.kernels.pointwise import FAMILY as POINTWISE
 from fusebuild.kernels.pointwise.rows import PointwiseRowsHeuristics, RowsChoice
-from fusebuild.kernels.pointwise.schedule import PointwiseHeuristics
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
 from fusebuild.kernels.render import Origin, render
 from fusebuild.target.table import TARGETS
 from support.small_recipes import whole

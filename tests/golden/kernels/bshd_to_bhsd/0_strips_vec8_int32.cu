@@ -4,9 +4,9 @@
 // launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(B*H*S*argument 12, 128), 1, 1; block 128, 1, 1; given x,
 //   y, B, H, S, D, S*H*D, D, H*D, 4294967295 // max(H, 1), 4294967295 // max(S, 1), ceil_div(ceil_div(D - ((D % 2) ==
 //   0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) -
-//   4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (8192*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D -
+//   4*((D % 8) == 0) + 7, 8) // 8, (B*H*S*D) // (8192*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D -
 //   ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D %
-//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (8192*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072,
+//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 8, (B*H*S*D) // (8192*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072,
 //   aligned(y, 16), aligned(x, 16), D >= 32
 #include <fusebuild/kernel.cuh>
 
@@ -15,7 +15,7 @@ constexpr int kThreads = 128;
 constexpr int kVec = 8;  // neighbouring columns per access
 
 FUSEBUILD_KERNEL(kThreads, 12)
-pointwise_strips_aa5ca9e0607749b4(
+pointwise_strips_97e4c4f2c84d6482(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, H, D]
     __nv_bfloat16* __restrict__ T1,  // y: bfloat16[B, H, S, D]
     int64_t n0,  // B
@@ -39,7 +39,7 @@ pointwise_strips_aa5ca9e0607749b4(
   const Index i0 = fb::divided(row_over_2, Index(n1), n1_reciprocal).quotient;
   const Index start = row * columns;  // of outputs' rows: vectors lie where memory is aligned
   const bool has_one = Index(lanes) * kVec >= columns, has_next = row + 1 < rows;
-  const fb::JoinedVector<kVec> joined(start, columns, Index(lanes), number);
+  const fb::JoinedVector<kVec> joined(start, columns, Index(lanes), number, has_next);
   Index i = number * kVec - fb::shift_of<kVec>(start);
   do {
     const Index o0 = (i0 * Index(T0_stride0) + i1 * Index(T0_stride1) + i2 * Index(T0_stride2) + i);
@@ -55,10 +55,10 @@ pointwise_strips_aa5ca9e0607749b4(
       const __nv_bfloat16 t0 = v0[k];
       v1[k] = t0;
     }
-    if (has_one) joined.store(T1 + (start + i), v1, has_next);
-    else if (i < columns) fb::store_inside(T1 + (start + i), v1, fb::inside_of<kVec>(i, columns));
+    if (has_one) joined.store(T1 + (start + i), v1);
+    else if (i < columns) fb::store_strip(T1 + (start + i), v1, i, columns);
     i += Index(lanes) * kVec;
   } while (i < columns);
 }
 
-FUSEBUILD_ENTRY(pointwise_strips_aa5ca9e0607749b4)
+FUSEBUILD_ENTRY(pointwise_strips_97e4c4f2c84d6482)

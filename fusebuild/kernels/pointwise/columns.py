@@ -1,0 +1,98 @@
+"""Elementwise tasks whose rows are of any length and begin anywhere, element by element: those of a thread are one
+column's.
+
+Neighbouring threads have neighbouring elements, whatever rows they are of. From an element of a thread to its next one
+are whole rows, so that the column, and all that follows from it, is found once. So is where the thread's first row
+lies; where the others do is counted on from there. Rows that an index finds are read by pairs of elements where those
+are aligned: what a row takes is shared by two.
+"""
+
+from __future__ import annotations
+
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, ceil_div, product, simplified, total
+from fusebuild.kernels.common.domain import AxisDomain
+from fusebuild.kernels.common.planner import Planner, Width
+from fusebuild.kernels.common.spec import KernelParameter, VariantSpec, call_parameter, kernel_parameters
+from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_of, reciprocal_parameters
+from fusebuild.kernels.pointwise.thread_elements import PointwiseHeuristics
+
+COLUMN_UNROLL = 8
+"""Rows that a thread loads before it uses the first."""
+TURNS = 4
+"""How often a thread loads as many elements as it may have in flight, at most: what it finds once is a small part of
+what it computes then."""
+WAVES = 4
+"""Blocks for each multiprocessor before threads get more than one element."""
+SECTOR_ELEMENTS = 32
+"""Elements of any dtype begin at a sector of memory where their number is a multiple of this."""
+MANY_ROWS = 8 * SECTOR_ELEMENTS
+"""Rows from one element of a thread to its next one before they are made a multiple of ``SECTOR_ELEMENTS``: an eighth
+more at most."""
+ROW_STEP = "step{}"
+"""How kernels call the distance along an axis from an element of a thread to its next one."""
+
+
+PAIR = 2
+"""Elements of an access where rows are even, but no multiple of a vector."""
+
+
+def pair_width(planner: Planner, vec: int) -> Width | None:
+    """How pairs are accessed by tasks that an index tells which rows to read; None for other tasks, where a vector of
+    ``vec`` elements is no longer than a pair, or where rows are surely odd or whole vectors."""
+    domain = planner.domain
+    finds_rows = any(access.position is not None for access in domain.vector_sources)
+    if not finds_rows or domain.inner == 0 or vec <= PAIR or _is_known(planner, vec):
+        return None
+    aligned = planner.vector_guards(domain.inner, PAIR, also=domain.vector_sources)
+    return (f"columns_vec{PAIR}_int32", aligned, PAIR, "int32_t")
+
+
+def _is_known(planner: Planner, vec: int) -> bool:
+    """Whether rows are surely odd, or surely a multiple of ``vec``."""
+    extent = planner.domain.axes[planner.domain.inner].extent
+    if isinstance(extent, int):
+        return extent % PAIR != 0 or extent % vec == 0
+    return any(fact.symbol == extent and fact.multiple_of % vec == 0 for fact in planner.task.fusion.facts)
+
+
+def columns_variant(planner: Planner, width: Width, choice: PointwiseHeuristics) -> VariantSpec:
+    """The variant for accesses as ``width`` has them."""
+    way, guard, vec, index = width
+    task, domain = planner.task, planner.domain
+    vectors, step = ceil_div(domain.axes[domain.inner].extent, vec), _step(domain, vec, choice)
+    parameters = (
+        *kernel_parameters(task, domain),
+        *reciprocal_parameters(domain),
+        call_parameter("vectors_reciprocal", simplified(reciprocal_of(vectors)), "reciprocal of vectors"),
+        call_parameter("step", step, "rows from an element of a thread to its next one"),
+        *_steps(domain, step),
+    )
+    kernel = planner.kernel("pointwise_columns", choice, vec=vec, index=index, parameters=parameters)
+    guard = tuple(dict.fromkeys([*guard, *narrow_guard(task, domain)]))
+    grid = ceil_div(product([step, vectors]), choice.threads)
+    return planner.variant(way, choice, guard, kernel, grid, (choice.threads, 1, 1))
+
+
+def _step(domain: AxisDomain, vec: int, choice: PointwiseHeuristics) -> Formula:
+    """The rows from an element of a thread to its next one: as many as there are shares of all rows."""
+    share = product([choice.threads * vec * choice.unroll * WAVES, MULTIPROCESSORS])
+    turns: Formula = ("min", TURNS, ("floor_div", domain.points(domain.every), share))
+    least: Formula = ("ceil_div", domain.points(range(domain.inner)), ("max", 1, product([choice.unroll, turns])))
+    multiple = total([1, product([SECTOR_ELEMENTS - 1, ("ge", least, MANY_ROWS)])])
+    return simplified(product([multiple, ("ceil_div", least, multiple)]))
+
+
+def _steps(domain: AxisDomain, step: Formula) -> tuple[KernelParameter, ...]:
+    """How far so many rows are along each of their axes but the outermost one, if none within it carries."""
+    axes = range(1, domain.inner)
+    whole: dict[int, Formula] = {
+        axis: ("floor_div", step, ("max", 1, domain.points(range(axis + 1, domain.inner)))) for axis in axes
+    }
+    return tuple(
+        call_parameter(
+            ROW_STEP.format(axis),
+            simplified(("mod", whole[axis], ("max", 1, domain.axes[axis].extent))),
+            f"of them along axis {axis}",
+        )
+        for axis in axes
+    )

@@ -1,0 +1,124 @@
+"""Pointwise kernels whose threads have elements of one column: how rows are shared out, what is made, what runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import embedding
+
+from fusebuild.artifact.plan import FormulaArg, as_formula
+from fusebuild.ir.formula import MULTIPROCESSORS, Formula, evaluate
+from fusebuild.kernels.common.spec import VariantSpec
+from fusebuild.kernels.pointwise import FAMILY as POINTWISE
+from fusebuild.kernels.render import Origin, render
+from fusebuild.runtime.loader import load
+from fusebuild.target.table import TARGETS
+from support.host_artifacts import chosen, compile_for_host
+from support.small_recipes import text_of, whole
+
+SM_90 = TARGETS["sm_90"]
+GATHER = {"table": "bfloat16[V, D]", "p": "bfloat16[S, D]", "ids": "int64[B, S]"}
+TURNED = {"x": "float[B, S, H, D]"}
+
+
+def variants() -> dict[str, VariantSpec]:
+    task = whole(GATHER, "y = embedding(table, ids) + p", {"y": "bfloat16"})
+    return {each.name: each for each in POINTWISE.schedule(task, SM_90, {}, {})}
+
+
+def argument(variant: VariantSpec, name: str) -> Formula:
+    (launch,) = variant.launches
+    (found,) = [each.arg for each in launch.kernel.parameters if each.name == name]
+    assert isinstance(found, FormulaArg)
+    return as_formula(found.formula)
+
+
+def sizes(batch: int, rows: int, columns: int) -> dict[str, int]:
+    return {"B": batch, "S": rows, "D": columns, "V": 9, MULTIPROCESSORS: 132}
+
+
+class TestHowRowsAreSharedOut:
+    @pytest.mark.parametrize("name", ["scalar_int32", "columns_vec2_int32"])
+    @pytest.mark.parametrize(("batch", "rows", "columns"), [
+        (1, 1, 2), (1, 1, 10**8), (3, 5, 2), (19, 369767, 6), (1, 10188160, 8), (2, 1000, 1000), (1, 2**30 - 2**20, 2),
+    ])  # fmt: skip
+    def test_threads_have_all_rows_between_them(self, name: str, batch: int, rows: int, columns: int) -> None:
+        variant, call = variants()[name], sizes(batch, rows, columns)
+        step, (launch,) = evaluate(argument(variant, "step"), call), variant.launches
+        vectors = columns // launch.kernel.vec
+        assert 0 < step <= -(-batch * rows // 32) * 32
+        assert evaluate(launch.grid[0], call) == -(-step * vectors // 128)
+        assert evaluate(argument(variant, "step1"), call) == step % rows
+        assert 8 * step < 2**31  # what counts rows does not overflow
+
+    def test_threads_have_up_to_thirty_two_rows_which_begin_at_sectors(self) -> None:
+        step = evaluate(argument(variants()["scalar_int32"], "step"), sizes(19, 369767, 5))
+        assert step == 219552
+        assert step % 32 == 0
+
+    def test_few_elements_have_a_thread_each(self) -> None:
+        assert evaluate(argument(variants()["scalar_int32"], "step"), sizes(3, 50, 5)) == 150
+
+
+def test_pairs_are_for_rows_that_an_index_finds_and_that_may_be_even() -> None:
+    def names(inputs: dict[str, str], body: str) -> list[str]:
+        task = whole(inputs, body, {"y": "bfloat16"})
+        return [each.name for each in POINTWISE.schedule(task, SM_90, {}, {})]
+
+    def gather(columns: str) -> list[str]:
+        inputs = {name: text.replace("D", columns) for name, text in GATHER.items()}
+        return names(inputs, "y = embedding(table, ids) + p")
+
+    pair = "columns_vec2_int32"
+    assert gather("D").index("rows_vec8_int32") < gather("D").index(pair) < gather("D").index("strips_vec8_int32")
+    assert pair in gather("46")
+    assert pair not in gather("47")
+    assert pair not in gather("48")
+    assert pair not in names({"x": "bfloat16[B, S, H, D]"}, "y = permute(x, [0, 2, 1, 3])")
+
+
+def test_coordinates_are_counted_on_where_loads_alone_read_them() -> None:
+    (launch,) = variants()["scalar_int32"].launches
+    origin = Origin(recipe="test", segment=0, fid_map={}, scheduler="pointwise", variant="scalar_int32")
+    text = render(launch.kernel, origin).text
+    assert text.count("fb::divided(") == 2  # the thread's column, and where in the batch its first row is
+    assert text.count("fb::count_on(i1, Index(step1), Index(n1))") == 2
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = {
+        "gathered": text_of(GATHER, "y = embedding(table, ids) + p", {"y": "bfloat16"}, name="gathered"),
+        "turned": text_of(TURNED, "y = permute(x, [0, 2, 1, 3])", {"y": "float"}, name="turned"),
+        "counted": text_of({"x": "float[A, B, C, N]", "c": "float[B, N]"},
+                           "z = broadcast(c, [True, False, True, False])\n"
+                           "y = slice(x, [0, 0, 0, 1], [A, B, C, N]) * slice(z, [0, 0, 0, 1], [1, B, 1, N])",
+                           {"y": "float"}, name="counted"),
+    }  # fmt: skip
+    return compile_for_host(tmp_path_factory.mktemp("columns"), texts)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 7, 19, 30])
+@pytest.mark.parametrize(("batch", "rows"), [(1, 1), (3, 5), (1, 9000), (2, 4001), (601, 13), (8192, 1)])
+def test_rows_that_an_index_finds(artifacts: Path, batch: int, rows: int, columns: int) -> None:
+    plan = load(artifacts / "gathered.fuse", target="host")
+    table = torch.randn(33, columns).bfloat16()
+    p = torch.randn(rows, columns).bfloat16()
+    ids = torch.randint(0, 33, (batch, rows))
+    assert chosen(plan, table, p, ids) in ("columns_vec2_int32", "scalar_int32", "few_scalar_int64")
+    assert torch.equal(plan(table, p, ids), embedding(ids, table) + p)
+
+
+@pytest.mark.parametrize("shape", [(3, 131, 57, 5), (35, 289, 3, 3), (48, 1, 209, 1), (2, 6, 2624, 2), (1, 1, 1, 31)])
+def test_rows_that_change_places(artifacts: Path, shape: tuple[int, ...]) -> None:
+    plan, x = load(artifacts / "turned.fuse", target="host"), torch.randn(shape)
+    assert torch.equal(plan(x), x.permute(0, 2, 1, 3).contiguous())
+
+
+@pytest.mark.parametrize("shape", [(3, 131, 57, 6), (35, 289, 3, 4), (48, 1, 209, 2), (2, 6, 2624, 3), (1, 1, 1, 31)])
+def test_coordinates_that_carry_over_several_axes(artifacts: Path, shape: tuple[int, ...]) -> None:
+    plan, x = load(artifacts / "counted.fuse", target="host"), torch.randn(shape)
+    c = torch.randn(shape[1], shape[3])
+    assert torch.equal(plan(x, c), x[..., 1:] * c[:, None, 1:])
