@@ -1,10 +1,14 @@
-"""Elementwise tasks whose rows are of any length and begin anywhere, element by element: those of a thread are one
+"""Elementwise tasks that read elsewhere, with rows of any length, element by element: those of a thread are one
 column's.
 
 Neighbouring threads have neighbouring elements, whatever rows they are of. From an element of a thread to its next one
 are whole rows, so that the column, and all that follows from it, is found once. So is where the thread's first row
 lies; where the others do is counted on from there. Rows that an index finds are read by pairs of elements where those
 are aligned: what a row takes is shared by two.
+
+(H100, share of a copy, before and so: rope of 21 x 284672 heads of 19 0.50, 0.69; embedding_add of 19 x 369767 x 5
+0.55, 0.69, of 11 x 168448 x 46 by pairs 0.43, 0.54. But rows that merely change places share lines of memory with their
+neighbours: bshd_to_bhsd of 3 x 131 x 57069 x 5 0.68, 0.38.)
 """
 
 from __future__ import annotations

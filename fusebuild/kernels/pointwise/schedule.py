@@ -81,7 +81,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
 def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[VariantSpec]:
     """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
     task, domain, vec = planner.task, planner.domain, width[2]
-    if vec == 1 and width[3] == "int32_t" and domain.inner > 0:
+    if vec == 1 and width[3] == "int32_t" and domain.inner > 0 and domain.sources:
         return [columns_variant(planner, width, _choice(planner, width, COLUMN_UNROLL))]
     flat = flat_variant(planner, width, is_shifted=is_shifted)
     if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):

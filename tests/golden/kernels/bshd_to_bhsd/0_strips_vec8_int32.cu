@@ -4,9 +4,9 @@
 // launch: segment 0, strips_vec8_int32 on sm_90: grid ceil_div(B*H*S*argument 12, 128), 1, 1; block 128, 1, 1; given x,
 //   y, B, H, S, D, S*H*D, D, H*D, 4294967295 // max(H, 1), 4294967295 // max(S, 1), ceil_div(ceil_div(D - ((D % 2) ==
 //   0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D % 4) == 0) -
-//   4*((D % 8) == 0) + 7, 8) // 8, (B*H*S*D) // (8192*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D -
+//   4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (8192*gpu.multiprocessors)))), 4294967295 // max(ceil_div(ceil_div(D -
 //   ((D % 2) == 0) - 2*((D % 4) == 0) - 4*((D % 8) == 0) + 7, 8), max(1, min(8, ceil_div(D - ((D % 2) == 0) - 2*((D %
-//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 8, (B*H*S*D) // (8192*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072,
+//   4) == 0) - 4*((D % 8) == 0) + 7, 8) // 16, (B*H*S*D) // (8192*gpu.multiprocessors)))), 1); if B*H*S*D < 2146435072,
 //   aligned(y, 16), aligned(x, 16), D >= 32
 #include <fusebuild/kernel.cuh>
 
