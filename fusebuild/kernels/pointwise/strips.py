@@ -32,8 +32,10 @@ VECTORS = 8
 """Vectors that a thread has at most."""
 FEWEST_LANES, FEWEST_FINDING_LANES = 16, 8
 """Threads along a row before they get more vectors: what they read together is lines of memory. Where it takes more to
-find what is read elsewhere, they are fewer (H100, embedding_add of 34681 x 21 x 241: 270 us with 16, 168 with 8, but
-bshd_to_bhsd of 301 x 93 x 13 x 143 0.87 of a copy with 16, 0.80 with 8)."""
+find what is read elsewhere, they are fewer. (H100, with eight of them for all tasks and vectors that are cut out in
+fewer instructions: embedding_add of 34681 x 21 x 241 270 -> 168 us, but bshd_to_bhsd of 301 x 93 x 13 x 143 from 0.87
+of a copy to 0.80. Sixteen with these instructions are not measured.)
+"""
 WAVES = 8
 """Blocks for each multiprocessor before threads get more vectors."""
 FEWEST_COLUMNS = 32
