@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusebuild.kernels.common.family import Family
 from fusebuild.kernels.persistent.edged_tiles_view import inner_edged_tiles
 from fusebuild.kernels.persistent.resident_view import inner_resident
+from fusebuild.kernels.persistent.sampled_view import inner_sampled
 from fusebuild.kernels.persistent.schedule import check, variants
 from fusebuild.kernels.persistent.split_view import inner_split
 from fusebuild.kernels.persistent.threaded_view import inner_threaded
@@ -19,6 +20,7 @@ FAMILY = Family(
     views={
         "inner_persistent": inner_persistent,
         "inner_resident": inner_resident,
+        "inner_sampled": inner_sampled,
         "inner_tiled": inner_tiled,
         "inner_edged_tiles": inner_edged_tiles,
         "inner_threaded": inner_threaded,

@@ -90,12 +90,15 @@ class Cluster(InRegisters):
 
     @property
     def _rungs(self) -> tuple[int, ...]:
-        """Those that rows can be as long as: none where others take rows that facts tell nothing of."""
+        """Those that rows can be as long as: none where others take rows that facts tell nothing of, and none that are
+        shorter than rows that others take."""
         _, most = self.extremes
         if isinstance(self.columns, int) or (most is not None and most <= max(BLOCK_RUNGS)):
             return ()
         longest = (most,) if most is not None and most > RUNGS[-1] else ()
-        return (*(() if has_edged(self) else self._held_rungs), *longest)
+        taken = max(edged_lengths(self), default=0)
+        held = [] if has_edged(self) else [rung for rung in self._held_rungs if rung > taken]
+        return (*held, *longest)
 
     @property
     def _held_rungs(self) -> tuple[int, ...]:

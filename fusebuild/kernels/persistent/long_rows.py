@@ -18,7 +18,7 @@ where blocks walk.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product as combinations
 from typing import ClassVar, Self
 
@@ -66,11 +66,17 @@ EDGED_RUNGS = (2048, 8192, 32768, 131072, 262144)
 """Elements of the longest rows with edges of a kernel of its own. A row of a quarter of them still has enough bytes on
 their way."""
 
+SAMPLED_RUNGS = (2048, 8192, 32768, 98304, 262144)
+"""The same where inputs differ from sample to sample."""
+
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
 
 THREAD_BYTES = 128
 """Bytes of a row that a thread keeps, at most: with more of them it has too much to do between two barriers."""
+
+SAMPLED_THREAD_BYTES = 96
+"""The same of a row whose samples' inputs stay: shared memory is short then, and threads are not."""
 
 LEAST_WALKERS = 0.75
 """The least part of the clusters that run at a time which walk rows."""
@@ -131,6 +137,14 @@ class ResidentHeuristics:
         """The walkers on the device of a call."""
         alike = product([self.walkers // self.places, MULTIPROCESSORS])
         return product([self.places, ("max", 1, ("floor_div", alike, self.multiprocessors))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledHeuristics(ResidentHeuristics):
+    """Each walker has neighbouring rows, those that begin at the same place of a vector after each other; inputs
+    ``of_samples`` stay beside those of all rows until a row is of another sample."""
+
+    of_samples: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,12 +284,21 @@ class LongRowsWay(Way):
 
     @property
     def places(self) -> int:
-        """Places of a vector that rows may begin at."""
-        return self.vec if self.has_edges else 1
+        """Places of a vector that rows may begin at, where a walker's rows all begin at the same one."""
+        return self.vec if self.has_edges and not self.of_samples else 1
 
     def stays(self, cluster: int) -> bool:
-        """Whether blocks walk rows, and what all rows share stays with them: it is all that they read beside rows."""
-        return self.walks and bool(self.resident) and not self.of_samples and cluster > 1
+        """Whether blocks walk rows, and what rows share stays with them: it is all that they read beside rows. Blocks on
+        their own do where it differs from sample to sample, since it is much more than the row then, but for rows that
+        a warp has."""
+        if self.of_samples:
+            return self.walks and self.size > EDGED_RUNGS[0]
+        return self.walks and bool(self.resident) and cluster > 1
+
+    @property
+    def staying(self) -> tuple[int, ...]:
+        """What rows share, all of them or some."""
+        return (*self.resident, *self.of_samples)
 
     def chunks(self, per_row: int, cluster: int) -> int:
         """Vectors of a row that each thread has."""
@@ -288,7 +311,7 @@ class LongRowsWay(Way):
 
     def shared_bytes(self, per_row: int, cluster: int) -> int:
         """What stays in shared memory."""
-        return per_row * self.chunks(per_row, cluster) * self.vec * self.bytes_of(self.resident)
+        return per_row * self.chunks(per_row, cluster) * self.vec * self.bytes_of(self.staying)
 
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""
@@ -300,17 +323,19 @@ class LongRowsWay(Way):
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes(self.cached) // 4
         words = 2 * words if ahead else words
-        cut = len(self.of_samples) if self.stays(cluster) else len((*self.resident, *self.of_samples))
+        cut = 0 if self.stays(cluster) else len(self.staying)
         lambdas = sum(bool(expr.combine) for expr in self.task.steps)
         more = LONG_ROWS.per_cut * cut + LONG_ROWS.per_axis * self.divided + LONG_ROWS.per_lambda * lambdas
         if not self.stays(cluster):
             return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + more
-        moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.resident)) // 4
+        moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.staying)) // 4
         return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0) + more
 
     def blocks(self, per_row: int, cluster: int, *, ahead: bool) -> int:
         """Blocks that a multiprocessor has room for; 0 where a thread would keep too much."""
-        if self.chunks(per_row, cluster) * self.vector_bytes(self.cached) > self.thread_bytes:
+        is_sampled = self.stays(cluster) and bool(self.of_samples)
+        most = SAMPLED_THREAD_BYTES if is_sampled else self.thread_bytes
+        if self.chunks(per_row, cluster) * self.vector_bytes(self.cached) > most:
             return 0
         registers = -(-self.registers(per_row, cluster, ahead=ahead) // 8) * 8
         if registers > LONG_ROWS.most and self.thread_bytes > THREAD_BYTES:
@@ -336,7 +361,7 @@ class LongRowsWay(Way):
         clusters = [1 << power for power in range(self.target.cluster.bit_length())]
         threads = BLOCK_THREADS if self.has_edges else BLOCK_THREADS[-1:]
         for cluster, per_row, ahead in combinations(clusters, threads, (False, True)):
-            blocks = self.blocks(per_row, cluster, ahead=ahead) if self.stays(cluster) or not ahead else 0
+            blocks = self.blocks(per_row, cluster, ahead=ahead) if self._may_load(cluster, ahead=ahead) else 0
             if blocks and self.exchanges(per_row, cluster):
                 blocks = blocks if self.has_edges else min(blocks, FEW_BLOCKS)
                 share = Share(
@@ -349,6 +374,10 @@ class LongRowsWay(Way):
                 )
                 if self._is_worth(share):
                     yield share
+
+    def _may_load(self, cluster: int, *, ahead: bool) -> bool:
+        """Whether rows are loaded ahead, or are not: those of samples are, since the next one may begin elsewhere."""
+        return self.stays(cluster) if ahead else not (self.stays(cluster) and self.of_samples)
 
     def _is_worth(self, share: Share) -> bool:
         """Whether other kernels are slower: most often, but for rows that are not so long without edges, and where as
@@ -399,7 +428,7 @@ class LongRowsWay(Way):
         choice = decide(way, proposal, self.tuned, self._check)
         per_row, cluster = choice.threads_per_row, choice.cluster
         walks = isinstance(choice, ResidentChoice)
-        heuristics = ResidentHeuristics(
+        lies = ResidentHeuristics(
             threads=choice.threads,
             cluster=cluster,
             chunks=self.chunks(per_row, cluster),
@@ -412,6 +441,8 @@ class LongRowsWay(Way):
             has_edges=self.has_edges,
             room=self.room,
         )
+        is_sampled = walks and bool(self.of_samples)
+        heuristics = sampled(lies, self.of_samples) if is_sampled else lies
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()
         walkers = formula_parameter("walkers", heuristics.walkers_of_device, "clusters that share the rows")
@@ -423,9 +454,10 @@ class LongRowsWay(Way):
             name=way if name[-1].isdigit() else f"{name}{cluster}_vec{self.vec}_int32",
             shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
-            more=(walkers,) if heuristics.walkers else (),
+            more=(walkers,) if walks else (),
+            template="inner_sampled" if is_sampled else "",
         )
-        return (TicketCounters().serving(variant) if heuristics.walkers else variant,)
+        return (TicketCounters().serving(variant) if walks and not is_sampled else variant,)
 
     def _check(self, choice: EdgedChoice) -> None:
         per_row, cluster = choice.threads_per_row, choice.cluster
@@ -447,8 +479,10 @@ class LongRowsWay(Way):
         needed = self.shared_bytes(per_row, cluster) + self.reserved_bytes(per_row, cluster)
         message = f"what stays takes {needed} bytes of shared memory of each of {cluster} blocks"
         choice.require(needed <= self.target.shared_bytes, "cluster", message)
+        message = "the next row of a sample is loaded ahead"
+        choice.require(ahead or not self.of_samples, "ahead", message)
         message = f"it is {choice.walkers}, but rows {self.vec} apart begin at the same place of a vector"
-        choice.require(not self.has_edges or choice.walkers % self.vec == 0, "walkers", message)
+        choice.require(choice.walkers % self.places == 0, "walkers", message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -482,8 +516,15 @@ class Edged(LongRowsWay):
         has_own = self.size > (EDGED_COLUMNS if self.size % self.vec else EDGED_RUNGS[-1])
         own = rows if has_own else replace(rows, size=EDGED_RUNGS[0])
         guard = (*self.odd_guard, self.longer_than_tiles)
-        found = own.climbed(EDGED_RUNGS, lambda each: each.by(each.rung_name("edged", own.size), guard))
-        return self.but_for_few(found)
+        found = own.climbed(rows.edged_rungs, lambda each: each.by(each.rung_name("edged", own.size), guard))
+        walked = [at for at, each in enumerate(found, 1) if is_sampled(each)]
+        some = found[: max(walked, default=len(found))]  # what stays is worth more than the threads of the next step
+        return (*self.but_for_few(some), *found[len(some) :])
+
+    @property
+    def edged_rungs(self) -> tuple[int, ...]:
+        """The ladder. What stays of samples is so much that blocks of the longest rows but one have room for less."""
+        return SAMPLED_RUNGS if self.of_samples else EDGED_RUNGS
 
     @property
     def longer_than_tiles(self) -> Formula:
@@ -501,14 +542,27 @@ class Edged(LongRowsWay):
 
 def has_edged(rows: RowTask) -> bool:
     """Whether ``rows`` longer than ``EDGED_COLUMNS`` are taken by kernels for rows with edges, with or without."""
-    return bool(edged_lengths(rows))
+    return bool(edged_lengths(rows)) and not shared_by_some(rows.task, rows.domain)
 
 
 def edged_lengths(rows: RowTask) -> tuple[int, ...]:
-    """The elements of the longest rows of each of those kernels. There are none where what differs from sample to
-    sample is cut out of unaligned words: whole vectors are faster. (H100, adaln_forward of 2816 rows of 16384: 134 us
-    with edges, 88 without.)"""
+    """The elements of the longest rows of each kernel for rows with edges that takes rows without. Where what differs
+    from sample to sample is cut out of unaligned words for each row, whole vectors are faster. (H100, adaln_forward of
+    2816 rows of 16384: 134 us with edges, 88 without.)"""
     edged = Edged.of(replace(rows, tuned={}))
-    if shared_by_some(rows.task, rows.domain) or not edged.applies(()):
+    if not edged.applies(()):
         return ()
-    return tuple(edged.longest(variant) for variant in edged.variants())
+    takes_all = not shared_by_some(rows.task, rows.domain)
+    variants = (each for each in edged.variants() if takes_all or is_sampled(each))
+    return tuple(edged.longest(variant) for variant in variants)
+
+
+def is_sampled(variant: VariantSpec) -> bool:
+    """Whether what differs from sample to sample stays with the blocks of a ``variant``."""
+    return isinstance(variant.launches[-1].kernel.heuristics, SampledHeuristics)
+
+
+def sampled(lies: ResidentHeuristics, of_samples: tuple[int, ...]) -> SampledHeuristics:
+    """The same blocks, with which inputs ``of_samples`` stay, too."""
+    own = {each.name: getattr(lies, each.name) for each in fields(lies)}
+    return SampledHeuristics(**own, of_samples=of_samples)

@@ -9,7 +9,7 @@ a few elements before the first vector and after the last one. Each of these is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
@@ -30,43 +30,46 @@ PLACE = "c * kThreadsPerRow"
 
 
 def inner_resident(spec: KernelSpec) -> KernelView:
-    walk = _walk(spec)
-    rows, body = walk.rows, walk.rows.body
-    by_levels = by_level(spec.task, reductions(spec.task))
-    last = max(by_levels)
-    parts = [
-        walk.reducing(own, rows.epilogue(folded(spec.task, own), at), walk.tickets if at == last else ())
-        for at, own in by_levels.items()
-    ]
-    parts.append(walk.storing(rows.wide))
-    setup, bases = rows.setup(spec.task.outputs, {*walk.there} - rows.inputs_looked_up())
-    return make_view(
-        body, rows.exprs,
-        setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts), edges=tuple(edge for _, edge in parts),
-        scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
-        lifetimes=(walk.stays(),), next_rows=walk.next_row(),
-        epilogue=Sweep(
-            stores=rows.results(rows.narrow),
-            arrays=walk.arrays("c", "e{}") if walk.heuristics.ahead else (),
-        ),
-        extents=rows.extents,
-    )  # fmt: skip
-
-
-def _walk(spec: KernelSpec) -> _Walk:
     assert isinstance(spec.heuristics, ResidentHeuristics)
     rows = crossing_rows(spec)
     edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
-    return _Walk(heuristics=spec.heuristics, rows=rows, edge=edge)
+    walk = Walk(heuristics=spec.heuristics, rows=rows, edge=edge, staying=spec.heuristics.resident)
+    return walk.view(spec, {*walk.there}, (walk.stays(),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Walk:
-    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors."""
+class Walk:
+    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors. Inputs ``staying`` are in
+    shared memory."""
 
     heuristics: ResidentHeuristics
     rows: Rows
     edge: Edge
+    staying: tuple[int, ...]
+
+    def view(self, spec: KernelSpec, fetched: Set[int], lifetimes: tuple[Lifetime, ...]) -> KernelView:
+        """The view of the kernel, whose rows have no base of ``fetched`` inputs."""
+        rows, body = self.rows, self.rows.body
+        by_levels = by_level(spec.task, reductions(spec.task))
+        last = max(by_levels)
+        parts = [
+            self.reducing(own, rows.epilogue(folded(spec.task, own), at), self.tickets if at == last else ())
+            for at, own in by_levels.items()
+        ]
+        parts.append(self.storing(rows.wide))
+        setup, bases = rows.setup(spec.task.outputs, fetched - rows.inputs_looked_up())
+        return make_view(
+            body, rows.exprs,
+            setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts),
+            edges=tuple(edge for _, edge in parts),
+            scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
+            lifetimes=lifetimes, next_rows=self.next_row(),
+            epilogue=Sweep(
+                stores=rows.results(rows.narrow),
+                arrays=self.arrays("c", "e{}") if self.heuristics.ahead else (),
+            ),
+            extents=rows.extents,
+        )  # fmt: skip
 
     @property
     def there(self) -> tuple[int, ...]:
@@ -123,26 +126,31 @@ class _Walk:
             source = call.format(f"r{fid} + {VECTOR}")
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
-        elif fid in self.heuristics.resident:
+        elif fid in self.staying:
             source = f"fb::unpack(h{fid}[{PLACE}])"
         return (self.rows.vector(fid, source),)
 
     def stays(self) -> Lifetime:
         """What stays with a block as long as it lives."""
         fids = self.heuristics.resident
-        load = "fb::copy_async(&h{0}[{1}], T{0} + col);"
+        return Lifetime(arrays=self.places(), steady=self.fetched(fids, "T{0}", "load_cut<kVec>({}, edges.before)"))
+
+    def fetched(self, fids: Sequence[int], row: str, cut: str) -> Sweep:
+        """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay: copies, or where
+        rows have edges vectors that are ``cut`` out of it, a format of the address."""
+        load = f"fb::copy_async(&h{{0}}[{PLACE}], {row} + col);"
         if self.heuristics.has_edges:
-            load = "h{0}[{1}] = fb::pack(fb::load_cut<kVec>(T{0} + col, edges.before));"
-        return Lifetime(
-            arrays=(*self._places(fids), *(self.edge.declarations(fids) if self.heuristics.has_edges else ())),
-            steady=Sweep(
-                loads=tuple(load.format(fid, PLACE) for fid in fids),
-                element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
-            ),
+            load = f"h{{0}}[{PLACE}] = fb::pack(fb::{cut.format(f'{row} + col')});"
+        return Sweep(
+            loads=tuple(load.format(fid) for fid in fids),
+            element=tuple(f"e{fid} = {row.format(fid)}[edge];" for fid in fids),
         )
 
-    def _places(self, fids: Sequence[int]) -> Lines:
-        return places_in_shared(arrays_of(self.rows.body, fids, "h", "kChunks * kThreadsPerRow"), "lane")
+    def places(self) -> Lines:
+        """Declarations of where inputs stay, and of their elements beside vectors."""
+        arrays = arrays_of(self.rows.body, self.staying, "h", "kChunks * kThreadsPerRow")
+        places = places_in_shared(arrays, "lane" if self.heuristics.cluster > 1 else "thread")
+        return (*places, *(self.edge.declarations(self.staying) if self.heuristics.has_edges else ()))
 
     def arrays(self, vectors: str, elements: str) -> Lines:
         """Declarations of what a thread has of a row: ``vectors`` and, beside them, ``elements``."""

@@ -229,12 +229,13 @@ class Way(RowTask, ABC):
         vectors: VectorLayout = VectorLayout.ALIGNED,
         when_known: RowsHeuristics | None = None,
         more: tuple[KernelParameter, ...] = (),
+        template: str = "",
     ) -> VariantSpec:
         """The variant of one kernel that ``choice`` gives; ``name`` is that of the ``way`` if it has no other one.
         ``when_known`` are the heuristics of a kernel that knows a row's size, None where it gains nothing by that;
-        ``more`` parameters come after those of every kernel."""
+        ``more`` parameters come after those of every kernel; ``template`` is another one than that of the way."""
         kernel = self.kernel(
-            self.TEMPLATE,
+            template or self.TEMPLATE,
             heuristics,
             vec=self.vec,
             index=index,

@@ -54,4 +54,32 @@ FUSEBUILD_DEVICE Partition whole_partition(int64_t outers, int64_t depth, int64_
   return {outers, depth, most < outers ? most : outers, depth > 0 ? depth : 1, 1};
 }
 
+// The rows of a walker: `count` from `first` on, in the order of after().
+struct WalkedRows {
+  int64_t first, count;
+  int period;
+
+  // The row that comes after `row`: the next one that begins at the same place of a vector, or the first one
+  // that begins at the next place.
+  FUSEBUILD_DEVICE int64_t after(int64_t row, int64_t rows) const {
+    return row + period < rows ? row + period : row % period + 1;
+  }
+};
+
+// Shares rows of so many `columns` out to `walkers`, as many to each but for one: those that begin at the same
+// place of a vector of kVec elements one after another. Rows a `period` apart do. Of walkers that are more than
+// rows the first ones have one each.
+template <int kVec>
+FUSEBUILD_DEVICE WalkedRows walked_rows(int64_t columns, int64_t rows, int64_t walker, int64_t walkers) {
+  const int common = static_cast<int>((columns | kVec) & -(columns | kVec));  // the largest divisor of both
+  const int64_t period = kVec / common, sharing = walkers < rows ? walkers : rows;
+  const int64_t begin = rows * walker / sharing, end = rows * (walker + 1) / sharing;
+  const int64_t each = rows / period, more = rows % period;  // rows of a place; places that have one more
+  const int64_t longer = more * (each + 1);
+  const bool is_longer = begin < longer;
+  const int64_t depth = is_longer ? each + 1 : each, at = is_longer ? begin : begin - longer;
+  const int64_t place = at / depth + (is_longer ? 0 : more);
+  return {place + at % depth * period, end - begin, static_cast<int>(period)};
+}
+
 }  // namespace fusebuild
