@@ -30,3 +30,16 @@ whole_begins(int64_t* __restrict__ out, int64_t outers, int64_t depth, int64_t b
   if (block == 0) out[blocks + 2] = share.most_parts;
 }
 FUSEBUILD_ENTRY(whole_begins)
+
+// The rows that a walker has, in order, from `out[walker * rows]` on, and how many they are.
+FUSEBUILD_KERNEL(128, 1)
+walked(int64_t* __restrict__ out, int64_t* __restrict__ counts, int64_t columns, int64_t rows,
+       int64_t walkers) {
+  const int64_t walker = int64_t(fb::block_x()) * 128 + fb::thread_x();
+  if (walker >= (walkers < rows ? walkers : rows)) return;
+  const fb::WalkedRows found = fb::walked_rows<8>(columns, rows, walker, walkers);
+  counts[walker] = found.count;
+  int64_t row = found.first;
+  for (int64_t at = 0; at < found.count; ++at, row = found.after(row, rows)) out[walker * rows + at] = row;
+}
+FUSEBUILD_ENTRY(walked)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import gcd
 
 import pytest
 import torch
@@ -92,3 +93,18 @@ def test_blocks_with_whole_indices_have_as_many_each(outers: int, depth: int, bl
     assert sum(indices) == outers
     assert all(index == 0 for index in indices[used:])
     assert not used or 1 <= min(indices[:used]) <= max(indices[:used]) <= min(indices[:used]) + 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns=st.integers(1, 40), rows=st.integers(1, 300), walkers=st.integers(1, 90))
+@example(columns=8, rows=5, walkers=9)
+@example(columns=3, rows=7, walkers=1)
+@example(columns=4, rows=90, walkers=90)
+def test_walkers_share_all_rows_those_that_begin_alike_after_each_other(columns: int, rows: int, walkers: int) -> None:
+    sharing = min(walkers, rows)
+    out, counts = torch.full((sharing, rows), -1), torch.full((sharing,), -1)
+    library("partition").run("walked", (1,), (128,), out, counts, columns, rows, walkers)
+    found = [[int(row) for row in own[:count]] for own, count in zip(out, counts, strict=True)]
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+    period = 8 // gcd(8, columns)
+    assert [row for own in found for row in own] == sorted(range(rows), key=lambda row: (row % period, row))

@@ -325,9 +325,10 @@ class LongRowsWay(Way):
         words = 2 * words if ahead else words
         cut = 0 if self.stays(cluster) else len(self.staying)
         lambdas = sum(bool(expr.combine) for expr in self.task.steps)
-        more = LONG_ROWS.per_cut * cut + LONG_ROWS.per_axis * self.divided + LONG_ROWS.per_lambda * lambdas
+        more = LONG_ROWS.per_cut * cut + LONG_ROWS.per_lambda * lambdas
         if not self.stays(cluster):
-            return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4) + more
+            divided = LONG_ROWS.per_axis * self.divided
+            return words + LONG_ROWS.on(self.target, at_hand=2 * self.tensor_bytes // 4 + divided) + more
         moving = 2 * (self.tensor_bytes - self.vec * self.bytes_of(self.staying)) // 4
         return words + WALKED_ROWS.on(self.target, at_hand=moving) + (WALKED_ROWS.costly if self.costly else 0) + more
 

@@ -310,7 +310,7 @@ FUSEBUILD_DEVICE void forget_origin(uint4& word) {
 template <typename T>
 FUSEBUILD_DEVICE void forget_origin(const T*& address) {
   asm volatile("" : "+l"(address));
-  __builtin_assume(__isGlobal(address));
+  __builtin_assume(__isGlobal(address));  // or else it would be read as one of any memory
 }
 
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return __clz(static_cast<int>(word)); }

@@ -21,9 +21,11 @@ from fusebuild.kernels.persistent.long_rows import (
     EDGED_RUNGS,
     FEWEST_COLUMNS,
     RESIDENT_ROW_BYTES,
+    SAMPLED_RUNGS,
     THREAD_BYTES,
     WEIGHTED_ROW_BYTES,
     ResidentHeuristics,
+    SampledHeuristics,
     shared_by_rows,
     shared_by_some,
 )
@@ -299,15 +301,42 @@ MODULATED = "m = mean(x, dims=[2], keepdim=True)\ny = (x - m) * w * scale"
 class TestSamples:
     """Rows that read what differs from sample to sample, which begins anywhere in a vector."""
 
-    def test_have_a_vector_more_of_edges_and_no_walkers(self) -> None:
+    def test_have_a_vector_more_of_edges(self) -> None:
         task = whole(SAMPLES, MODULATED, {"y": "bfloat16"})
         for variant in (found := walked(task, 50257)).values():
             heuristics = heuristics_of(variant)
-            assert (heuristics.room, heuristics.walkers, heuristics.resident) == (2, 0, ())
             held = heuristics.cluster * heuristics.threads.per_row * heuristics.chunks * 8
+            assert heuristics.room == 2
             assert longest(variant) == held + 23
             assert ("aligned", 2, 16) in variant.guard
-        assert len(found) == len(EDGED_RUNGS) + 1
+        assert len(found) == len(SAMPLED_RUNGS) + 1
+
+    @pytest.mark.parametrize("columns", [8192, 32768, 50257, 98304])
+    @pytest.mark.parametrize("name", ["sm_90", "sm_100"])
+    def test_are_walked_by_blocks_that_keep_what_a_sample_shares(self, columns: int, name: str) -> None:
+        """As many walkers as run at a time, wherever rows begin, without tickets; two blocks on a multiprocessor."""
+        target = TARGETS[name]
+        found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096, target).values()
+        variant = next(each for each in found if longest(each) >= columns)
+        (launch,), heuristics = variant.launches, heuristics_of(variant)
+        assert isinstance(heuristics, SampledHeuristics)
+        assert (heuristics.resident, heuristics.of_samples, heuristics.ahead) == ((1,), (2,), True)
+        assert launch.kernel.template == "inner_sampled"
+        assert launch.shared_bytes == heuristics.threads.per_row * heuristics.chunks * 8 * 4
+        blocks = launch.kernel.min_blocks
+        assert blocks >= 2
+        running = running_clusters(heuristics.cluster, blocks)
+        assert heuristics.walkers == evaluate(running, {MULTIPROCESSORS: target.multiprocessors})
+
+    def test_are_not_walked_where_a_warp_has_them_or_shared_memory_does_not_hold_what_they_share(self) -> None:
+        found = walked(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), 4096)
+        walkers = {longest(variant): heuristics_of(variant).walkers for variant in found.values()}
+        assert walkers[SAMPLED_RUNGS[0] + 23] == walkers[SAMPLED_RUNGS[-1] + 23] == 0
+
+    def test_take_rows_of_whole_vectors_that_one_block_does_not_keep(self) -> None:
+        found = [each.name for each in PERSISTENT.schedule(whole(SAMPLES, MODULATED, {"y": "bfloat16"}), SM_90, {}, {})]
+        assert "registers16384_vec8_int32" in found
+        assert "cluster65536_vec8_int32" not in found
 
     @pytest.mark.parametrize("columns", [1025, 3269, 22465, 61313, 131072])
     def test_of_any_length_are_not_read_again(self, columns: int) -> None:
