@@ -33,6 +33,7 @@ SHOWN = {
     "column_sum": ("vec8_int32", "folded_vec8_int32", "realigned_vec8_int32"),
     "sum_squares": ("vec8_int32", "shifted_vec8_int32"),
     "adaln_backward": ("registers1024_vec8_int32", "scratch_scalar_int64"),
+    "adaln_forward": ("edged8192_vec8_int32", "edged32768_vec8_int32"),
     "welford": ("vec8_int32", "shifted_vec8_int32", "scalar_int64"),
     "softmax": ("registers_vec8_int32", "edged1_vec8_int32"),
     "dropout_add_rmsnorm": ("registers_vec8_int32",),

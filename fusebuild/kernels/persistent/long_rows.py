@@ -13,12 +13,18 @@ its price: a multiprocessor that is slower than others has as many rows as they.
 where rows are so long that a cluster has to share them: all of those with edges, and without where most blocks there
 can be do. (Rows with edges in one block, of 1001 to 12289 elements: 0.93 to 0.94 of a copy's bandwidth, 0.83 to 0.88
 where blocks walk.)
+
+Inputs that differ from **sample** to sample, such as the scale and the shift of a modulation, are read again by each
+row, too, and with the weights are several times the row itself: more than L2 gives in the time of a copy. A walker of
+such rows has neighbouring ones, and keeps what their sample shares until one of another sample comes. Where rows begin
+at different places of a vector, it has those of one place after each other, and of the next place after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product as combinations
 from typing import ClassVar, Self
 
@@ -288,9 +294,9 @@ class LongRowsWay(Way):
         return self.vec if self.has_edges and not self.of_samples else 1
 
     def stays(self, cluster: int) -> bool:
-        """Whether blocks walk rows, and what rows share stays with them: it is all that they read beside rows. Blocks on
-        their own do where it differs from sample to sample, since it is much more than the row then, but for rows that
-        a warp has."""
+        """Whether blocks walk rows, and what rows share stays with them: it is all that they read beside rows. Where it
+        differs from sample to sample it is much more than the row, and blocks on their own do, too, but for rows that a
+        warp has."""
         if self.of_samples:
             return self.walks and self.size > EDGED_RUNGS[0]
         return self.walks and bool(self.resident) and cluster > 1
@@ -429,7 +435,11 @@ class LongRowsWay(Way):
         choice = decide(way, proposal, self.tuned, self._check)
         per_row, cluster = choice.threads_per_row, choice.cluster
         walks = isinstance(choice, ResidentChoice)
-        lies = ResidentHeuristics(
+        is_walked_by_samples = walks and bool(self.of_samples)
+        kind: Callable[..., ResidentHeuristics] = ResidentHeuristics
+        if is_walked_by_samples:
+            kind = partial(SampledHeuristics, of_samples=self.of_samples)
+        heuristics = kind(
             threads=choice.threads,
             cluster=cluster,
             chunks=self.chunks(per_row, cluster),
@@ -442,8 +452,6 @@ class LongRowsWay(Way):
             has_edges=self.has_edges,
             room=self.room,
         )
-        is_sampled = walks and bool(self.of_samples)
-        heuristics = sampled(lies, self.of_samples) if is_sampled else lies
         fits: Formula = ("le", self.columns, self.held(per_row, cluster))
         aligned = self.aligned((*self.resident, *self.of_samples), self.vec) if self.has_edges else ()
         walkers = formula_parameter("walkers", heuristics.walkers_of_device, "clusters that share the rows")
@@ -456,9 +464,9 @@ class LongRowsWay(Way):
             shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
             more=(walkers,) if walks else (),
-            template="inner_sampled" if is_sampled else "",
+            template="inner_sampled" if is_walked_by_samples else "",
         )
-        return (TicketCounters().serving(variant) if walks and not is_sampled else variant,)
+        return (TicketCounters().serving(variant) if walks and not is_walked_by_samples else variant,)
 
     def _check(self, choice: EdgedChoice) -> None:
         per_row, cluster = choice.threads_per_row, choice.cluster
@@ -561,9 +569,3 @@ def edged_lengths(rows: RowTask) -> tuple[int, ...]:
 def is_sampled(variant: VariantSpec) -> bool:
     """Whether what differs from sample to sample stays with the blocks of a ``variant``."""
     return isinstance(variant.launches[-1].kernel.heuristics, SampledHeuristics)
-
-
-def sampled(lies: ResidentHeuristics, of_samples: tuple[int, ...]) -> SampledHeuristics:
-    """The same blocks, with which inputs ``of_samples`` stay, too."""
-    own = {each.name: getattr(lies, each.name) for each in fields(lies)}
-    return SampledHeuristics(**own, of_samples=of_samples)

@@ -39,8 +39,8 @@ def inner_resident(spec: KernelSpec) -> KernelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors. Inputs ``staying`` are in
-    shared memory."""
+    """One kernel's walk over ``rows``; ``edge`` is what it does for an element beside vectors. Inputs ``staying`` are
+    in shared memory."""
 
     heuristics: ResidentHeuristics
     rows: Rows
@@ -136,8 +136,8 @@ class Walk:
         return Lifetime(arrays=self.places(), steady=self.fetched(fids, "T{0}", "load_cut<kVec>({}, edges.before)"))
 
     def fetched(self, fids: Sequence[int], row: str, cut: str) -> Sweep:
-        """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay: copies, or where
-        rows have edges vectors that are ``cut`` out of it, a format of the address."""
+        """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay: copies, or
+        where rows have edges vectors that are ``cut`` out of it, a format of the address."""
         load = f"fb::copy_async(&h{{0}}[{PLACE}], {row} + col);"
         if self.heuristics.has_edges:
             load = f"h{{0}}[{PLACE}] = fb::pack(fb::{cut.format(f'{row} + col')});"

@@ -66,9 +66,9 @@ struct WalkedRows {
   }
 };
 
-// Shares rows of so many `columns` out to `walkers`, as many to each but for one: those that begin at the same
-// place of a vector of kVec elements one after another. Rows a `period` apart do. Of walkers that are more than
-// rows the first ones have one each.
+// Shares rows of so many `columns` out to `walkers`, as many to each but for one: those that begin at the
+// same place of a vector of kVec elements one after another. Rows a `period` apart do. Of walkers that are
+// more than rows the first ones have one each.
 template <int kVec>
 FUSEBUILD_DEVICE WalkedRows walked_rows(int64_t columns, int64_t rows, int64_t walker, int64_t walkers) {
   const int common = static_cast<int>((columns | kVec) & -(columns | kVec));  // the largest divisor of both

@@ -13,8 +13,8 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 8;  // vectors of a row that a thread holds
 constexpr int kStep = kThreadsPerRow * kVec;  // columns from one of them to the next
 
-FUSEBUILD_KERNEL(kThreadsPerRow, 20)
-inner_resident_8ae1a5ec72621b4f(
+FUSEBUILD_KERNEL(kThreadsPerRow, 24)
+inner_resident_51c6a15f702ea033(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[N, G, K, H, W]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[G, K, 1, 1]
     const float* __restrict__ T2,  // bias: float[1, K, H, 1]
@@ -145,4 +145,4 @@ inner_resident_8ae1a5ec72621b4f(
   }
 }
 
-FUSEBUILD_ENTRY(inner_resident_8ae1a5ec72621b4f)
+FUSEBUILD_ENTRY(inner_resident_51c6a15f702ea033)

@@ -1,6 +1,6 @@
 // edged_tiles.yaml, segment 1: inner_persistent, variant K1001_edged1_vec8_int32
 // segment fids to original fids: {0: 6, 1: 7, 2: 8, 22: 33, 28: 40, 33: 48, 34: 50}
-// schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=4 walkers=0 multiprocessors=132 places=8 cached=[0]
+// schedule: threads.per_row=32 threads.rows=1 cluster=1 chunks=4 walkers=0 multiprocessors=132 places=1 cached=[0]
 //   resident=[] ahead=False has_edges=True room=2
 // launch: segment 1, K1001_edged1_vec8_int32 on sm_90: grid B*R, 1, 1; block 32, 1, 1; overlaps the one before; given
 //   z, group, labels, best, chosen, far, soft, R; if K == 1001, K < 2146435072, aligned(z, 16), aligned(far, 16),
