@@ -298,7 +298,8 @@ class LongRowsWay(Way):
         differs from sample to sample it is much more than the row, and blocks on their own do, too, but for rows that a
         warp has."""
         if self.of_samples:
-            return self.walks and self.size > EDGED_RUNGS[0]
+            are_words = all(4 <= self.vec * self.bytes_of([fid]) <= 16 for fid in self.staying)
+            return self.walks and self.has_edges and are_words and self.size > EDGED_RUNGS[0]
         return self.walks and bool(self.resident) and cluster > 1
 
     @property
@@ -317,7 +318,8 @@ class LongRowsWay(Way):
 
     def shared_bytes(self, per_row: int, cluster: int) -> int:
         """What stays in shared memory."""
-        return per_row * self.chunks(per_row, cluster) * self.vec * self.bytes_of(self.staying)
+        places = per_row + bool(self.of_samples)  # words around vectors are one more than those
+        return places * self.chunks(per_row, cluster) * self.vec * self.bytes_of(self.staying)
 
     def reserved_bytes(self, per_row: int, cluster: int) -> int:
         """Shared memory for other things: reductions take turns with two buffers, whose sizes are powers of two."""

@@ -25,8 +25,6 @@ from fusebuild.kernels.persistent.view import LOOKED_UP
 
 VECTOR = "start + c * kStep"
 """The column of a thread's vector: what is the thread's own, and what is a number once loops are unrolled."""
-PLACE = "c * kThreadsPerRow"
-"""Where a vector of what stays is among the places of its thread."""
 
 
 def inner_resident(spec: KernelSpec) -> KernelView:
@@ -46,6 +44,8 @@ class Walk:
     rows: Rows
     edge: Edge
     staying: tuple[int, ...]
+    places: str = "kThreadsPerRow"
+    """Those of a vector of each thread in shared memory."""
 
     def view(self, spec: KernelSpec, fetched: Set[int], lifetimes: tuple[Lifetime, ...]) -> KernelView:
         """The view of the kernel, whose rows have no base of ``fetched`` inputs."""
@@ -127,28 +127,26 @@ class Walk:
         if fid in self.heuristics.cached:
             source = f"fb::unpack(c{fid}[c])"
         elif fid in self.staying:
-            source = f"fb::unpack(h{fid}[{PLACE}])"
+            source = f"fb::unpack(h{fid}[c * {self.places}])"
         return (self.rows.vector(fid, source),)
 
     def stays(self) -> Lifetime:
         """What stays with a block as long as it lives."""
         fids = self.heuristics.resident
-        return Lifetime(arrays=self.places(), steady=self.fetched(fids, "T{0}", "load_cut<kVec>({}, edges.before)"))
-
-    def fetched(self, fids: Sequence[int], row: str, cut: str) -> Sweep:
-        """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay: copies, or
-        where rows have edges vectors that are ``cut`` out of it, a format of the address."""
-        load = f"fb::copy_async(&h{{0}}[{PLACE}], {row} + col);"
+        load = f"fb::copy_async(&h{{0}}[c * {self.places}], T{{0}} + col);"
         if self.heuristics.has_edges:
-            load = f"h{{0}}[{PLACE}] = fb::pack(fb::{cut.format(f'{row} + col')});"
-        return Sweep(
-            loads=tuple(load.format(fid) for fid in fids),
-            element=tuple(f"e{fid} = {row.format(fid)}[edge];" for fid in fids),
+            load = f"h{{0}}[c * {self.places}] = fb::pack(fb::load_cut<kVec>(T{{0}} + col, edges.before));"
+        return Lifetime(
+            arrays=self.shared(),
+            steady=Sweep(
+                loads=tuple(load.format(fid) for fid in fids),
+                element=tuple(f"e{fid} = T{fid}[edge];" for fid in fids),
+            ),
         )
 
-    def places(self) -> Lines:
+    def shared(self) -> Lines:
         """Declarations of where inputs stay, and of their elements beside vectors."""
-        arrays = arrays_of(self.rows.body, self.staying, "h", "kChunks * kThreadsPerRow")
+        arrays = arrays_of(self.rows.body, self.staying, "h", f"kChunks * {self.places}")
         places = places_in_shared(arrays, "lane" if self.heuristics.cluster > 1 else "thread")
         return (*places, *(self.edge.declarations(self.staying) if self.heuristics.has_edges else ()))
 

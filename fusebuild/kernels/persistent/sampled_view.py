@@ -1,16 +1,18 @@
 """The view of rows in blocks that stay with what all rows share and what those of a sample do.
 
 :mod:`fusebuild.kernels.persistent.resident_view` says what a thread has of a row. A walker takes up what stays where a
-row is of another sample than the one before, or begins at another place of a vector.
+row is of another sample than the one before, or begins at another place of a vector: copies of that are on their way
+until the last sweep needs it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from fusebuild.kernels.common.rows_view import crossing_rows
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.view import KernelView, Lifetime
+from fusebuild.kernels.common.view import KernelView, Lifetime, Sweep
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.long_rows import SampledHeuristics
 from fusebuild.kernels.persistent.resident_view import Walk
@@ -21,8 +23,9 @@ def inner_sampled(spec: KernelSpec) -> KernelView:
     assert isinstance(heuristics, SampledHeuristics)
     staying = (*heuristics.resident, *heuristics.of_samples)
     edge = Edge(spec, rows, (*heuristics.cached, *staying))
-    walk = SampledWalk(heuristics=heuristics, rows=rows, edge=edge, staying=staying)
-    return walk.view(spec, {*walk.there}, (walk.stays(), walk.stays_for_sample(heuristics.of_samples)))
+    walk = SampledWalk(heuristics=heuristics, rows=rows, edge=edge, staying=staying, places="kPlaces")
+    lifetimes = (walk.stays(), walk.stays_for_sample())
+    return walk.view(spec, {*heuristics.cached, *heuristics.resident}, lifetimes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +36,31 @@ class SampledWalk(Walk):
     def tickets(self) -> tuple[str, ...]:
         return ()
 
-    def stays_for_sample(self, fids: tuple[int, ...]) -> Lifetime:
-        """What inputs ``fids`` leave with a block until a row is of another sample."""
-        body = self.rows.body
+    def stays(self) -> Lifetime:
+        return replace(self._copied(self.heuristics.resident, "T{0}"), arrays=self.shared())
+
+    def stays_for_sample(self) -> Lifetime:
+        """What stays until a row is of another sample."""
+        assert isinstance(self.heuristics, SampledHeuristics)
+        body, fids = self.rows.body, self.heuristics.of_samples
+        asked = {body.domain.accesses[fid].axes: fid for fid in fids}.values()  # of those that change together, one
+        return replace(
+            self._copied(fids, "r{0}"),
+            coordinates=tuple(f"r{fid} != held{fid}" for fid in asked),
+            arrays=tuple(f"const {body.c_type(fid)}* held{fid} = nullptr;" for fid in asked),
+            resets=tuple(f"held{fid} = r{fid};" for fid in asked),
+        )
+
+    def _copied(self, fids: Sequence[int], row: str) -> Lifetime:
+        """What brings inputs ``fids`` from the ``row`` of each, a format of the fid, to where they stay."""
+        copy, align = (
+            f"fb::copy_around(h{{0}} + c * kPlaces, {row} + col, has_next);",
+            (f"fb::align_words<kThreadsPerRow, kChunks>(h{{0}}, fb::place_of({row} + start) % kVec, vectors);"),
+        )
         return Lifetime(
-            coordinates=tuple(f"r{fid} != held{fid}" for fid in fids),
-            arrays=tuple(f"const {body.c_type(fid)}* held{fid} = nullptr;" for fid in fids),
-            steady=self.fetched(fids, "r{0}", "load_cut_anywhere<kVec>({})"),
-            resets=tuple(f"held{fid} = r{fid};" for fid in fids),
-            blanks=tuple(f"held{fid} = nullptr;" for fid in fids),
+            steady=Sweep(
+                loads=tuple(copy.format(fid) for fid in fids),
+                element=tuple(f"e{fid} = {row.format(fid)}[edge];" for fid in fids),
+                merged=tuple(align.format(fid) for fid in fids),
+            )
         )

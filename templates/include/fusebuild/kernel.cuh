@@ -29,6 +29,7 @@
 #include "fusebuild/row_results.cuh"
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
+#include "fusebuild/staying.cuh"
 #include "fusebuild/strips.cuh"
 #include "fusebuild/tickets.cuh"
 #include "fusebuild/tile.cuh"

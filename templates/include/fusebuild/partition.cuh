@@ -56,8 +56,8 @@ FUSEBUILD_DEVICE Partition whole_partition(int64_t outers, int64_t depth, int64_
 
 // The rows of a walker: `count` from `first` on, in the order of after().
 struct WalkedRows {
-  int64_t first, count;
-  int period;
+  int64_t first;
+  int count, period;
 
   // The row that comes after `row`: the next one that begins at the same place of a vector, or the first one
   // that begins at the next place.
@@ -79,7 +79,7 @@ FUSEBUILD_DEVICE WalkedRows walked_rows(int64_t columns, int64_t rows, int64_t w
   const bool is_longer = begin < longer;
   const int64_t depth = is_longer ? each + 1 : each, at = is_longer ? begin : begin - longer;
   const int64_t place = at / depth + (is_longer ? 0 : more);
-  return {place + at % depth * period, end - begin, static_cast<int>(period)};
+  return {place + at % depth * period, static_cast<int>(end - begin), static_cast<int>(period)};
 }
 
 }  // namespace fusebuild

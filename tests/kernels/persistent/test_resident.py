@@ -322,7 +322,7 @@ class TestSamples:
         assert isinstance(heuristics, SampledHeuristics)
         assert (heuristics.resident, heuristics.of_samples, heuristics.ahead) == ((1,), (2,), True)
         assert launch.kernel.template == "inner_sampled"
-        assert launch.shared_bytes == heuristics.threads.per_row * heuristics.chunks * 8 * 4
+        assert launch.shared_bytes == (heuristics.threads.per_row + 1) * heuristics.chunks * 8 * 4
         blocks = launch.kernel.min_blocks
         assert blocks >= 2
         running = running_clusters(heuristics.cluster, blocks)
