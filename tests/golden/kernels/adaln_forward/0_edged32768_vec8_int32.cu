@@ -3,7 +3,7 @@
 // schedule: threads.per_row=256 threads.rows=1 cluster=4 chunks=4 walkers=90 multiprocessors=132 places=1 cached=[0]
 //   resident=[1, 2] ahead=True has_edges=True room=2 of_samples=[3, 4]
 // launch: segment 0, edged32768_vec8_int32 on sm_90: grid 4*min(B*S, max(1, (90*gpu.multiprocessors) // 132)), 1, 1;
-//   block 256, 1, 1; shared 65536 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
+//   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
 //   (90*gpu.multiprocessors) // 132); if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
 //   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 33) + 2*(B*S <=
 //   16) + 1)*D <= 32791
@@ -15,9 +15,10 @@ constexpr int kCluster = 4;  // neighbouring blocks, which have rows together
 constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 4;  // vectors of a row that a thread holds
 constexpr int kStep = kCluster * kThreadsPerRow * kVec;  // columns from one of them to the next
+constexpr int kPlaces = fb::kPlacesOf<kThreadsPerRow>;  // in shared memory
 
 FUSEBUILD_CLUSTER_KERNEL(kThreadsPerRow, 3, kCluster)
-inner_sampled_6281c62ba9181990(
+inner_sampled_20e904fdbc100b76(
     const __nv_bfloat16* __restrict__ T0,  // x: bfloat16[B, S, D]
     const __nv_bfloat16* __restrict__ T1,  // weight: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // bias: bfloat16[D]
@@ -42,17 +43,16 @@ inner_sampled_6281c62ba9181990(
   fb::Packed<__nv_bfloat16, kVec>* const h1 =
       reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(fb::dynamic_shared<unsigned char>()) + lane;
   fb::Packed<__nv_bfloat16, kVec>* const h2 =
-      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h1 - lane + kChunks * kThreadsPerRow) + lane;
+      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h1 - lane + kChunks * kPlaces) + lane;
   fb::Packed<__nv_bfloat16, kVec>* const h3 =
-      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h2 - lane + kChunks * kThreadsPerRow) + lane;
+      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h2 - lane + kChunks * kPlaces) + lane;
   fb::Packed<__nv_bfloat16, kVec>* const h4 =
-      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h3 - lane + kChunks * kThreadsPerRow) + lane;
+      reinterpret_cast<fb::Packed<__nv_bfloat16, kVec>*>(h3 - lane + kChunks * kPlaces) + lane;
   __nv_bfloat16 e1{};
   __nv_bfloat16 e2{};
   __nv_bfloat16 e3{};
   __nv_bfloat16 e4{};
   int place = -1;  // where in a vector the rows begin for which it stays
-  const __nv_bfloat16* held3 = nullptr;
   const __nv_bfloat16* held4 = nullptr;
 
   {
@@ -74,7 +74,7 @@ inner_sampled_6281c62ba9181990(
   }
   fb::meet_cluster(phase);
   int64_t row = walked.first;
-  for (int64_t left = walked.count; left > 0; --left) {
+  for (int left = walked.count; left > 0; --left) {
     const fb::RoomyEdges<kVec, Index, 2> edges(row * columns, columns);
     const Index start = edges.before + thread * kVec;  // of the thread's first vector
     const bool has_edge = thread < edges.count;  // an element beside the row's vectors is the thread's
@@ -108,37 +108,38 @@ inner_sampled_6281c62ba9181990(
       }
     }
 
-    // Vectors after the last one are not used, but a load behind a branch would wait for those before it. Those take
-    // the thread's first one again: so many threads that took the same one would wait for each other.
-    const Index last = edges.end() - kVec, own = fb::smaller(start, last);
-    if (edges.before != place) {
+    const bool is_elsewhere = edges.before != place;
+    const bool is_other = is_elsewhere || r4 != held4;
+    if (is_elsewhere) {
       place = edges.before;
-      held3 = nullptr;
-      held4 = nullptr;
-      FUSEBUILD_UNROLL_BY(2)
+      FUSEBUILD_UNROLL_BY(1)
       for (int c = 0; c < kChunks; ++c) {
-        const Index col = start + c * kStep <= last ? start + c * kStep : own;
-        h1[c * kThreadsPerRow] = fb::pack(fb::load_cut<kVec>(T1 + col, edges.before));
-        h2[c * kThreadsPerRow] = fb::pack(fb::load_cut<kVec>(T2 + col, edges.before));
+        const Index col = start + c * kStep;
+        if (col >= edges.end() + kVec) break;  // the word after the last vector is one of its words
+        const bool has_next = lane == kThreadsPerRow - 1 && col < edges.end();
+        fb::copy_around(h1 + c * kPlaces, T1 + col, has_next);
+        fb::copy_around(h2 + c * kPlaces, T2 + col, has_next);
       }
       if (has_edge) {
         e1 = T1[edge];
         e2 = T2[edge];
       }
     }
-    if (r3 != held3 || r4 != held4) {
-      held3 = r3;
+    if (is_other) {
       held4 = r4;
-      FUSEBUILD_UNROLL_BY(2)
+      FUSEBUILD_UNROLL_BY(1)
       for (int c = 0; c < kChunks; ++c) {
-        const Index col = start + c * kStep <= last ? start + c * kStep : own;
-        h3[c * kThreadsPerRow] = fb::pack(fb::load_cut_anywhere<kVec>(r3 + col));
-        h4[c * kThreadsPerRow] = fb::pack(fb::load_cut_anywhere<kVec>(r4 + col));
+        const Index col = start + c * kStep;
+        if (col >= edges.end() + kVec) break;  // the word after the last vector is one of its words
+        const bool has_next = lane == kThreadsPerRow - 1 && col < edges.end();
+        fb::copy_around(h3 + c * kPlaces, r3 + col, has_next);
+        fb::copy_around(h4 + c * kPlaces, r4 + col, has_next);
       }
       if (has_edge) {
         e3 = r3[edge];
         e4 = r4[edge];
       }
+      fb::end_copies();
     }
 
     float a7 = fb::Sum::identity<float>();
@@ -191,15 +192,26 @@ inner_sampled_6281c62ba9181990(
     const float t17 = t13 + 1e-06f;  // adaln_forward.yaml:17
     const float t18 = fb::rsqrt(t17);  // rstd, adaln_forward.yaml:17
 
+    if (is_other) {
+      const int vectors = start < edges.end() ? (edges.end() - start - 1) / kStep + 1 : 0;  // of the thread
+      fb::wait_copies<0>();
+      fb::sync_block();
+      if (is_elsewhere) {
+        fb::align_words<kThreadsPerRow, kChunks>(h1, fb::place_of(T1 + start) % kVec, vectors);
+        fb::align_words<kThreadsPerRow, kChunks>(h2, fb::place_of(T2 + start) % kVec, vectors);
+      }
+      fb::align_words<kThreadsPerRow, kChunks>(h3, fb::place_of(r3 + start) % kVec, vectors);
+      fb::align_words<kThreadsPerRow, kChunks>(h4, fb::place_of(r4 + start) % kVec, vectors);
+    }
     FUSEBUILD_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const Index col = start + c * kStep;
       if (col >= edges.end()) break;
       const fb::Vec<__nv_bfloat16, kVec> v0 = fb::unpack(c0[c]);
-      const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(h1[c * kThreadsPerRow]);
-      const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(h2[c * kThreadsPerRow]);
-      const fb::Vec<__nv_bfloat16, kVec> v3 = fb::unpack(h3[c * kThreadsPerRow]);
-      const fb::Vec<__nv_bfloat16, kVec> v4 = fb::unpack(h4[c * kThreadsPerRow]);
+      const fb::Vec<__nv_bfloat16, kVec> v1 = fb::unpack(h1[c * kPlaces]);
+      const fb::Vec<__nv_bfloat16, kVec> v2 = fb::unpack(h2[c * kPlaces]);
+      const fb::Vec<__nv_bfloat16, kVec> v3 = fb::unpack(h3[c * kPlaces]);
+      const fb::Vec<__nv_bfloat16, kVec> v4 = fb::unpack(h4[c * kPlaces]);
       fb::Vec<__nv_bfloat16, kVec> o30;
       FUSEBUILD_UNROLL
       for (int k = 0; k < kVec; ++k) {
@@ -247,4 +259,4 @@ inner_sampled_6281c62ba9181990(
   }
 }
 
-FUSEBUILD_CLUSTER_ENTRY(inner_sampled_6281c62ba9181990, kCluster)
+FUSEBUILD_CLUSTER_ENTRY(inner_sampled_20e904fdbc100b76, kCluster)
