@@ -244,6 +244,8 @@ class LongRowsWay(Way):
     tells of no such rows, or where a multiprocessor has no room for their blocks. Costly values are not kept."""
 
     TEMPLATE: ClassVar[str] = "inner_resident"
+    SAMPLED_TEMPLATE: ClassVar[str] = "inner_sampled"
+    """That of rows whose samples' inputs stay."""
 
     resident: tuple[int, ...] = ()
     """Inputs that all rows read, which stay with blocks that walk rows."""
@@ -466,7 +468,7 @@ class LongRowsWay(Way):
             shared_bytes=self.shared_bytes(per_row, cluster) if heuristics.walkers else 0,
             when_known=heuristics if heuristics.is_alone else None,
             more=(walkers,) if walks else (),
-            template="inner_sampled" if is_walked_by_samples else "",
+            template=self.SAMPLED_TEMPLATE if is_walked_by_samples else "",
         )
         return (TicketCounters().serving(variant) if walks and not is_walked_by_samples else variant,)
 
