@@ -72,8 +72,8 @@ EDGED_RUNGS = (2048, 8192, 32768, 131072, 262144)
 """Elements of the longest rows with edges of a kernel of its own. A row of a quarter of them still has enough bytes on
 their way."""
 
-SAMPLED_RUNGS = (2048, 8192, 32768, 98304, 262144)
-"""The same where inputs differ from sample to sample."""
+SAMPLED_RUNGS = (2048, 8192, 16384, 32768, 98304, 262144)
+"""The same where inputs differ from sample to sample: shared memory for longer rows is room for fewer of them."""
 
 BLOCK_THREADS = (32, 64, 128, 256, 512)
 """Threads that may share what a block has of a row: of a warp alone, none waits at a barrier."""
