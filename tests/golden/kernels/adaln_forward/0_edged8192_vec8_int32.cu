@@ -5,8 +5,8 @@
 // launch: segment 0, edged8192_vec8_int32 on sm_90: grid min(B*S, max(1, (396*gpu.multiprocessors) // 132)), 1, 1;
 //   block 256, 1, 1; shared 65792 bytes; given x, weight, bias, scale, shift, mean, rstd, y, D, B, S, D, max(1,
 //   (396*gpu.multiprocessors) // 132); if D < 2146435072, aligned(x, 16), aligned(y, 16), 512 < (D + 384*(B*S <=
-//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 66) + 2*(B*S <=
-//   33) + 1)*D <= 8215
+//   16384)), aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(shift, 16), ((B*S <= 132) + 2*(B*S <=
+//   66) + 1)*D <= 8215
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
