@@ -60,7 +60,7 @@ class Walk:
         setup, bases = rows.setup(spec.task.outputs, fetched - rows.inputs_looked_up())
         return make_view(
             body, rows.exprs,
-            setup=setup, bases=bases, sweeps=tuple(sweep for sweep, _ in parts),
+            setup=setup, bases=bases, sweeps=self.waiting([sweep for sweep, _ in parts]),
             edges=tuple(edge for _, edge in parts),
             scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
             lifetimes=lifetimes, next_rows=self.next_row(),
@@ -70,6 +70,10 @@ class Walk:
             ),
             extents=rows.extents,
         )  # fmt: skip
+
+    def waiting(self, sweeps: Sequence[Sweep]) -> tuple[Sweep, ...]:
+        """The ``sweeps`` of a row, which wait for nothing here: what stays has come before the first row."""
+        return tuple(sweeps)
 
     @property
     def there(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 :mod:`fusebuild.kernels.persistent.resident_view` says what a thread has of a row. A walker takes up what stays where a
 row is of another sample than the one before, or begins at another place of a vector: copies of that are on their way
-until the last sweep needs it.
+until the first sweep that reads it, the last one most often.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fusebuild.kernels.common.rows_view import crossing_rows
 from fusebuild.kernels.common.spec import KernelSpec
-from fusebuild.kernels.common.view import KernelView, Lifetime, Sweep
+from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, is_named, join
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.long_rows import SampledHeuristics
 from fusebuild.kernels.persistent.resident_view import Walk
@@ -49,6 +49,25 @@ class SampledWalk(Walk):
             coordinates=tuple(f"r{fid} != held{fid}" for fid in asked),
             arrays=tuple(f"const {body.c_type(fid)}* held{fid} = nullptr;" for fid in asked),
             resets=tuple(f"held{fid} = r{fid};" for fid in asked),
+        )
+
+    def waiting(self, sweeps: Sequence[Sweep]) -> tuple[Sweep, ...]:
+        """The first of the ``sweeps`` that reads what stays waits for the copies."""
+        reads = [any(is_named(f"h{fid}", sweep.loads) for fid in self.staying) for sweep in sweeps]
+        waits = (Sweep(coordinates=self._arrival() if at == reads.index(True) else ()) for at in range(len(sweeps)))
+        return tuple(join(wait, sweep) for wait, sweep in zip(waits, sweeps, strict=True))
+
+    def _arrival(self) -> Lines:
+        """Waits until the copies for a row of another sample have come."""
+        shared, own = self.stays().steady.merged, self.stays_for_sample().steady.merged
+        return (
+            "if (is_other) {",
+            "  const int vectors = start < edges.end() ? (edges.end() - start - 1) / kStep + 1 : 0;  // of the thread",
+            "  fb::wait_copies<0>();",
+            "  fb::sync_block();",
+            *(("  if (is_elsewhere) {", *(f"    {line}" for line in shared), "  }") if shared else ()),
+            *(f"  {line}" for line in own),
+            "}",
         )
 
     def _copied(self, fids: Sequence[int], row: str) -> Lifetime:
