@@ -17,6 +17,6 @@ SANITIZED = [
                  "inner_outer_tiled", "lambdas_inner", "layouts",
                  "mixed_chain", "moments", "moments_split", "odd_rows", "odd_transposes", "ordered_ranks",
                  "outer_normalization", "permutations", "persistent_flags", "persistent_strided",
-                 "reductions_whole", "resident_rows", "rows_walked", "specialized", "specialized_rows",
+                 "reductions_whole", "resident_rows", "rows_walked", "sampled_rows", "specialized", "specialized_rows",
                  "strided_moments", "threaded_rows", "walked_elements")
 ]  # fmt: skip

@@ -333,7 +333,7 @@ class LongRowsWay(Way):
         """Registers of a thread that has its part of the next row beside that of the one at hand, or only that."""
         words = self.chunks(per_row, cluster) * self.vector_bytes(self.cached) // 4
         words = 2 * words if ahead else words
-        cut = 0 if self.stays(cluster) else len(self.staying)
+        cut = len(self.of_samples if self.stays(cluster) else self.staying)
         lambdas = sum(bool(expr.combine) for expr in self.task.steps)
         more = LONG_ROWS.per_cut * cut + LONG_ROWS.per_lambda * lambdas
         if not self.stays(cluster):
