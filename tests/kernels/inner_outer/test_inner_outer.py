@@ -175,7 +175,7 @@ class TestLaunches:
             *(f"registers{most}_vec8_int32" for most in RUNGS[1:9]),
             "staged2_16384_vec8_int32", "staged4_32768_vec8_int32", "staged8_131072_vec8_int32",
             "tiled_scalar_int32",
-            *(f"shifted{most}_vec8_int32" for most in (512, 1024, 2048, 4096, 16384, 32768, 131072)),
+            *(f"shifted{most}_vec8_int32" for most in (512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)),
             "scratch_scalar_int64",
         ]  # fmt: skip
         assert [each.guard[-1] for each in found[:9]] == [("le", "N", most) for most in RUNGS[:9]]
