@@ -30,12 +30,12 @@ from fusebuild.kernels.pointwise.thread_vectors import VectorsChoice, check_vect
 THREADS = 128
 VECTORS = 8
 """Vectors that a thread has at most."""
-FEWEST_LANES, FEWEST_FINDING_LANES = 16, 8
-"""Threads along a row before they get more vectors: what they read together is lines of memory. Where it takes more to
-find what is read elsewhere, they are fewer. (H100, with eight of them for all tasks and vectors that are cut out in
-fewer instructions: embedding_add of 34681 x 21 x 241 270 -> 168 us, but bshd_to_bhsd of 301 x 93 x 13 x 143 from 0.87
-of a copy to 0.80. Sixteen with these instructions are not measured.)
-"""
+FEWEST_LANES = 16
+"""Threads along a row before they get more vectors: what they read together is lines of memory."""
+FEWEST_FINDING_LANES, LONG_VECTORS = 8, 32
+"""The same where it takes more to find what is read elsewhere, and the vectors of a row from which on there are as many
+as elsewhere. (H100, embedding_add, 8 and 16 at least: 34681 x 21 rows of 241 elements 168 and 270 us, but 9549 x 29 of
+353 197 and 163, 595 x 105 of 693 54 and 44; bshd_to_bhsd of 301 x 93 x 13 rows of 143 90 and 77.)"""
 WAVES = 8
 """Blocks for each multiprocessor before threads get more vectors."""
 FEWEST_COLUMNS = 32
@@ -117,7 +117,10 @@ def _lanes(domain: AxisDomain, vec: int, choice: VectorsChoice) -> Formula:
     """The threads along a row."""
     vectors, points = _vectors(domain.axes[domain.inner].extent, vec), domain.points(domain.every)
     share = product([choice.threads * vec * WAVES, MULTIPROCESSORS])
-    fewest = FEWEST_FINDING_LANES if domain.sources else FEWEST_LANES
+    fewest: Formula = FEWEST_LANES
+    if domain.sources:
+        more = FEWEST_LANES - FEWEST_FINDING_LANES
+        fewest = total([FEWEST_FINDING_LANES, product([more, ("ge", vectors, LONG_VECTORS)])])
     each = ("min", choice.vectors, ("floor_div", vectors, fewest), ("floor_div", points, share))
     return simplified(("ceil_div", vectors, ("max", 1, each)))
 

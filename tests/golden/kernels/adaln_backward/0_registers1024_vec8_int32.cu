@@ -1,16 +1,20 @@
 // adaln_backward.yaml, segment 0: inner_outer_persistent, variant registers1024_vec8_int32
 // segment fids to original fids: {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 20: 20, 28: 26, 52: 49, 53: 50, 54: 51}
 // schedule: threads.per_row=128 threads.rows=1 cluster=1 storage=registers chunks=1 at_once=2 stages=1 fetched=[3, 6]
-//   resident=[0, 2] packed=[] min_blocks=4
-// launch: segment 0, registers1024_vec8_int32 1 of 2 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
-//   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, scale, grad_y, mean, rstd, x, grad_x, slot 0
-//   of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B),
-//   (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
+//   resident=[0, 2] packed=[] min_blocks=4 finishes=True
+// launch: segment 0, registers1024_vec8_int32 1 of 3 on sm_90: grid min(4*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))), 1, 1; block 128, 1, 1; given weight, bias, scale, grad_y, mean, rstd, x,
+//   grad_shift, grad_scale, grad_x, slot 0 of max(4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
 //   2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512)) > 1)*max(1,
-//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, D, B, S, D; if D < 2146435072, (D % 8) == 0,
-//   aligned(weight, 16), aligned(bias, 16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x,
-//   16), D <= 1024
+//   min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 1 of max(4*(min(max(1, B*S)*D,
+//   gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D), 4*(max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) //
+//   512)) > 1)*max(1, min((16*gpu.multiprocessors) // max(1, B), (S*D) // 512))*B*D) bytes, slot 2 of max(4*min(max(1,
+//   B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))), 4*min(4*gpu.multiprocessors, ceil_div(B*S*D, 512))*D) bytes,
+//   slot 3 of max(4*min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))), 4*min(4*gpu.multiprocessors,
+//   ceil_div(B*S*D, 512))*D) bytes, D, B, S, D, (B > 0)*(ceil_div(B, min(4*gpu.multiprocessors, max(1, (B*S) // 4,
+//   min(B*S, gpu.multiprocessors))))*max(1, S)*min(4*gpu.multiprocessors, max(1, (B*S) // 4, min(B*S,
+//   gpu.multiprocessors))) <= B*(max(1, S) + 8)); if D < 2146435072, (D % 8) == 0, aligned(weight, 16), aligned(bias,
+//   16), aligned(scale, 16), aligned(grad_y, 16), aligned(x, 16), aligned(grad_x, 16), D <= 1024
 #include <fusebuild/kernel.cuh>
 
 using Index = int32_t;
@@ -21,20 +25,26 @@ constexpr int kVec = 8;  // neighbouring elements per access
 constexpr int kChunks = 1;  // vectors of a row that a thread owns
 
 FUSEBUILD_KERNEL(kThreadsPerRow * kRowsPerBlock, 4)
-inner_outer_persistent_1349cdb79e3d8e95(
+inner_outer_persistent_958ee06f9604659e(
     const __nv_bfloat16* __restrict__ T0,  // weight: bfloat16[D]
+    const __nv_bfloat16* __restrict__ T1,  // bias: bfloat16[D]
     const __nv_bfloat16* __restrict__ T2,  // scale: bfloat16[B, 1, D]
     const __nv_bfloat16* __restrict__ T3,  // grad_y: bfloat16[B, S, D]
     const float* __restrict__ T4,  // mean: float[B, S]
     const float* __restrict__ T5,  // rstd: float[B, S, 1]
     const __nv_bfloat16* __restrict__ T6,  // x: bfloat16[B, S, D]
+    __nv_bfloat16* __restrict__ T20,  // grad_shift: bfloat16[B, D]
+    __nv_bfloat16* __restrict__ T28,  // grad_scale: bfloat16[B, D]
     __nv_bfloat16* __restrict__ T54,  // grad_x: bfloat16[B, S, D]
     float* __restrict__ P18,  // partial results of grad_sum
     float* __restrict__ P19,  // partial results of normed_sum
+    float* __restrict__ P30,  // partial results of grad_bias
+    float* __restrict__ P32,  // partial results of grad_weight
     int64_t s36,  // D
     int64_t n0,  // B
     int64_t n1,  // S
-    int64_t n2) {  // D
+    int64_t n2,  // D
+    int64_t whole) {  // 1: blocks have whole outer indices, and finish them
   fb::let_next_kernel_start();  // it waits for the end of this one
   const Index columns = n2;
   const int lane = fb::thread_x();
@@ -43,7 +53,8 @@ inner_outer_persistent_1349cdb79e3d8e95(
   const int64_t blocks = fb::grid_x();  // which share the rows
   constexpr int stride = kRowsPerBlock;  // from one row of a thread to its next
   const int64_t outers = n0, depth = n1;
-  const fb::Partition share = fb::partition(outers, depth, blocks);
+  const fb::Partition share =
+      whole ? fb::whole_partition(outers, depth, blocks) : fb::partition(outers, depth, blocks);
   const int64_t begin = share.begin(block), end = share.begin(block + 1);
   const double s37 = fb::cast<double>(s36);  // adaln_backward.yaml:36
   const double s38 = fb::reciprocal(s37);  // adaln_backward.yaml:36
@@ -60,6 +71,7 @@ inner_outer_persistent_1349cdb79e3d8e95(
     const int64_t first = begin < place ? place : begin;
     const int64_t last = place + depth < end ? place + depth : end;
     const int64_t part = block - share.first_block(outer);
+    const bool is_first = place == begin;  // of the whole outer indices of the block
 
     // The first rows.
     FUSEBUILD_UNROLL
@@ -215,6 +227,47 @@ inner_outer_persistent_1349cdb79e3d8e95(
     for (int c = 0; c < kChunks; ++c) {
       const Index col = (Index(c) * kThreadsPerRow + lane) * kVec;
       if (col >= columns) continue;
+      if (whole) {  // the block has all rows of the outer index
+        float* p30 = P30 + block * n2;
+        float* p32 = P32 + block * n2;
+        const fb::Vec<__nv_bfloat16, kVec> v0 = fb::load<kVec>(T0 + col);
+        const fb::Vec<__nv_bfloat16, kVec> v1 = fb::load<kVec>(T1 + col);
+        const fb::Vec<__nv_bfloat16, kVec> v2 = fb::load<kVec>(T2 + outer * n2 + col);
+        fb::Vec<float, kVec> s30 = fb::splat<kVec>(float(0));
+        fb::Vec<float, kVec> s32 = fb::splat<kVec>(float(0));
+        if (!is_first) s30 = fb::load<kVec>(p30 + col);
+        if (!is_first) s32 = fb::load<kVec>(p32 + col);
+        fb::Vec<__nv_bfloat16, kVec> o20;
+        fb::Vec<__nv_bfloat16, kVec> o28;
+        FUSEBUILD_UNROLL
+        for (int k = 0; k < kVec; ++k) {
+          const float t18 = a18[c][k];  // grad_sum, adaln_backward.yaml:24
+          const float t19 = a19[c][k];  // normed_sum, adaln_backward.yaml:25
+          const __nv_bfloat16 t0 = v0[k];
+          const __nv_bfloat16 t1 = v1[k];
+          const __nv_bfloat16 t2 = v2[k];
+          const float t11 = fb::cast<float>(t2);  // adaln_backward.yaml:19
+          const float t13 = 1.0f + t11;  // adaln_backward.yaml:19
+          const __nv_bfloat16 t14 = fb::cast<__nv_bfloat16>(t13);  // adaln_backward.yaml:19
+          const float t15 = fb::cast<float>(t14);  // one_plus_scale, adaln_backward.yaml:19
+          const __nv_bfloat16 t20 = fb::cast<__nv_bfloat16>(t18);  // grad_shift, adaln_backward.yaml:26
+          const float t21 = fb::cast<float>(t0);  // adaln_backward.yaml:27
+          const float t23 = t21 * t19;  // adaln_backward.yaml:27
+          const float t24 = fb::cast<float>(t1);  // adaln_backward.yaml:27
+          const float t26 = t24 * t18;  // adaln_backward.yaml:27
+          const float t27 = t23 + t26;  // adaln_backward.yaml:27
+          const __nv_bfloat16 t28 = fb::cast<__nv_bfloat16>(t27);  // grad_scale, adaln_backward.yaml:27
+          o20[k] = t20;
+          o28[k] = t28;
+          s30[k] = fb::Sum::combine(s30[k], t15 * t18);
+          s32[k] = fb::Sum::combine(s32[k], t15 * t19);
+        }
+        fb::store_anywhere(T20 + outer * n2 + col, o20);
+        fb::store_anywhere(T28 + outer * n2 + col, o28);
+        fb::store(p30 + col, s30);
+        fb::store(p32 + col, s32);
+        continue;
+      }
       fb::store(p18 + col, a18[c]);
       fb::store(p19 + col, a19[c]);
     }
@@ -229,4 +282,4 @@ inner_outer_persistent_1349cdb79e3d8e95(
   }
 }
 
-FUSEBUILD_ENTRY(inner_outer_persistent_1349cdb79e3d8e95)
+FUSEBUILD_ENTRY(inner_outer_persistent_958ee06f9604659e)

@@ -118,13 +118,6 @@
 //   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
 //   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
 //   aligned(y, 16), D <= 2048
-// launch: segment 0, realigned3072_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
-//   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
-//   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
-//   min(8*D, 8192))) + 2*B*D) bytes, slot 2 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) +
-//   2*B*D) bytes, slot 3 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D, min(8*D, 8192))) + 2*B*D) bytes, B, S, D,
-//   min(gpu.multiprocessors, max(1, (B*S) // 4, min(B*S, gpu.multiprocessors))); if D < 2146435072, aligned(x, 16),
-//   aligned(y, 16), D <= 3072
 // launch: segment 0, realigned4096_vec4_int32 2 of 2 on sm_90: grid ceil_div(D, 16) + ceil_div(B*D, 16), 1, 1; block
 //   256, 1, 1; overlaps the one before; given u, v, w, moved, weighted, both, slot 0 of 4*min(max(1, B*S)*D,
 //   gpu.multiprocessors*max(D, min(8*D, 8192))) bytes, slot 1 of 4*(min(max(1, B*S)*D, gpu.multiprocessors*max(D,
