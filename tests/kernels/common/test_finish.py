@@ -43,7 +43,7 @@ def test_scaled_sums_are_made_from_the_results_of_others() -> None:
     assert part.source is not None
     assert (part.group.kept, part.source.kept) == ((2,), (0, 2))
     assert (part.block_x, part.ahead, launch.block) == (8, 6, (512, 1, 1))
-    assert evaluate(launch.grid[0], {"B": 56, "S": 1024, "D": 1024}) == 128
+    assert evaluate(launch.grid[0], {"B": 56, "S": 1024, "D": 1024, MULTIPROCESSORS: 132}) == 128
 
 
 @pytest.mark.parametrize(("samples", "is_nested"), [(8, False), (17, False), (18, True), (128, True), (129, False)])
@@ -58,7 +58,8 @@ def test_groups_share_out_the_blocks_of_one_launch() -> None:
     launch = finish_of(ADALN, "registers4096_vec8_int32", **sizes)
     assert [part.group.kept for part in parts(launch)] == [(2,), (0, 2)]
     widths = [part.block_x for part in parts(launch)]
-    assert evaluate(launch.grid[0], sizes) == 3072 // widths[0] + 8 * 3072 // widths[1]
+    grid = evaluate(launch.grid[0], {**sizes, MULTIPROCESSORS: 132})
+    assert grid == 3072 // widths[0] + 8 * 3072 // widths[1]
 
 
 @pytest.mark.parametrize(
