@@ -26,10 +26,7 @@ struct ShareOfAlike {
   int kinds;
 
   FUSEBUILD_DEVICE ShareOfAlike(int64_t rows, int64_t columns, int64_t walkers)
-      : rows(rows),
-        columns(columns),
-        walkers(walkers),
-        kinds(N / static_cast<int>((columns | N) & -(columns | N))) {}  // N by their common divisor
+      : rows(rows), columns(columns), walkers(walkers), kinds(places_of_rows<N>(columns)) {}
 
   FUSEBUILD_DEVICE int64_t parts() const { return walkers + kinds - 1; }
 

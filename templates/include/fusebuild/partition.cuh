@@ -71,8 +71,7 @@ struct WalkedRows {
 // more than rows the first ones have one each.
 template <int kVec>
 FUSEBUILD_DEVICE WalkedRows walked_rows(int64_t columns, int64_t rows, int64_t walker, int64_t walkers) {
-  const int common = static_cast<int>((columns | kVec) & -(columns | kVec));  // the largest divisor of both
-  const int64_t period = kVec / common, sharing = walkers < rows ? walkers : rows;
+  const int64_t period = places_of_rows<kVec>(columns), sharing = walkers < rows ? walkers : rows;
   const int64_t begin = rows * walker / sharing, end = rows * (walker + 1) / sharing;
   const int64_t each = rows / period, more = rows % period;  // rows of a place; places that have one more
   const int64_t longer = more * (each + 1);

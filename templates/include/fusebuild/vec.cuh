@@ -23,6 +23,13 @@ FUSEBUILD_DEVICE uintptr_t place_of(const T* address) {
   return reinterpret_cast<uintptr_t>(address) / sizeof(T);
 }
 
+// At how many places of an aligned vector of N rows of so many `columns` begin, which lie side by side from
+// where one does: rows whose numbers agree modulo this begin at the same one.
+template <int N>
+FUSEBUILD_DEVICE int places_of_rows(int64_t columns) {
+  return N / static_cast<int>((columns | N) & -(columns | N));  // by the largest divisor of both
+}
+
 // N copies of `value`.
 template <int N, typename T>
 FUSEBUILD_DEVICE Vec<T, N> splat(T value) {
