@@ -20,7 +20,9 @@ from fusebuild.kernels.common.rows import (
     check_output,
     check_reduction,
     check_running,
+    has_lambdas,
     levels,
+    running_sums,
     walked_loops,
 )
 from fusebuild.kernels.common.spec import reductions
@@ -75,6 +77,14 @@ class InnerOuterParts:
     def depth(self) -> Axes:
         """The axes of the rows that every reduction down columns runs over."""
         return self.rows[len(self.outer) :]
+
+    def are_plain(self, task: Task, domain: AxisDomain) -> bool:
+        """Whether the task reduces, reads and writes as the backward pass of a norm does: with ops that combine single
+        numbers, at the places of its own domain alone, and what follows from reductions down columns overwrites
+        nothing."""
+        overwritten = any(output.alias is not None and output.fid in self.finished for output in task.fusion.outputs)
+        places = any(expr.op in ("iota", "linear_index") for expr in task.steps)
+        return not (has_lambdas(task) or running_sums(task) or domain.sources or places or overwritten)
 
     def written_by_rows(self, task: Task) -> tuple[int, ...]:
         """The outputs that are known when their row is done."""

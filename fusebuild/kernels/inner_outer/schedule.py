@@ -161,6 +161,7 @@ def _planner(planner: Planner) -> _Planner:
         fetched=tuple(fid for fid, own in axes.items() if own == domain.every),
         resident=tuple(fid for fid, own in axes.items() if moving.isdisjoint(own)),
         levels=max((level[task.fusion.exprs[index].outputs[0]] for index in parts.along), default=0),
+        finishes=can_be_whole(planner, parts),
     )
 
 
@@ -178,7 +179,8 @@ def _read_by_rows(task: Task, parts: InnerOuterParts) -> set[int]:
 class _Planner(Planner):
     """A planner that knows the ``parts`` of the task, whose rows have so many ``elements`` at most, for vectors of
     ``vec``. ``fetched`` are its dense inputs of the whole domain, ``resident`` those of columns that change
-    from one outer index to the next at most. Rows have ``levels`` of reductions, each of which needs the one before."""
+    from one outer index to the next at most. Rows have ``levels`` of reductions, each of which needs the one before.
+    ``finishes`` says whether a block may finish the outer indices of which it has all rows."""
 
     parts: InnerOuterParts
     elements: int
@@ -186,6 +188,7 @@ class _Planner(Planner):
     fetched: tuple[int, ...]
     resident: tuple[int, ...]
     levels: int
+    finishes: bool
     vectors: VectorLayout = VectorLayout.ALIGNED
 
     @property
@@ -263,7 +266,7 @@ class _Planner(Planner):
         resident, packed = (self.resident, ()) if choice.unpacks else ((), self.resident)
         heuristics = InnerOuterHeuristics.of(
             choice, storage="registers", chunks=chunks, fetched=self.fetched, resident=resident, packed=packed,
-            finishes=can_be_whole(self, self.parts),
+            finishes=self.finishes,
         )  # fmt: skip
         is_staged = choice.stages > 1 and self.vectors is VectorLayout.ALIGNED
         name, shared_bytes = staged if is_staged else way, self._staged_bytes(choice)
@@ -276,7 +279,7 @@ class _Planner(Planner):
     def _guard(self) -> tuple[Formula, ...]:
         """What holds where rows are vectors, or begin anywhere, and 32-bit indices enough for them. Then tensors of all
         rows begin where a vector may, so that each vector which a number of elements lies before is aligned."""
-        if self._is_realigned or self._is_shifted:
+        if self.vectors is not VectorLayout.ALIGNED:
             return (fits_int32(self.columns), *self.aligned(self.domain.flat, self.vec))
         vector = self.vector_guards(self.domain.inner, self.vec, self.parts.finished)
         return (fits_int32(self.columns), *vector)
@@ -502,12 +505,9 @@ class _Planner(Planner):
     ) -> VariantSpec:
         blocks = simplified(self._blocks(choice))
         whole = is_whole(self, self.parts, blocks) if heuristics.finishes else 0
-        parameters = kernel_parameters(self.task, self.domain, partial_parameters(self.task, self._left, const=False))
-        if heuristics.finishes:
-            parameters = (
-                *parameters,
-                call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them"),
-            )
+        partials = partial_parameters(self.task, [*self._leaving], const=False)
+        told = call_parameter("whole", whole, "1: blocks have whole outer indices, and finish them")
+        parameters = (*kernel_parameters(self.task, self.domain, partials), *([told] if heuristics.finishes else []))
         kernel = self.kernel(
             "inner_outer_persistent", heuristics, vec=self.vec, index=index, parameters=parameters, vectors=self.vectors
         )
@@ -518,15 +518,16 @@ class _Planner(Planner):
         return replace(walking, launches=(*walking.launches, *self._finishes(blocks, whole)))
 
     @property
-    def _left(self) -> Sequence[int]:
-        """What partial results are left of: where blocks may have whole outer indices, of everything that is reduced
-        down columns."""
-        return folded(self.task, self.parts.down) if can_be_whole(self, self.parts) else self.reduced
+    def _leaving(self) -> dict[int, int]:
+        """The values that have partial results, each with the reduction that it is of: where blocks may have whole
+        outer indices, all that are reduced down columns."""
+        indices = self.parts.down if self.finishes else self.parts.accumulated
+        return {fid: index for index in indices for fid in self.task.fusion.exprs[index].outputs}
 
     def _finishes(self, blocks: Formula, whole: Formula) -> Iterator[LaunchSpec]:
         """The launches that combine the partial results of so many ``blocks``."""
         parts = alike.parts_of(blocks, self.columns, self.vec) if self._is_shifted else blocks
-        finisher = Finisher.of(self, reduced=self._left, index="int64_t", splits=simplified(parts))
+        finisher = Finisher.of(self, reduced=[*self._leaving], index="int64_t", splits=simplified(parts))
         if not self.parts.outer:
             yield finisher.launch_at_call(FinishGroup(reductions=self.parts.down, kept=self.parts.columns), NARROWEST)
             return
@@ -542,9 +543,7 @@ class _Planner(Planner):
         partials = self._partials([variant.launches[0].kernel for variant in variants])
         scratch = tuple(
             product([self.bytes_of([fid]), partials[bool(self.parts.kept[index])]])
-            for fid in self._left
-            for index in self.parts.down
-            if fid in self.task.fusion.exprs[index].outputs
+            for fid, index in self._leaving.items()
         )
         return [replace(variant, scratch=scratch) for variant in variants]
 

@@ -24,7 +24,7 @@ from fusebuild.kernels.common.finish import NARROWEST, Finisher, FinishGroup, pa
 from fusebuild.kernels.common.lambdas import folded
 from fusebuild.kernels.common.planner import Planner
 from fusebuild.kernels.common.registers import Registers, resident_blocks
-from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP, has_lambdas, next_power_of_two, running_sums
+from fusebuild.kernels.common.rows import SYSTEM_BYTES, WARP, next_power_of_two
 from fusebuild.kernels.common.spec import (
     KnownSizes,
     LaunchSpec,
@@ -119,13 +119,8 @@ class Tiled(Planner):
     @property
     def applies(self) -> bool:
         """Whether the task is as plain as that."""
-        task, kept = self.task, {*self.parts.kept.values()}
-        overwritten = any(
-            output.alias is not None and output.fid in self.parts.finished for output in task.fusion.outputs
-        )
-        places = any(expr.op in ("iota", "linear_index") for expr in task.steps)
-        plain = not (has_lambdas(task) or running_sums(task) or self.domain.sources or places or overwritten)
-        return plain and kept <= {(), self.parts.outer}
+        kept = {*self.parts.kept.values()}
+        return self.parts.are_plain(self.task, self.domain) and kept <= {(), self.parts.outer}
 
     @property
     def columns(self) -> Formula:

@@ -115,6 +115,7 @@ class _Walk:
         lifetimes = dict.fromkeys(self.heuristics.resident, self._lifetime)
         self._steady = steady_of(body, self.rows.exprs, lifetimes, [*combined(body, parts.accumulated), *self.outputs])
         self._ready = [*self._of_rows, *self._steady.kept]
+        self._is_aligned = spec.vectors is VectorLayout.ALIGNED
         self._is_realigned = spec.vectors is VectorLayout.ANYWHERE
         self._is_shifted = spec.is_shifted
 
@@ -254,7 +255,7 @@ class _Walk:
 
     def _of_the_row(self, sweep: Sweep) -> Sweep:
         """``sweep``, which accumulates no element beside the row."""
-        if not (self._is_realigned or self._is_shifted):
+        if self._is_aligned:
             return sweep
         return replace(sweep, accumulate=tuple(f"if (fb::is_inside(inside, k)) {line}" for line in sweep.accumulate))
 
@@ -460,7 +461,7 @@ class _Walk:
         """The walk that computes what stays for ``lifetime``; where rows begin anywhere, so does what stays."""
         body, column = self.rows.body, self.rows.column
         sweep = self._steady.sweep(body, lifetime, outer, column)
-        if not (self._is_realigned or self._is_shifted):
+        if self._is_aligned:
             return sweep
         reads = self._steady.reads(lifetime)
         return replace(sweep, loads=tuple(self.rows.vector(fid, self._beside(fid, outer)) for fid in reads))
@@ -475,7 +476,7 @@ class _Walk:
         """The loads of inputs that stay packed."""
         body, groups = self.rows.body, [outer, self.rows.column]
         load = {fid: f"fb::load_packed<kVec>(T{fid} + {body.offset(fid, groups)})" for fid in fids}
-        if self._is_realigned or self._is_shifted:
+        if not self._is_aligned:
             load = {fid: f"fb::pack({self._beside(fid, outer)})" for fid in fids}
         return Sweep(
             coordinates=body.coordinates(self.rows.column, body.needs_coordinates(fids, self.rows.column)),

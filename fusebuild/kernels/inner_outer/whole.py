@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from fusebuild.ir.formula import Formula, product, simplified, total
 from fusebuild.kernels.common.planner import Planner
-from fusebuild.kernels.common.rows import has_lambdas, running_sums
 from fusebuild.kernels.inner_outer.axes import InnerOuterParts, read_after
 
 ROWS_OF_PARTS = 8
@@ -24,19 +23,12 @@ def can_be_whole(planner: Planner, parts: InnerOuterParts) -> bool:
     indices is scaled from them, and what else is needed lies along the columns and is overwritten by nothing."""
     task, domain = planner.task, planner.domain
     after = read_after(task, [*parts.finished, *(each.factor for each in parts.scaled.values())])
-    overwritten = any(output.alias is not None and output.fid in parts.finished for output in task.fusion.outputs)
-    places = any(expr.op in ("iota", "linear_index") for expr in task.steps)
-    is_plain = not (has_lambdas(task) or running_sums(task) or domain.sources or places or overwritten)
     tensors = {fid for fid in after.intersection(task.inputs) if fid in domain.accesses}
-    is_of_indices = all(parts.kept[index] == parts.outer for index in parts.accumulated)
-    is_scaled = all(not parts.kept[index] for index in parts.scaled)
-    return (
-        is_plain
-        and bool(parts.outer)
-        and is_of_indices
-        and is_scaled
-        and tensors <= {*domain.dense_along(domain.inner)}
-    )
+    are_of_indices = all(parts.kept[index] == parts.outer for index in parts.accumulated)
+    are_scaled = all(not parts.kept[index] for index in parts.scaled)
+    are_along_columns = tensors <= {*domain.dense_along(domain.inner)}
+    is_fit = bool(parts.outer) and are_of_indices and are_scaled and are_along_columns
+    return is_fit and parts.are_plain(task, domain)
 
 
 def is_whole(planner: Planner, parts: InnerOuterParts, blocks: Formula) -> Formula:
