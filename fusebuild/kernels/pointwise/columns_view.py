@@ -10,10 +10,13 @@ from fusebuild.kernels.common.statements import COORDINATE, Group, in_brackets
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, make_view
 from fusebuild.kernels.pointwise.columns import ROW_STEP
 from fusebuild.kernels.pointwise.narrow import NarrowBody
-from fusebuild.kernels.pointwise.view import elements
+from fusebuild.kernels.pointwise.view import elements, guarded
 
-ROW = "const Index row = rows - left + u * Index(step);"
-"""The row of an element that is loaded ahead."""
+ROW = (
+    "const Index behind = left - u * Index(step);",
+    "const Index row = rows - (behind > 0 ? behind : 1);  // no load waits for a test",
+)
+"""The row of an element of a thread, the last one where the thread has no more."""
 BESIDE = "{}_beside"
 """How kernels call what lies as the domain does, from where the first point of that is."""
 
@@ -29,8 +32,7 @@ def pointwise_columns(spec: KernelSpec) -> KernelView:
     counted = _counted(row, sweep)
     if counted:
         sweep = replace(sweep, load_coordinates=(), loads=(*sweep.loads, _count_on(body, counted)))
-    if is_named("row", (*sweep.load_coordinates, *sweep.loads)):
-        sweep = replace(sweep, row=(ROW,))
+    sweep = guarded(replace(sweep, row=ROW), "behind > 0")
     return make_view(
         body, exprs,
         bases=(*body.coordinates(replace(row, name="first_row"), counted, counted), *body.beginnings()),

@@ -22,7 +22,7 @@ from fusebuild.kernels.common.planner import Planner, Width
 from fusebuild.kernels.common.registers import Registers
 from fusebuild.kernels.common.spec import VariantSpec, VectorLayout, any_domain, kernel_parameters
 from fusebuild.kernels.common.unfit import UnfitError
-from fusebuild.kernels.pointwise.columns import COLUMN_UNROLL, columns_variant, pair_width
+from fusebuild.kernels.pointwise.columns import COLUMN_UNROLL, RESIDENT_THREADS, columns_variant, pair_width
 from fusebuild.kernels.pointwise.flat import is_flat
 from fusebuild.kernels.pointwise.folded import folded_variant, has_runs, is_foldable, pays
 from fusebuild.kernels.pointwise.narrow import narrow_guard, reciprocal_parameters, tensors_read
@@ -71,7 +71,7 @@ def variants(planner: Planner) -> list[VariantSpec]:
     rows = [rows_variant(planner, walked, ways.pop(0))] if walked is not None else []
     flat = [variant for way in ways for variant in _flat_variants(planner, way, is_shifted=way is odd)]
     pairs = pair_width(planner, vec) if has_axes else None
-    even = [] if pairs is None else [columns_variant(planner, pairs, _choice(planner, pairs, COLUMN_UNROLL))]
+    even = [] if pairs is None else [columns_variant(planner, pairs, _choice_of_columns(planner, pairs))]
     found = [*rows, *flat[:-2], *even, *_for_long_rows(planner, vec, walked, odd), *flat[-2:]]
     is_known = isinstance(domain.points(domain.every), int)
     has_few = vec > 1 and domain.inner < 2 and not domain.sources and not is_known
@@ -82,7 +82,7 @@ def _flat_variants(planner: Planner, width: Width, *, is_shifted: bool) -> list[
     """Those that access the domain as ``width`` has it: one, or what comes before it where shifted rows are folded."""
     task, domain, vec = planner.task, planner.domain, width[2]
     if vec == 1 and width[3] == "int32_t" and domain.inner > 0 and domain.sources:
-        return [columns_variant(planner, width, _choice(planner, width, COLUMN_UNROLL))]
+        return [columns_variant(planner, width, _choice_of_columns(planner, width))]
     flat = flat_variant(planner, width, is_shifted=is_shifted)
     if not is_shifted or not is_foldable(task, domain) or not pays(task, domain):
         return [flat]
@@ -136,8 +136,18 @@ def flat_variant(planner: Planner, width: Width, *, is_shifted: bool = False) ->
 
 def _choice(planner: Planner, width: Width, unroll: int) -> PointwiseHeuristics:
     """What is tuned or proposed for accesses as ``width`` has them, ``unroll`` at a time."""
-    name, _, vec, _ = width
-    return decide(name, _propose(planner, vec, unroll), planner.tuned, partial(check_elements, target=planner.target))
+    return _decided(planner, width, _propose(planner, width[2], unroll))
+
+
+def _choice_of_columns(planner: Planner, width: Width) -> PointwiseHeuristics:
+    """The same where a thread has elements of one column."""
+    proposed = _propose(planner, width[2], COLUMN_UNROLL)
+    blocks = max(proposed.min_blocks, RESIDENT_THREADS // proposed.threads)
+    return _decided(planner, width, replace(proposed, min_blocks=blocks))
+
+
+def _decided(planner: Planner, width: Width, proposed: PointwiseHeuristics) -> PointwiseHeuristics:
+    return decide(width[0], proposed, planner.tuned, partial(check_elements, target=planner.target))
 
 
 def _propose(planner: Planner, vec: int, unroll: int) -> PointwiseHeuristics:

@@ -52,13 +52,17 @@ class TestHowRowsAreSharedOut:
         assert evaluate(argument(variant, "step1"), call) == step % rows
         assert 8 * step < 2**31  # what counts rows does not overflow
 
-    def test_threads_have_up_to_thirty_two_rows_which_begin_at_sectors(self) -> None:
+    def test_threads_have_up_to_sixteen_rows_which_begin_at_sectors(self) -> None:
         step = evaluate(argument(variants()["scalar_int32"], "step"), sizes(19, 369767, 5))
-        assert step == 219552
+        assert step == 439104
         assert step % 32 == 0
 
     def test_few_elements_have_a_thread_each(self) -> None:
         assert evaluate(argument(variants()["scalar_int32"], "step"), sizes(3, 50, 5)) == 150
+
+    def test_some_elements_are_spread_over_all_multiprocessors(self) -> None:
+        step = evaluate(argument(variants()["scalar_int32"], "step"), sizes(7, 935, 69))
+        assert step == -(-7 * 935 // 4 // 32) * 32
 
 
 def test_pairs_are_for_rows_that_an_index_finds_and_that_may_be_even() -> None:
