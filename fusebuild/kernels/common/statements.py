@@ -37,6 +37,9 @@ class Group:
     divisor: str = ""
     """What the kernel divides by instead of the extent of an axis, a format of that, where there is something."""
 
+    found: str = ""
+    """Where the kernel has the coordinates already, a format of the position among the axes, if it has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinates:
@@ -254,6 +257,11 @@ class Body(Statements):
         wanted = [axis for axis in group.axes if axis in set(needed)]
         if len(group.axes) < 2 or not wanted:
             return ()
+        if group.found:
+            return tuple(
+                f"const {group.index} {COORDINATE.format(axis)} = {group.found.format(group.axes.index(axis))};"
+                for axis in wanted
+            )
         lines, rest = [], group.name
         for position, axis in reversed(list(enumerate(group.axes))[1:]):
             quotient, remainder = self._divided(rest, axis, group)

@@ -49,8 +49,8 @@ class Sweep:
         others = _statements(replace(self, load_coordinates=(), coordinates=(), loads=loads))
         return replace(
             self,
-            load_coordinates=_named(self.load_coordinates, self.loads),
-            coordinates=_named(self.coordinates, others),
+            load_coordinates=lines_named(self.load_coordinates, self.loads),
+            coordinates=lines_named(self.coordinates, others),
         )
 
 
@@ -78,8 +78,8 @@ class KernelView:
     it knows; ``setup`` runs before any sweep; ``lambdas`` are the functors that reductions and scans combine with;
     ``lifetimes`` go from the longest to the shortest; ``next_rows`` loads what the next rows need, ``ahead`` what
     the last sweep does; ``edges`` are a sweep's lines for an element beside its vectors; ``finishes`` are those of
-    :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for tiles;
-    ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
+    :mod:`fusebuild.kernels.common.finish_view`; ``untiled`` is what is done with rows that are too few for tiles,
+    and ``alone`` with those of one element; ``block`` is :func:`walking_block`; ``clamped`` loads of a whole
     row are those of :class:`fusebuild.kernels.persistent.few_rows.FewRowsHeuristics`."""
 
     index: str
@@ -99,6 +99,7 @@ class KernelView:
     ahead: Sweep = Sweep()
     finishes: tuple[object, ...] = ()
     untiled: object = None
+    alone: object = None
     edges: tuple[Lines, ...] = ()
     shifted: bool = False
     anywhere: bool = False
@@ -124,10 +125,10 @@ def _statements(part: object) -> Iterator[str]:
             yield from _statements(each)
 
 
-def _named(coordinates: Lines, others: Iterable[str]) -> Lines:
-    """Those of ``coordinates`` that ``others`` name, or one of them after it."""
+def lines_named(declarations: Lines, others: Iterable[str]) -> Lines:
+    """Those of ``declarations`` that ``others`` name, or one of them after it."""
     kept, statements = list[str](), [*others]
-    for line in reversed(coordinates):
+    for line in reversed(declarations):
         name = line.partition(" = ")[0].rpartition(" ")[2]
         if is_named(name, (*statements, *kept)):
             kept.insert(0, line)

@@ -31,6 +31,8 @@ from fusebuild.kernels.common.spec import (
     kernel_parameters,
 )
 from fusebuild.kernels.common.sweeps import column_inputs
+from fusebuild.kernels.persistent import alone
+from fusebuild.kernels.persistent.alone import Alone
 from fusebuild.kernels.persistent.budgets import TILED
 from fusebuild.kernels.persistent.tiles import BLOCKS_WANTED, LEAST_COPY_BYTES, TilesWay
 from fusebuild.kernels.persistent.untiled import MOST_HELD, REGISTERS, Untiled
@@ -79,7 +81,8 @@ class TiledHeuristics:
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
     tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``. Of rows that
-    are too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes."""
+    are too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes; of
+    rows of one element it has up to ``alone``, none where those are in tiles."""
 
     threads: int
     most: int
@@ -94,6 +97,7 @@ class TiledHeuristics:
     of_rows: tuple[int, ...]
     in_place: tuple[tuple[int, int], ...]
     untiled: int
+    alone: int
     loaded: tuple[int, ...]
 
     @property
@@ -125,9 +129,13 @@ class Tiled(TilesWay):
         """One for rows of up to ``held`` elements for each thread of a warp, and an odd one; none where rows are surely
         longer. Raises :class:`KnobError` for a choice that no kernel can be made with."""
         choice = decide(self.way, self._propose(), self.tuned, self._check)
+        return () if self._shortest > self._longest(choice) else (self._variant(choice),)
+
+    @property
+    def _shortest(self) -> int:
+        """The elements of the shortest row."""
         least = {fact.symbol: fact.min or 1 for fact in self.task.fusion.facts}
-        shortest = evaluate(self.columns, {symbol: least.get(symbol, 1) for symbol in symbols(self.columns)})
-        return () if shortest > self._longest(choice) else (self._variant(choice),)
+        return int(evaluate(self.columns, {symbol: least.get(symbol, 1) for symbol in symbols(self.columns)}))
 
     @property
     def _per_word(self) -> int:
@@ -167,7 +175,7 @@ class Tiled(TilesWay):
 
     def _variant(self, choice: TiledChoice) -> VariantSpec:
         cached, kept = self._in_registers()
-        few = self._untiled(choice)
+        few, single = self._untiled(choice), self._alone(choice)
         heuristics = TiledHeuristics(
             threads=choice.threads,
             most=self._most(choice.held),
@@ -182,9 +190,10 @@ class Tiled(TilesWay):
             of_rows=self._of_rows,
             in_place=tuple(self.in_place.items()),
             untiled=few.most,
+            alone=single.most,
             loaded=self._loaded,
         )
-        tile_rows = self._tile_rows(choice)
+        tile_rows = simplified(single.rows_of_block(self._tile_rows(choice)))
         groups = formula_parameter(
             "tile_groups", self._tile_groups(tile_rows), "groups that a tile has rows of, at most"
         )
@@ -220,12 +229,19 @@ class Tiled(TilesWay):
         """The inputs that a thread loads before it computes, where there is no tile: all that lie along rows."""
         return column_inputs(self.task, self.domain)
 
+    def _alone(self, choice: TiledChoice) -> Alone:
+        """How rows of one element are taken: out of tiles, unless those are all that there is."""
+        others = {*self.domain.accesses} - {*self.domain.flat, *self.resident}
+        most = alone.MOST_ROWS if others and self.domain.kept and self._shortest == 1 else 0
+        return Alone(rows=self.rows, columns=self.columns, most=most, threads=choice.threads, blocks=choice.min_blocks)
+
     def _untiled(self, choice: TiledChoice) -> Untiled:
         words = sum(map(self._words, (*self._loaded, *self.kept)))
         held = MOST_HELD
         while held > 1 and held * words > REGISTERS:
             held //= 2
-        return Untiled(rows=self.rows, columns=self.columns, most=held, threads=choice.threads)
+        least = 2 if self._alone(choice).most else 1
+        return Untiled(rows=self.rows, columns=self.columns, least=least, most=held, threads=choice.threads)
 
     def _in_registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the values that ``HELD_WORDS`` last for: costly values before inputs, which shared memory has,
@@ -315,6 +331,7 @@ class Tiled(TilesWay):
         """What holds where 32 bits have the sizes that the numbers of a tile's rows are divided by."""
         kept, accesses = self.domain.kept, self.domain.accesses.values()
         divides = any(0 < len({*kept} & {*access.axes}) < len(kept) for access in accesses)
+        divides |= any(expr.op in ("iota", "linear_index") for expr in self.task.steps) or bool(self.domain.sources)
         extents = [self.domain.axes[axis].extent for axis in kept[1:]] if divides else []
         return tuple(fits_int32(extent) for extent in extents if not isinstance(extent, int))
 

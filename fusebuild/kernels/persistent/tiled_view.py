@@ -18,6 +18,7 @@ from fusebuild.kernels.common.rows import WARP
 from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_threads
 from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, is_named, join, make_view
+from fusebuild.kernels.persistent.alone_view import rows_alone
 from fusebuild.kernels.persistent.tiled import TiledHeuristics
 from fusebuild.kernels.persistent.tiles_view import Tiles
 from fusebuild.kernels.persistent.view import Kept, row_levels
@@ -43,7 +44,7 @@ def inner_tiled(spec: KernelSpec) -> KernelView:
         ),
         next_rows=Sweep(loads=tiles.copies(), stores=tiles.stores()),
         extents=rows.extents,
-        untiled=untiled(spec, heuristics),
+        untiled=untiled(spec, heuristics), alone=rows_alone(spec, heuristics),
     )  # fmt: skip
 
 

@@ -28,10 +28,12 @@ MOST_ROWS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untiled:
-    """``rows`` of so many ``columns``, of which a thread holds up to ``most`` elements, in blocks of ``threads``."""
+    """``rows`` of so many ``columns``, ``least`` or more, of which a thread holds up to ``most`` elements, in blocks of
+    ``threads``."""
 
     rows: Formula
     columns: Formula
+    least: int
     most: int
     threads: int
 
@@ -45,7 +47,8 @@ class Untiled:
     def _are_few(self) -> Formula:
         """1 where rows are too few for tiles and a warp holds one, else 0."""
         few_rows: Formula = ("le", self.rows, product([MOST_ROWS, MULTIPROCESSORS]))
-        return product([few_rows, ("le", self.columns, WARP * self.most), ("le", self._held, self.most)])
+        long: list[Formula] = [("le", self.least, self.columns)] if self.least > 1 else []
+        return product([few_rows, *long, ("le", self.columns, WARP * self.most), ("le", self._held, self.most)])
 
     @property
     def held(self) -> Formula:

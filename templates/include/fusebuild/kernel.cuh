@@ -30,6 +30,7 @@
 #include "fusebuild/scan.cuh"
 #include "fusebuild/shifted.cuh"
 #include "fusebuild/staying.cuh"
+#include "fusebuild/stepping.cuh"
 #include "fusebuild/strips.cuh"
 #include "fusebuild/tickets.cuh"
 #include "fusebuild/tile.cuh"

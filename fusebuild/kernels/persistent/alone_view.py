@@ -1,0 +1,104 @@
+"""What a thread of inner_tiled does with rows of one element: fusebuild.kernels.persistent.alone says why.
+
+``c0`` are the elements of tensor 0 that the thread's rows have, ``q1`` those of a tensor that does not change along
+rows; ``u`` is the number of the row among the thread's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fusebuild.ir.formula import symbols
+from fusebuild.kernels.common.rows_view import Rows, reduced_rows
+from fusebuild.kernels.common.spec import KernelSpec, VectorLayout, known_parameters
+from fusebuild.kernels.common.view import Lines, Sweep, is_named, join, lines_named
+from fusebuild.kernels.persistent.tiled import TiledHeuristics
+from fusebuild.kernels.persistent.view import Kept, row_levels
+
+STEPPING = "at[{}]"
+"""Where the coordinates of the row are, a format of the position among the axes of rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsAlone:
+    """``known`` are sizes that are 1; ``first`` is where the thread's first row is, and ``again`` that once more for
+    the second walk over its rows, where each needs it; ``loads`` and ``body`` are what is done with a row before any is
+    computed, and then."""
+
+    known: Lines
+    arrays: Lines
+    first: Lines
+    loads: Lines
+    again: Lines
+    body: Lines
+
+
+def rows_alone(spec: KernelSpec, heuristics: TiledHeuristics) -> RowsAlone | None:
+    """None where no kernel has such rows."""
+    if not heuristics.alone:
+        return None
+    rows = reduced_rows(replace(spec, vec=1, vectors=VectorLayout.ALIGNED))
+    rows = replace(rows, row=replace(rows.row, found=STEPPING))
+    body, task = rows.body, spec.task
+    of_rows = [fid for fid in rows.reads if not rows.has_columns(fid) and body.domain.accesses[fid].axes]
+    setup, bases = rows.setup(task.outputs, of_rows={fid: f"q{fid}[u]" for fid in of_rows})
+    coordinates = body.coordinates(rows.row, rows.row.axes)
+    setup = tuple(line for line in setup if line not in coordinates)
+    columns = body.coordinates(rows.column, rows.column.axes)
+    own = (
+        *(f"c{fid}[u] = {rows.from_memory(fid, packed=True)};" for fid in heuristics.loaded),
+        *(f"q{fid}[u] = {body.element(fid, [rows.row])};" for fid in of_rows),
+    )
+    computed = (*setup, *_computed(rows, heuristics), *rows.results(rows.narrow))
+    loads = (*lines_named((*coordinates, *bases, *columns), own), *own)
+    computed = (*lines_named((*coordinates, *bases, *columns), computed), *computed)
+    arrays = (
+        *(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kRows];" for fid in heuristics.loaded),
+        *(f"{body.c_type(fid)} q{fid}[kRows];" for fid in of_rows),
+    )
+    sizes = ", ".join(["top", *(body.extents[axis] for axis in rows.row.axes[1:])])
+    stepping = f"fb::SteppingRow<kThreads, {len(rows.row.axes) - 1}>"
+    first, again = (is_named("at", lines) for lines in (loads, computed))
+    return RowsAlone(
+        known=_known(rows, (*loads, *computed)),
+        arrays=arrays,
+        first=(f"{stepping} at({sizes});",) if first else (),
+        loads=(*loads, *(("at.step();",) if first else ())),
+        again=(f"{stepping} at({sizes});",) if again else (),
+        body=(*computed, *(("at.step();",) if again else ())),
+    )
+
+
+def _computed(rows: Rows, heuristics: TiledHeuristics) -> Lines:
+    """What a thread computes of a row, and what it stores along it."""
+    kept = Kept(rows.body, heuristics.kept, vectors="", place="k{}[k]")
+
+    def loads(fid: int) -> Lines:
+        if fid not in heuristics.loaded:
+            return rows.global_load(fid)
+        return (rows.vector(fid, f"fb::unpack(c{fid}[u])"),)
+
+    sweeps = row_levels(rows, kept, loads, lambda arguments: "", is_full=True, reader="true")
+    if rows.wide:
+        sweeps.append(join(kept.around(rows, rows.wide, loads), rows.stores(rows.wide)))
+    return (*kept.arrays(), *(line for sweep in sweeps for line in _lines(sweep)))
+
+
+def _lines(sweep: Sweep) -> Lines:
+    """The lines of a ``sweep`` over one element."""
+    element = ("{", "  constexpr int k = 0;", *(f"  {line}" for line in _inner(sweep)), "}")
+    return (*sweep.accumulators, *(element if sweep.element or sweep.accumulate else ()), *sweep.merged, *sweep.results)
+
+
+def _inner(sweep: Sweep) -> Lines:
+    return (*sweep.loads, *sweep.vector, *sweep.element, *sweep.accumulate, *sweep.stores)
+
+
+def _known(rows: Rows, lines: Lines) -> Lines:
+    """What ``lines`` name that is known where a row has one element."""
+    spec = rows.body.spec
+    extents = [rows.body.domain.axes[axis].extent for axis in rows.column.axes]
+    sizes = {symbol: 1 for extent in extents if isinstance(extent, str) for symbol in symbols(extent)}
+    known = (each for each in known_parameters(spec.parameters, sizes) if each.value is not None)
+    named = (each for each in known if is_named(each.name, lines))
+    return tuple(f"constexpr {each.declaration} = {each.value};  // {each.comment}" for each in named)
