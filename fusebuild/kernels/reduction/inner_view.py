@@ -17,9 +17,11 @@ from fusebuild.kernels.common.view import (
     accumulate,
     accumulators,
     join,
+    lines_named,
     make_view,
 )
-from fusebuild.kernels.reduction.schedule import InnerHeuristics, Tile
+from fusebuild.kernels.reduction.schedule import InnerHeuristics
+from fusebuild.kernels.reduction.tiles import Tile
 
 PIECE = (
     "const Index piece = unsigned(place) / unsigned(padded);",
@@ -57,7 +59,7 @@ def reduction_inner(spec: KernelSpec) -> KernelView:
     sweep = _without_idle_coordinates(join(kept, sweep, rows.updates(gathered), only, Sweep(reduce=reduce)))
     if heuristics.in_pieces:
         bases, sweep = (), replace(sweep, load_coordinates=PIECE, coordinates=(*PIECE, INSIDE))
-    short = (_of_tile(spec, heuristics.tile), Sweep(stores=rows.results(outputs))) if heuristics.tile else ()
+    short = (_of_tile(spec, heuristics.tile), _of_rows_alone(rows, outputs, bases)) if heuristics.tile else ()
     extents = rows.extents
     if heuristics.in_pieces:
         first, last = rows.column.axes
@@ -125,6 +127,20 @@ def _of_tile(spec: KernelSpec, tile: Tile) -> Sweep:
         arrays=tuple(each.declaration(dtypes[fid], tile.batch) for fid, each in copied.items()),
         loads=tuple(each.copy(dtypes[fid]) for fid, each in copied.items()),
         joint_stores=rows.results(outputs),
+    )
+
+
+def _of_rows_alone(rows: Rows, outputs: Sequence[int], bases: Lines) -> Sweep:
+    """What a thread does with rows of one element beside their sweep: ``loads`` fetch what is one element a row of all
+    of them before the first is combined, and ``load_coordinates`` are those that their ``bases`` name."""
+    ahead = rows.side_by_side(fid for fid in rows.reads if not rows.has_columns(fid))
+    setup, _ = rows.setup(outputs, of_rows={fid: f"q{fid}[u]" for fid in ahead})
+    return Sweep(
+        load_coordinates=lines_named(rows.body.coordinates(rows.row, rows.row.axes), bases),
+        arrays=tuple(f"{rows.body.c_type(fid)} q{fid}[kUnroll];" for fid in ahead),
+        loads=tuple(f"q{fid}[u] = T{fid}[row];" for fid in ahead),
+        row=setup,
+        stores=rows.results(outputs),
     )
 
 

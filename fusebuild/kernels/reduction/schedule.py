@@ -78,6 +78,15 @@ from fusebuild.kernels.reduction.row_threads import (
     rungs_of_tiles,
     rungs_of_vectors,
 )
+from fusebuild.kernels.reduction.tiles import (
+    LONGEST_TILED,
+    MOST_TURNS,
+    NARROW,
+    TILE_BATCH,
+    TILE_BYTES,
+    Tile,
+    rows_of_thread,
+)
 from fusebuild.target.table import Target
 
 BLOCKS_PER_MULTIPROCESSOR = 4
@@ -90,15 +99,6 @@ THREADS = 256
 read."""
 COLUMN_THREADS = 256
 """Threads of a block that combines columns of states, at most: reduce_shaped.cuh keeps one of each in shared memory."""
-TILE_BYTES = 16 * 1024
-"""What a block has of short rows in shared memory."""
-TILE_TURNS = 4
-"""Rows that each of its threads takes one after another, at most: enough to read while others combine."""
-TILE_BATCH = 4
-"""Elements of such a row that a thread takes at a time."""
-LONGEST_TILED = 256
-"""Elements of the longest of such rows, where each has one of :data:`TILE_PLACES`: in longer ones vectors have little
-beside the row."""
 SHORTEST = 2
 """Elements of vectors that are no longer than the rows which they are for. Of longer ones most would be left out: a row
 of fewer than half as many is read one by one."""
@@ -137,21 +137,11 @@ LONGEST = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """Short rows that a block has in shared memory, side by side as in global memory: so many ``elements`` of each
-    tensor, of so many ``rows`` at most. Threads take a ``batch`` of neighbouring elements at a time."""
-
-    elements: int
-    rows: int
-    batch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InnerHeuristics:
     """A thread of a block of ``threads`` loads ``unroll`` vectors before it uses one; blocks may share rows where there
     ``is_split``, else none ever does. Rows ``in_pieces`` lie apart in memory, and each piece is read by the aligned
     vectors around it. Where a call says how many short rows a block has, they are in its ``tile``; such a kernel takes
-    rows of one element as they are, ``unroll`` of them a thread."""
+    rows of one element as they are, up to ``unroll`` of them a thread."""
 
     threads: int
     unroll: int
@@ -292,25 +282,17 @@ def _short(planner: Planner, last: VariantSpec) -> list[VariantSpec]:
     assert isinstance(heuristics, InnerHeuristics)
     if heuristics.tile is None:
         return []
-    return [_alone(planner, last, heuristics), _tiled(planner, last, heuristics, heuristics.tile)]
-
-
-def _alone(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics) -> VariantSpec:
-    """Where rows have one element, so that a thread has some of them to itself."""
-    (launch, *others), domain = last.launches, planner.domain
-    grid = (ceil_div(domain.points(domain.kept), heuristics.unroll * heuristics.threads), 1, 1)
-    single = (("eq", domain.points(domain.reduced), 1),)
-    return replace(last, name="alone_int64", guard=single, launches=(replace(launch, grid=grid), *others))
+    return [_tiled(planner, last, heuristics, heuristics.tile)]
 
 
 def _tiled(planner: Planner, last: VariantSpec, heuristics: InnerHeuristics, tile: Tile) -> VariantSpec:
-    """Where a block has short rows in shared memory."""
+    """Where a block has short rows in shared memory, and threads have those of one element to themselves."""
     (launch, *others), domain = last.launches, planner.domain
     rows, columns = domain.points(domain.kept), domain.points(domain.reduced)
     threads, places = heuristics.threads, tile.elements // heuristics.threads
     rungs = rungs_of_tiles(places, ("ge", rows, MANY_ROWS))
     filling: Formula = ("floor_div", rows, ("mul", threads * ROW_BLOCKS, MULTIPROCESSORS))
-    turns: Formula = ("max", 1, ("min", TILE_TURNS, ("floor_div", places, ("max", 1, columns)), filling))
+    turns = rows_of_thread(columns, places, filling)
     own = {"row_shift": row_shift(columns, rungs), "tile_turns": turns}
     parameters = (
         replace(each, arg=FormulaArg(formula=own[each.name])) if each.name in own else each
@@ -328,12 +310,12 @@ def _tile(planner: Planner, threads: int) -> Tile | None:
     domain, inputs = planner.domain, {*planner.task.inputs}
     flat = inputs.intersection(domain.flat)
     of_rows = {fid for fid in inputs.intersection(domain.accesses) if {*domain.accesses[fid].axes} <= {*domain.kept}}
-    rows = threads * TILE_TURNS
+    rows = threads * MOST_TURNS
     if len(domain.reduced) > 1 or not domain.kept or isinstance(domain.points(domain.reduced), int):
         return None
     if not flat or planner.bytes_of(of_rows) * rows > TILE_BYTES:
         return None
-    return Tile(elements=TILE_BYTES // planner.bytes_of(flat), rows=rows, batch=TILE_BATCH)
+    return Tile(elements=TILE_BYTES // planner.bytes_of(flat), rows=rows, batch=TILE_BATCH, narrow=NARROW)
 
 
 def _is_interleaved(planner: Planner) -> bool:

@@ -200,6 +200,13 @@ FUSEBUILD_DEVICE void with_constant(int number, const Visitor& visit) {
   }
 }
 
+// The elements of a batch that holds `elements`: a power of two.
+FUSEBUILD_DEVICE constexpr int batch_of(int elements) {
+  int batch = 1;
+  while (batch < elements) batch *= 2;
+  return batch;
+}
+
 // The `present` elements at `address` in shared memory, aligned or not, widened; zeros beyond.
 template <typename Wide, int N, typename T>
 FUSEBUILD_DEVICE Vec<Wide, N> load_present(const T* address, int present) {

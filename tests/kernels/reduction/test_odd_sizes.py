@@ -24,6 +24,10 @@ y = sum(x * broadcast(w, is_broadcast_dim=[True, False, True]), dims=[0])
 z = sum(x * broadcast(u, is_broadcast_dim=[True, True, False]), dims=[0])
 """
 CENTERED = "y = sum(x - broadcast(c, is_broadcast_dim=[True, False, True]), dims=[0, 2])\nz = sum(x, dims=[0, 2])"
+GROUPED = """\
+weight = broadcast(w, is_broadcast_dim=[False, True, False])
+y = sum(x * weight - broadcast(c, is_broadcast_dim=[False, False, True]), dims=[2])
+"""
 OF_ROWS = "m, s, _ = welford(x, dims=[0, 2])\ntotal = sum(x, dims=[0, 2])\ntop = max(x, dims=[0, 2])"
 
 
@@ -45,6 +49,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
             name="beside",
         ),
         "centered": text_of({**three, "c": "float[C]"}, CENTERED, {"y": "float", "z": "float"}, name="centered"),
+        "grouped": text_of(
+            {"x": "bfloat16[A, M, N]", "w": "float[A, N]", "c": "float[A, M]"}, GROUPED, {"y": "float"}, name="grouped"
+        ),
         "images": text_of(three, OF_ROWS, OF_EACH, name="images"),
         "channels": text_of(three, MOMENTS.format("0, 2"), FLOATS, name="channels"),
         **{name: (ROOT / "recipes" / f"{name}.yaml").read_text() for name in ("welford", "argmax")},
@@ -189,7 +196,7 @@ class TestPieces:
 
 
 class TestShortRows:
-    @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7, 11, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256])
+    @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256])
     @pytest.mark.parametrize("rows", [1, 9, 127, 131])
     def test_a_block_has_them_in_shared_memory(self, artifacts: Path, rows: int, columns: int) -> None:
         self.check(artifacts, numbers(rows, columns))
@@ -198,8 +205,8 @@ class TestShortRows:
     def test_as_many_threads_share_one_as_there_are_for_it(self, artifacts: Path, rows: int, columns: int) -> None:
         self.check(artifacts, numbers(rows, columns))
 
-    @pytest.mark.parametrize("columns", [1, 2, 3, 9])
-    @pytest.mark.parametrize("turns", [1, 2, 3, 4])
+    @pytest.mark.parametrize("columns", [1, 2, 3, 7, 9])
+    @pytest.mark.parametrize("turns", [1, 2, 3, 4, 8])
     def test_a_thread_has_several_where_rows_are_many(self, artifacts: Path, columns: int, turns: int) -> None:
         rows_at_once = 128 * 8  # of the host, which has one multiprocessor
         self.check(artifacts, numbers(turns * rows_at_once + 5, columns))
@@ -215,31 +222,36 @@ class TestShortRows:
 
 
 class TestRowsOfOne:
-    """A thread has eight of them to itself."""
+    """A thread has up to eight of them to itself."""
 
-    @pytest.mark.parametrize("rows", [1, 7, 127, 129, 1023, 1024, 1025, 8 * 128 * 3 + 5])
+    @pytest.mark.parametrize(
+        "rows", [1, 7, 127, 129, 1023, 1024, 1025, 2 * 1024 + 1, 3 * 1024 + 5, 8 * 1024, 9 * 1024 + 7]
+    )
     def test_any_number(self, artifacts: Path, rows: int) -> None:
         x = numbers(rows, 1)
-        variance, mean = run(opened(artifacts, "welford"), "alone_int64", x)
+        variance, mean = run(opened(artifacts, "welford"), "tiled_int64", x)
         assert torch.equal(mean, x[:, 0].float())
         assert torch.equal(variance, torch.zeros(rows))
-        assert torch.equal(run(opened(artifacts, "argmax"), "alone_int64", x), torch.zeros(rows, dtype=torch.int64))
+        assert torch.equal(run(opened(artifacts, "argmax"), "tiled_int64", x), torch.zeros(rows, dtype=torch.int64))
 
     def test_they_begin_anywhere_in_memory(self, artifacts: Path) -> None:
         for begin in (1, 2, 5, 8, 15):
             x = numbers(2000)[begin : begin + 1100].view(1100, 1)
-            assert torch.equal(run(opened(artifacts, "welford"), "alone_int64", x)[1], x[:, 0].float())
+            assert torch.equal(run(opened(artifacts, "welford"), "tiled_int64", x)[1], x[:, 0].float())
 
     @pytest.mark.parametrize("rows", [5, 2049])
     def test_the_last_variants_kernel_takes_them_too(self, artifacts: Path, rows: int) -> None:
         x = numbers(rows, 1)
-        for name in ("tiled_int64", "scalar_int64"):
-            assert torch.equal(run(opened(artifacts, "welford"), name, x)[1], x[:, 0].float())
+        assert torch.equal(run(opened(artifacts, "welford"), "scalar_int64", x)[1], x[:, 0].float())
 
-    def test_which_they_are(self, artifacts: Path) -> None:
-        plan = opened(artifacts, "welford")
-        assert chosen(plan, numbers(3000, 1)) == "alone_int64"
-        assert chosen(plan, numbers(3000, 3)) == "tiled_int64"
+    @pytest.mark.parametrize(("groups", "rows"), [(1, 1), (3, 43), (130, 1), (7, 300)])
+    def test_what_groups_of_them_share_is_read_ahead_too(self, artifacts: Path, groups: int, rows: int) -> None:
+        plan = opened(artifacts, "grouped")
+        for columns in (1, 3):
+            x, w = numbers(groups, rows, columns), floats(groups * columns).view(groups, columns)
+            c = numbers(groups, rows, dtype=torch.float)
+            wanted = (x.double() * w[:, None].double() - c[:, :, None].double()).sum(2)
+            torch.testing.assert_close(run(plan, "tiled_int64", x, w, c).double(), wanted, rtol=1e-5, atol=1e-4)
 
 
 class TestMoments:
