@@ -12,7 +12,7 @@ that element ``k`` of a vector is the row's; ``at`` is the element's column, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from fusebuild.ir.dtype import DType
@@ -36,8 +36,9 @@ INSIDE = "const unsigned inside = fb::inside_of<kVec>(col, columns);  // bit k: 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A row kernel's two groups of axes and what has to be in place before its first sweep. Inputs ``widened`` are
-    floats where threads have vectors of them. Where vectors ``cross`` from one column axis' end to its next beginning,
-    each element has coordinates of its own."""
+    floats where threads have vectors of them; ``held`` says where the element of an input is that no vector has, where
+    a thread has it already. Where vectors ``cross`` from one column axis' end to its next beginning, each element has
+    coordinates of its own."""
 
     body: Body
     row: Group
@@ -45,6 +46,7 @@ class Rows:
     reads: tuple[int, ...]
     exprs: tuple[Expr, ...]
     widened: frozenset[int] = frozenset()
+    held: Mapping[int, str] = field(default_factory=dict)
     cross: bool = False
 
     @property
@@ -182,7 +184,10 @@ class Rows:
         moving = [fid for fid in reads if self.moving & {*body.domain.accesses[fid].axes}]
         hoisted, inside = body.split(exprs, self.moving)
         coordinate = self.coordinate()
-        accessed = [*reads, *(fid for fid in targets if fid in body.domain.accesses)]
+        accessed = [
+            *(fid for fid in reads if fid not in self.held),
+            *(fid for fid in targets if fid in body.domain.accesses),
+        ]
         needed = body.needs_coordinates(accessed, column) | (body.coordinate_axes(exprs) & {*column.axes})
         needed |= {self.inner} if placed else set()
         own = body.coordinates(replace(column, name="at"), needed) if self.cross else ()
@@ -198,7 +203,7 @@ class Rows:
                          *((INSIDE,) if body.spec.is_shifted else ())),
             loads=tuple(line for fid in vectors for line in loads(fid)),
             vector=(
-                *(body.scalar_load(fid, f"r{fid}[{body.offset(fid, [column])}]") for fid in reads if fid not in moving),
+                *(self.still_load(fid) for fid in reads if fid not in moving),
                 *(body.statement(expr, coordinate) for expr in hoisted),
                 *(place(body, f"h{expr.outputs[0]}", position, self.start()(self.inner))
                   for expr, position in placed.items()),
@@ -235,7 +240,11 @@ class Rows:
         return f"r{fid}[{self.body.strided_element(fid, [self.column])}]"
 
     def element_load(self, fid: int) -> str:
-        return self.body.scalar_load(fid, self.element(fid))
+        return self.body.scalar_load(fid, self.held.get(fid) or self.element(fid))
+
+    def still_load(self, fid: int) -> str:
+        """The load of what is the same for all elements of a vector."""
+        return self.body.scalar_load(fid, self.held.get(fid) or f"r{fid}[{self.body.offset(fid, [self.column])}]")
 
     def column_reads(self, targets: Sequence[int], known: Sequence[int]) -> list[int]:
         """The inputs that change along the row from which ``targets`` are computed, where ``known`` is."""

@@ -1,7 +1,7 @@
 """What a thread of inner_tiled does with rows of one element: fusebuild.kernels.persistent.alone says why.
 
-``c0`` are the elements of tensor 0 that the thread's rows have, ``q1`` those of a tensor that does not change along
-rows; ``u`` is the number of the row among the thread's.
+``c0`` are the elements of tensor 0 that the thread's rows have, ``e2`` those of one that does not lie along rows, and
+``q1`` those of one that does not change along them; ``u`` is the number of the row among the thread's.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ def rows_alone(spec: KernelSpec, heuristics: TiledHeuristics) -> RowsAlone | Non
     columns = body.coordinates(rows.column, rows.column.axes)
     own = (
         *(f"c{fid}[u] = {rows.from_memory(fid, packed=True)};" for fid in heuristics.loaded),
+        *(f"e{fid}[u] = {rows.element(fid)};" for fid in heuristics.singly),
         *(f"q{fid}[u] = {body.element(fid, [rows.row])};" for fid in of_rows),
     )
+    rows = replace(rows, held={fid: f"e{fid}[u]" for fid in heuristics.singly})
     computed = (*setup, *_computed(rows, heuristics), *rows.results(rows.narrow))
     loads = (*lines_named((*coordinates, *bases, *columns), own), *own)
     computed = (*lines_named((*coordinates, *bases, *columns), computed), *computed)
     arrays = (
         *(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kRows];" for fid in heuristics.loaded),
+        *(f"{body.c_type(fid)} e{fid}[kRows];" for fid in heuristics.singly),
         *(f"{body.c_type(fid)} q{fid}[kRows];" for fid in of_rows),
     )
     sizes = ", ".join(["top", *(body.extents[axis] for axis in rows.row.axes[1:])])

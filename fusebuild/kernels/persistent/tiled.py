@@ -81,8 +81,8 @@ class TiledHeuristics:
     ``cached`` and values ``kept`` are held in registers from sweep to sweep; ``resident`` inputs change along columns
     alone; those ``of_groups`` along the ``outer`` first ones of the other axes, too, so that groups of rows share them;
     tensors ``of_rows`` have one element a row; outputs lie ``in_place`` of inputs, ``(output, input)``. Of rows that
-    are too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes; of
-    rows of one element it has up to ``alone``, none where those are in tiles."""
+    are too few for tiles, a thread has up to ``untiled`` elements, and has all inputs ``loaded`` before it computes,
+    those ``singly`` element by element. Of rows of one element it has up to ``alone``; none where tiles have those."""
 
     threads: int
     most: int
@@ -99,6 +99,7 @@ class TiledHeuristics:
     untiled: int
     alone: int
     loaded: tuple[int, ...]
+    singly: tuple[int, ...]
 
     @property
     def parts(self) -> int:
@@ -192,6 +193,7 @@ class Tiled(TilesWay):
             untiled=few.most,
             alone=single.most,
             loaded=self._loaded,
+            singly=self._singly,
         )
         tile_rows = simplified(single.rows_of_block(self._tile_rows(choice)))
         groups = formula_parameter(
@@ -229,6 +231,13 @@ class Tiled(TilesWay):
         """The inputs that a thread loads before it computes, where there is no tile: all that lie along rows."""
         return column_inputs(self.task, self.domain)
 
+    @property
+    def _singly(self) -> tuple[int, ...]:
+        """Other inputs that change along rows, but do not lie along them: a channel has one of its pixels."""
+        reduced, accesses = {*self.domain.reduced}, self.domain.accesses
+        changing = [fid for fid in self.task.inputs if fid in accesses and reduced & {*accesses[fid].axes}]
+        return tuple(fid for fid in changing if fid not in self._loaded)
+
     def _alone(self, choice: TiledChoice) -> Alone:
         """How rows of one element are taken: out of tiles, unless those are all that there is."""
         others = {*self.domain.accesses} - {*self.domain.flat, *self.resident}
@@ -236,7 +245,7 @@ class Tiled(TilesWay):
         return Alone(rows=self.rows, columns=self.columns, most=most, threads=choice.threads, blocks=choice.min_blocks)
 
     def _untiled(self, choice: TiledChoice) -> Untiled:
-        words = sum(map(self._words, (*self._loaded, *self.kept)))
+        words = sum(map(self._words, (*self._loaded, *self._singly, *self.kept)))
         held = MOST_HELD
         while held > 1 and held * words > REGISTERS:
             held //= 2

@@ -78,6 +78,12 @@ def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
     rows = crossing_rows(replace(spec, vec=1, vectors=VectorLayout.ALIGNED))
     body, kept, column = rows.body, Kept(rows.body, heuristics.kept), rows.column
     setup, bases = rows.setup(spec.task.outputs)
+    ahead = (*heuristics.loaded, *heuristics.singly)
+    loads = (
+        *(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in heuristics.loaded),
+        *(f"e{fid}[c] = {rows.element(fid)};" for fid in heuristics.singly),
+    )
+    rows = replace(rows, held={fid: f"e{fid}[c]" for fid in heuristics.singly})
 
     def held(fid: int) -> Lines:
         return (rows.vector(fid, f"fb::unpack(c{fid}[c])"),) if fid in heuristics.loaded else rows.global_load(fid)
@@ -92,9 +98,9 @@ def untiled(spec: KernelSpec, heuristics: TiledHeuristics) -> UntiledRows:
         setup=setup,
         bases=bases,
         arrays=(*(f"fb::Packed<{body.c_type(fid)}, kVec> c{fid}[kChunks];" for fid in heuristics.loaded),
-                *kept.arrays()),
-        coordinates=body.coordinates(column, body.needs_coordinates(heuristics.loaded, column)),
-        loads=tuple(f"c{fid}[c] = {rows.from_memory(fid, packed=True)};" for fid in heuristics.loaded),
+                *(f"{body.c_type(fid)} e{fid}[kChunks];" for fid in heuristics.singly), *kept.arrays()),
+        coordinates=body.coordinates(column, body.needs_coordinates(ahead, column)),
+        loads=loads,
         sweeps=tuple(sweep.without_idle_coordinates() for sweep in sweeps),
         results=rows.results(rows.narrow),
     )  # fmt: skip

@@ -32,6 +32,14 @@ y = (cast(x, float) + m) * weight + moved + own + place
 rest = squeeze(m, dims=[3]) * 2.0
 """
 OUTPUTS = {"y": "float", "rest": "float"}
+CHANNELS = {"x": "bfloat16[A, C, K, L]", "w": "float[C, K]"}
+CHANNELS_BODY = """\
+weight = broadcast(w, is_broadcast_dim=[True, False, False, True])
+m = max(x, dims=[2, 3], keepdim=True)
+y = (cast(x, float) - m) * weight
+top = squeeze(m, dims=[2, 3])
+"""
+CHANNELS_OUTPUTS = {"y": "float", "top": "bfloat16"}
 
 
 def tiled(inputs: dict[str, str], body: str, outputs: dict[str, str], extents: str = "") -> VariantSpec:
@@ -100,12 +108,25 @@ def test_all_rows_of_a_thread_are_loaded_before_the_first_is_computed_and_sizes_
     assert " / " not in section
 
 
+def test_what_channels_have_is_loaded_before_the_first_element_is_computed_with_tiles_or_without() -> None:
+    source = text(tiled(CHANNELS, CHANNELS_BODY, CHANNELS_OUTPUTS))
+    single, few = source.index("if (columns == 1)"), source.index("if (without_tile > 0)")
+    rows_alone, untiled = source[single:few], source[few : source.index("fb::copy_flat")]
+    assert rows_alone.count("e1[u] = r1[i2];") == untiled.count("e1[c] = r1[i2];") == 1
+    assert rows_alone.count("= e1[u];") == untiled.count("= e1[c];") == 1
+    assert untiled.count(" / size3") == 1
+
+
 # --- What runs
 
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    texts = {"several": text_of(INPUTS, BODY, OUTPUTS, name="several", cases="A: 2, B: 3, C: 4, K: 15")}
+    channels = text_of(CHANNELS, CHANNELS_BODY, CHANNELS_OUTPUTS, name="channels", cases="A: 2, C: 3, K: 5, L: 7")
+    texts = {
+        "several": text_of(INPUTS, BODY, OUTPUTS, name="several", cases="A: 2, B: 3, C: 4, K: 15"),
+        "channels": channels,
+    }
     return compile_for_host(tmp_path_factory.mktemp("alone"), texts)
 
 
@@ -127,3 +148,19 @@ def test_coordinates_of_rows_on_three_axes(artifact: Path, sizes: tuple[int, int
     expected = 2 * wide * w.view(1, b, 1, 1) + z.view(a, 1, c, 1) + v.view(a, b, c, 1) + by_axis
     torch.testing.assert_close(y.double(), expected.double(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(rest.double(), 2 * wide.view(a, b, c), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1, 1), (3, 129, 1, 1), (50, 7, 1, 1), (3, 7, 5, 1), (4, 9, 1, 3), (2, 3, 5, 7)]
+)
+def test_channels_of_any_number_of_pixels(artifact: Path, sizes: tuple[int, int, int, int]) -> None:
+    a, c, k, pixels = sizes
+    plan = load(artifact / "channels.fuse", target="host")
+    random = torch.Generator().manual_seed(a * c * k)
+    x = torch.randn(a, c, k, pixels, generator=random).bfloat16()
+    w = torch.randn(c, k, generator=random)
+    assert chosen(plan, x, w).startswith("tiled_")
+    y, top = plan(x, w)
+    expected = (x.double() - x.double().amax((2, 3), keepdim=True)) * w.double().view(1, c, k, 1)
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(top, x.amax((2, 3)))
