@@ -61,6 +61,14 @@ def input_sweeps(task: Task) -> dict[int, set[int]]:
     return {fid: sweeps for fid, sweeps in needed.items() if fid in task.inputs}
 
 
+def inputs_after(task: Task, kept: Collection[int], early: Collection[int]) -> set[int]:
+    """Inputs that a sweep reads after the one that first has all the values ``kept``; outputs ``early`` are stored by
+    the first."""
+    needed, made = _needs(task, kept, early)
+    done = max(made.values(), default=-1)
+    return {fid for fid in task.inputs if max(needed.get(fid, ()), default=-1) > done}
+
+
 def early_outputs(task: Task, domain: AxisDomain) -> tuple[int, ...]:
     """Outputs along the row that follow from no reduction: the first sweep stores them, and later ones need not compute
     them again. None where outputs overwrite what other threads read."""

@@ -19,8 +19,8 @@ from fusebuild.kernels.common.rows import (
     row_threads,
 )
 from fusebuild.kernels.common.spec import VariantSpec, reductions
-from fusebuild.kernels.common.sweeps import last_sweep
-from fusebuild.kernels.persistent.budgets import LAST_SWEEP
+from fusebuild.kernels.common.sweeps import inputs_after, last_sweep
+from fusebuild.kernels.persistent.budgets import IN_REGISTERS, LAST_SWEEP
 from fusebuild.kernels.persistent.long_rows import edged_lengths, has_edged
 from fusebuild.kernels.persistent.registers import RUNGS as BLOCK_RUNGS
 from fusebuild.kernels.persistent.registers import InRegisters, RegisterChoice
@@ -140,8 +140,19 @@ class Cluster(InRegisters):
         blocks = max(1, min(blocks_wanted(threads), 2 * self.target.registers // (threads.block * most)))
         knobs = {**row_choice(threads).knobs, "min_blocks": blocks}
         choice = ClusterChoice(**knobs, keeps=False, cluster=cluster)
-        keeps = bool(self.kept) and self.lasts(threads, self._chunks(choice, row) * self.vec)
-        return replace(choice, keeps=keeps)
+        return replace(choice, keeps=bool(self.kept) and self._has_room(choice, self._chunks(choice, row)))
+
+    def _has_room(self, choice: ClusterChoice, chunks: int) -> bool:
+        """Whether registers hold costly values, too: those take the place of inputs that no later sweep reads."""
+        vector = max(self.vector_bytes(self.cached), self.vector_bytes((*self._later, *self.kept)))
+        most = min(IN_REGISTERS.most, self.target.registers // (choice.threads.block * choice.min_blocks))
+        return IN_REGISTERS.base + chunks * vector // 4 <= most
+
+    @property
+    def _later(self) -> tuple[int, ...]:
+        """Inputs that are read when costly values have been computed."""
+        still = inputs_after(self.task, self.kept, self.early)
+        return tuple(fid for fid in self.cached if fid in still)
 
     @property
     def _thread_bytes(self) -> int:
@@ -162,7 +173,7 @@ class Cluster(InRegisters):
         if not words or any(op_of(expr).is_random for expr in task.steps):
             return 0
         of_rows = sum(max(4, self.bytes_of([fid])) for fid in sweep.of_rows)
-        held = chunks * (self.vector_bytes(self.cached) // 4 + self.vec * len(kept))
+        held = chunks * (self.vector_bytes(self._later if kept else self.cached) // 4 + self.vec * len(kept))
         held += (self.vector_bytes(sweep.outputs) + of_rows) // 4
         axes = (self.domain.accesses[fid].axes for fid in sweep.inputs + sweep.outputs)
         held += sum(2 for own in axes if {*own} & {*self.domain.kept})  # addresses

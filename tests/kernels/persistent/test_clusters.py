@@ -91,6 +91,20 @@ class TestClusters:
         for size in (65536, 131072, 262144):
             assert clusters(SOFTMAX, M=16, N=size).popitem()[1].kept == ()
 
+    @pytest.mark.parametrize("size", [16384, 131072])
+    def test_keep_costly_values_that_take_the_place_of_inputs(self, size: int) -> None:
+        body = """\
+dropped, mask = dropout(x, 0.5, seed, offset)
+a = cast(z + dropped, bfloat16)
+y = a * rsqrt(mean(cast(a, float) * cast(a, float), dims=[1], keepdim=True) + 1.0)"""
+        outputs = {"a": "bfloat16", "mask": "bool", "y": "bfloat16"}
+        text = text_of({"x": "bfloat16[M, N]", "z": "bfloat16[M, N]"}, body, outputs, name="dropped")
+        more = "extents:\n  N: {multiple_of: 8}\nscalars:\n  seed: int64\n  offset: int64\nbody:"
+        task = primitive(text.replace("body:", more, 1)).whole()
+        found = clusters(task, M=16, N=size)
+        assert len(found) >= 2
+        assert all([task.fusion.value(fid).name for fid in each.kept] == ["a"] for each in found.values())
+
     def test_share_what_several_inputs_take(self) -> None:
         body = "m = mean(x * z, dims=[1], keepdim=True)\ny = x * z - m"
         task = whole({"x": "float[M, N]", "z": "float[M, N]"}, body, {"y": "float"})
