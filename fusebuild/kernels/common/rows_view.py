@@ -38,7 +38,8 @@ class Rows:
     """A row kernel's two groups of axes and what has to be in place before its first sweep. Inputs ``widened`` are
     floats where threads have vectors of them; ``held`` says where the element of an input is that no vector has, where
     a thread has it already. Where vectors ``cross`` from one column axis' end to its next beginning, each element has
-    coordinates of its own."""
+    coordinates of its own; ``by_pieces`` what does not change along the innermost axis is loaded once for each of its
+    runs that a vector has a part of, and is a vector then, too."""
 
     body: Body
     row: Group
@@ -48,6 +49,7 @@ class Rows:
     widened: frozenset[int] = frozenset()
     held: Mapping[int, str] = field(default_factory=dict)
     cross: bool = False
+    by_pieces: bool = False
 
     @property
     def inner(self) -> int:
@@ -89,9 +91,12 @@ class Rows:
     @property
     def divisors(self) -> Lines:
         """What :meth:`sweep` divides by to find the coordinates of an element, made once."""
-        divided = [axis for axis in self.column.axes[1:] if not isinstance(self.body.domain.axes[axis].extent, int)]
-        places = {axis: self.column.divisor.format(axis) for axis in divided if self.column.divisor}
+        places = {axis: self.column.divisor.format(axis) for axis in self.column.axes[1:] if self.divides(axis)}
         return tuple(f"const fb::Divisor {place}({self.body.extents[axis]});" for axis, place in places.items())
+
+    def divides(self, axis: int) -> bool:
+        """Whether coordinates are found by a divisor that is made once of the size of ``axis``."""
+        return bool(self.column.divisor) and not isinstance(self.body.domain.axes[axis].extent, int)
 
     def dtype_of(self, fid: int) -> DType:
         """The type of an input's elements in threads' vectors."""
@@ -182,10 +187,11 @@ class Rows:
         reads = self.column_reads(made, available)
         vectors = [fid for fid in reads if body.is_vector(fid)]
         moving = [fid for fid in reads if self.moving & {*body.domain.accesses[fid].axes}]
+        pieces = [fid for fid in moving if fid in self.pieces]
         hoisted, inside = body.split(exprs, self.moving)
         coordinate = self.coordinate()
         accessed = [
-            *(fid for fid in reads if fid not in self.held),
+            *(fid for fid in reads if fid not in self.held and fid not in pieces),
             *(fid for fid in targets if fid in body.domain.accesses),
         ]
         needed = body.needs_coordinates(accessed, column) | (body.coordinate_axes(exprs) & {*column.axes})
@@ -194,7 +200,8 @@ class Rows:
         elements = (
             *(("const Index at = col + k;", *own) if own else ()),
             *(f"const {self.c_type(fid)} t{fid} = {element.format(fid)};" for fid in vectors),
-            *(self.element_load(fid) for fid in moving if fid not in vectors),
+            *(f"const {self.c_type(fid)} t{fid} = {ELEMENT.format(fid)};" for fid in pieces),
+            *(self.element_load(fid) for fid in moving if fid not in (*vectors, *pieces)),
             *(_is_placed(body, expr) for expr in placed),
             *(body.statement(expr, coordinate) for expr in inside),
         )
@@ -203,12 +210,39 @@ class Rows:
                          *((INSIDE,) if body.spec.is_shifted else ())),
             loads=tuple(line for fid in vectors for line in loads(fid)),
             vector=(
+                *self._piece_loads(pieces),
                 *(self.still_load(fid) for fid in reads if fid not in moving),
                 *(body.statement(expr, coordinate) for expr in hoisted),
                 *(place(body, f"h{expr.outputs[0]}", position, self.start()(self.inner))
                   for expr, position in placed.items()),
             ),
             element=with_nearest(elements, "col", "columns") if body.spec.is_shifted else elements,
+        )  # fmt: skip
+
+    @property
+    def pieces(self) -> list[int]:
+        """Inputs that are loaded once for a run of the innermost axis, if any are: those that have columns, but none of
+        the innermost axis."""
+        accesses = self.body.domain.accesses
+        found = [fid for fid in self.reads if self.has_columns(fid) and self.inner not in accesses[fid].axes]
+        return found if self.cross and self.by_pieces else []
+
+    def _piece_loads(self, fids: Sequence[int]) -> Lines:
+        """The lines that make vectors of the inputs ``fids``, one of the :attr:`pieces` each."""
+        if not fids:
+            return ()
+        body, extent = self.body, self.body.extents[self.inner]
+        size = self.column.divisor.format(self.inner) if self.divides(self.inner) else f"Index({extent})"
+        group = replace(self.column, name="piece", axes=self.column.axes[:-1])
+        loads = ((fid, f"r{fid}[{body.offset(fid, [group])}]") for fid in fids)
+        return (
+            f"const fb::Pieces<kVec, Index> pieces({self.column.name}, {self.column.name} / {size}, {extent});",
+            *(f"fb::Packed<{self.c_type(fid)}, kVec> p{fid}{{}};" for fid in fids),
+            "pieces.each([&](Index piece, Index from) FUSEBUILD_INLINE {",
+            *(f"  {line}" for line in body.coordinates(group, body.needs_coordinates(fids, group))),
+            *(f"  fb::fill_from(p{fid}, from, {load});  // {body.value(fid).name}" for fid, load in loads),
+            "});",
+            *(self.vector(fid, f"fb::unpack(p{fid})") for fid in fids),
         )  # fmt: skip
 
     def _placed(self, exprs: Sequence[Expr]) -> dict[Expr, int]:
@@ -369,6 +403,11 @@ def crossing_rows(spec: KernelSpec) -> Rows:
     if len(rows.column.axes) == 1:
         return rows
     return replace(rows, column=replace(rows.column, divisor="size{}"), cross=True)
+
+
+def rows_by_pieces(spec: KernelSpec) -> Rows:
+    """The same where what does not change along the innermost axis is loaded once for each run of that."""
+    return replace(crossing_rows(spec), by_pieces=True)
 
 
 def _is_placed(body: Body, expr: Expr) -> str:

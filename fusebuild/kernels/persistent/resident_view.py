@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fusebuild.kernels.common.dynamic_shared import arrays_of, places_in_shared
 from fusebuild.kernels.common.lambdas import combined, folded
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, crossing_rows, reduction_in_cluster
+from fusebuild.kernels.common.rows_view import Rows, reduction_in_cluster, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.statements import Group
 from fusebuild.kernels.common.view import KernelView, Lifetime, Lines, Sweep, accumulate, accumulators, join, make_view
@@ -29,7 +29,7 @@ VECTOR = "start + c * kStep"
 
 def inner_resident(spec: KernelSpec) -> KernelView:
     assert isinstance(spec.heuristics, ResidentHeuristics)
-    rows = crossing_rows(spec)
+    rows = rows_by_pieces(spec)
     edge = Edge(spec, rows, (*spec.heuristics.cached, *spec.heuristics.resident))
     walk = Walk(heuristics=spec.heuristics, rows=rows, edge=edge, staying=spec.heuristics.resident)
     return walk.view(spec, {*walk.there}, (walk.stays(),))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fusebuild.ir.dtype import DType
 from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
-from fusebuild.kernels.common.rows_view import Rows, crossing_rows
+from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
 from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
@@ -26,7 +26,7 @@ BATCH_REGISTERS = 48
 
 
 def inner_split(spec: KernelSpec) -> KernelView:
-    rows, task = crossing_rows(spec), spec.task
+    rows, task = rows_by_pieces(spec), spec.task
     body, edge = rows.body, Edge(spec, rows, ())
     levels = by_level(task, reductions(task))
     setup, bases = rows.setup(task.outputs)

@@ -22,6 +22,7 @@
 #include "fusebuild/flat.cuh"
 #include "fusebuild/math.cuh"
 #include "fusebuild/partition.cuh"
+#include "fusebuild/pieces.cuh"
 #include "fusebuild/random.cuh"
 #include "fusebuild/realigned.cuh"
 #include "fusebuild/reduce.cuh"

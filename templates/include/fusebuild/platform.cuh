@@ -315,6 +315,13 @@ FUSEBUILD_DEVICE void forget_origin(const T*& address) {
 
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return __clz(static_cast<int>(word)); }
 
+// A word shifted up by any number of places, at least 0: nothing is left of it by 32 or more.
+FUSEBUILD_DEVICE uint32_t shift_up(uint32_t word, int places) {
+  uint32_t result;
+  asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(places));
+  return result;
+}
+
 // 2^x, to 2 units in the last place; 0 where it is subnormal.
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   float result;

@@ -38,6 +38,11 @@ m = mean(x * t, dims=[2], keepdim=True)
 y = (x - m) * w * c
 z = squeeze(m, dims=[2])"""
 
+NESTED = {"x": "bfloat16[N, A, B, P]", "w": "float[A, 1, 1]", "u": "bfloat16[B, 1]", "z": "bool[A, B, 1]"}
+OF_NESTED = """\
+m = mean(where(z, x, 0.0) * u, dims=[1, 2, 3], keepdim=True)
+y = (x - m) * w + u"""
+
 
 def groups(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What GROUPS says, in double."""
@@ -56,6 +61,7 @@ def of_groups() -> dict[str, VariantSpec]:
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "groups": text_of(INPUTS, GROUPS, OUTPUTS, name="groups"),
+        "nested": text_of(NESTED, OF_NESTED, {"y": "bfloat16"}, name="nested"),
         "scaled": text_of(SAMPLED, SCALED, {"y": "bfloat16", "z": "float"}, name="scaled"),
     }
     return compile_for_host(tmp_path_factory.mktemp("crossing"), texts)
@@ -89,6 +95,23 @@ def test_rows_of_several_axes_of_any_length(artifacts: Path, shape: tuple[int, .
     torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=2e-2)
     torch.testing.assert_close(s.double(), spread, rtol=1e-4, atol=1e-5)
     assert all(torch.equal(first, again) for first, again in zip((y, s), plan(x, w, b), strict=True))
+
+
+@pytest.mark.parametrize("run", [1, 2, 3, 7, 8, 9, 15, 16, 17, 64])
+@pytest.mark.parametrize(("outer", "inner"), [(1, 2003), (37, 19), (517, 1), (5, 4000)])
+def test_what_runs_of_the_innermost_axis_share_is_theirs_alone(
+    artifacts: Path, run: int, outer: int, inner: int
+) -> None:
+    generator = torch.Generator().manual_seed(run)
+    x = torch.randn(2, outer, inner, run, generator=generator).bfloat16()
+    w = torch.randn(outer, 1, 1, generator=generator)
+    u = torch.randn(inner, 1, generator=generator).bfloat16()
+    z = torch.rand(outer, inner, 1, generator=generator) < 0.5
+    plan = load(artifacts / "nested.fuse", target="host")
+    mean = (x.double() * z * u.double()).mean((1, 2, 3), keepdim=True)
+    y = plan(x, w, u, z)
+    torch.testing.assert_close(y.double(), (x.double() - mean) * w + u.double(), rtol=2e-2, atol=2e-2)
+    assert chosen(plan, x, w, u, z).startswith(("edged", "split"))
 
 
 def test_no_rows_are_no_work(artifacts: Path) -> None:

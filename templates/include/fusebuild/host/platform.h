@@ -170,6 +170,8 @@ FUSEBUILD_DEVICE void forget_origin(Word&) {}
 
 FUSEBUILD_DEVICE int leading_zeros(uint32_t word) { return word == 0 ? 32 : __builtin_clz(word); }
 
+FUSEBUILD_DEVICE uint32_t shift_up(uint32_t word, int places) { return places < 32 ? word << places : 0; }
+
 FUSEBUILD_DEVICE float exp2_or_zero(float x) {
   const float result = std::exp2(x);
   return result < std::numeric_limits<float>::min() ? 0.0f : result;
