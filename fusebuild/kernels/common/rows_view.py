@@ -92,7 +92,8 @@ class Rows:
     def divisors(self) -> Lines:
         """What :meth:`sweep` divides by to find the coordinates of an element, made once."""
         places = {axis: self.column.divisor.format(axis) for axis in self.column.axes[1:] if self.divides(axis)}
-        return tuple(f"const fb::Divisor {place}({self.body.extents[axis]});" for axis, place in places.items())
+        kind = "QuickDivisor" if self.by_pieces else "Divisor"  # one for a vector, or for each element
+        return tuple(f"const fb::{kind} {place}({self.body.extents[axis]});" for axis, place in places.items())
 
     def divides(self, axis: int) -> bool:
         """Whether coordinates are found by a divisor that is made once of the size of ``axis``."""

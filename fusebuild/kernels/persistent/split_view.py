@@ -13,7 +13,7 @@ from fusebuild.kernels.common.lambdas import Folding, combined, folded, foldings
 from fusebuild.kernels.common.rows import by_level
 from fusebuild.kernels.common.rows_view import Rows, rows_by_pieces
 from fusebuild.kernels.common.spec import KernelSpec, reductions
-from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, join, make_view
+from fusebuild.kernels.common.view import KernelView, Lines, Sweep, accumulate, accumulators, is_named, join, make_view
 from fusebuild.kernels.persistent.edges import Edge
 from fusebuild.kernels.persistent.split_rows import Moments, SplitHeuristics
 from fusebuild.ops.table import op_of
@@ -42,8 +42,9 @@ def inner_split(spec: KernelSpec) -> KernelView:
     storing = join(walk.sweep(rows.wide), walk.stores())
     return make_view(
         body, rows.exprs,
-        scalars=(*body.scalar_statements(rows.exprs), *rows.divisors),
-        setup=setup, bases=bases, sweeps=(*reducing, storing), edges=(*edges, edge.storing(rows.wide)),
+        scalars=body.scalar_statements(rows.exprs),
+        setup=setup, bases=bases, sweeps=tuple(map(walk.dividing, (*reducing, storing))),
+        edges=(*edges, edge.storing(rows.wide)),
         epilogue=Sweep(stores=rows.results(rows.narrow)),
         extents=rows.extents,
     )  # fmt: skip
@@ -76,6 +77,11 @@ class _Walk:
             loads=tuple(f"p{fid}[u] = {self._from_memory(fid)};" for fid in fids),
             vector=(*sweep.loads, *sweep.vector),
         )
+
+    def dividing(self, sweep: Sweep) -> Sweep:
+        """The ``sweep`` with the divisors that it names, which take long to make: no other sweep waits for them."""
+        named = (line for line in self.rows.divisors if is_named(line.split("(")[0].split()[-1], sweep.vector))
+        return replace(sweep, arrays=(*named, *sweep.arrays))
 
     def _from_memory(self, fid: int) -> str:
         """The expression that loads the current vector of input ``fid``."""

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "fusebuild/divide.cuh"
 #include "fusebuild/vec.cuh"
 
 namespace fusebuild {
@@ -32,6 +33,26 @@ class Divisor {
  private:
   int divisor_, shift_;
   uint32_t multiplier_;
+};
+
+// The same where few integers are divided: it is made in a few instructions, of 32 bits each, and divides in
+// one more.
+class QuickDivisor {
+ public:
+  FUSEBUILD_DEVICE explicit QuickDivisor(int64_t divisor)
+      : divisor_(static_cast<int>(divisor)), reciprocal_(~0u / static_cast<uint32_t>(divisor)) {}
+
+  FUSEBUILD_DEVICE friend int operator/(int number, const QuickDivisor& by) {
+    return divided(number, by.divisor_, by.reciprocal_).quotient;
+  }
+
+  FUSEBUILD_DEVICE friend int operator%(int number, const QuickDivisor& by) {
+    return divided(number, by.divisor_, by.reciprocal_).remainder;
+  }
+
+ private:
+  int divisor_;
+  uint32_t reciprocal_;
 };
 
 // Divides integers from `first` on, whatever their size: all must be less than 2^31 after the multiple of
